@@ -19,9 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.two_engines import Chain, asked
 
 from simverify import stats
-from simverify.emitted.against import AgainstSettings, Sources, audit_against
+from simverify.served.answers import AgainstSettings
+from simverify.served.two_sample import AnswerSources, audit_against
 
-HERE = Sources("first", "second", "python benchmarks/against_alarms.py")
+HERE = AnswerSources("first", "second", "python benchmarks/against_alarms.py")
 PROMPTS, LENGTH, TOKEN = 16, 64, 5
 
 

@@ -18,14 +18,11 @@ import torch
 from transformers import DynamicCache
 
 from simverify import stats
-from simverify.emitted.against import AgainstSettings, Answer, Sources, audit_against, paired
-from simverify.emitted.against.asking import AskedBoth
-from simverify.emitted.against.rounds import in_rounds
-from simverify.emitted.against.settings import MAX_TOKENS
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED, load_pair
+from simverify.models.transformer import BUNDLED, load_pair, read_prompts
+from simverify.served.answers import MAX_TOKENS, AgainstSettings, Answer, pair_answers
+from simverify.served.two_sample import AnswerSources, BothAnswers, audit_against, run_schedule
 
-HERE = Sources("first", "second", "python benchmarks/against_texts.py", side_by_side=True)
+HERE = AnswerSources("first", "second", "python benchmarks/against_texts.py", side_by_side=True)
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 GAMMA = 4
 
@@ -132,7 +129,7 @@ def asking(texts, engine, length, rng):
             for text in schedule[done:]:
                 ids = drawn[text].pop()
                 sides[side].append(Answer(text, {"ids": ids}, False, {}, True, True))
-        return AskedBoth(tuple(sides[0]), tuple(sides[1]), ())
+        return BothAnswers(tuple(sides[0]), tuple(sides[1]), ())
 
     return ask
 
@@ -158,8 +155,10 @@ def main() -> None:
         verdicts, by, promised, spent, began = Counter(), Counter(), [], [], time.process_time()
         for run in range(given.runs):
             rng = np.random.default_rng(given.seed + run)
-            asked = in_rounds(PROMPTS, settings, asking(texts, engine, given.max_tokens, rng)).asked
-            found = audit_against(paired(asked.first, asked.second), HERE, settings)
+            asked = run_schedule(
+                PROMPTS, settings, asking(texts, engine, given.max_tokens, rng)
+            ).asked
+            found = audit_against(pair_answers(asked.first, asked.second), HERE, settings)
             verdicts[found.verdict] += 1
             by.update(test.name for test in found.tests if test.rejected)
             promised.append(found.detectable)

@@ -25,11 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from simverify import stats
-from simverify.auditing.real.calls import BlockCaller, Kept
+from simverify.auditing.real_models import BlockCaller, CallRecorder
 from simverify.auditing.subject import load_subject
-from simverify.battery.by_position import judge_output, output_detectable, output_tokens
-from simverify.models.real.sampling import Sampling
-from simverify.simulators.decoding.lanes import Block
+from simverify.battery.battery import judge_output, output_detectable, output_tokens
+from simverify.models.transformer import Sampling
+from simverify.simulators.decoding.loop import Block
 
 ALPHA, POWER, DETECT = 1e-6, 0.9, 0.01
 DISTINCT = 6
@@ -86,7 +86,7 @@ def measure(spec: str, vocab: int, gamma: int, blocks: int) -> Measured:
     logits = list(islice(_logits(vocab, gamma, rng), min(DISTINCT, blocks)))
     clock, bare, rows, whole = time.process_time, 0.0, 0.0, 0.0
     caller = BlockCaller(rule, vocab)
-    kept = Kept(gamma=gamma, lanes=LANES, seed=SEED, drafted=True)
+    kept = CallRecorder(gamma=gamma, lanes=LANES, seed=SEED, drafted=True)
     # The first of each compiles, or loads what it needs.
     for number, (target, draft) in enumerate(islice(cycle(logits), blocks + 1)):
         begun = clock()

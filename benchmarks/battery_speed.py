@@ -18,13 +18,17 @@ import numpy as np
 from measure import machine
 
 from simverify import stats
-from simverify.battery.battery import Slot, judge_tokens
-from simverify.battery.fault_rows import fault_counts, judged_rows, known_faults
-from simverify.battery.shares import context_shares, kernel_shares
+from simverify.battery.battery import (
+    SlotCounts,
+    context_shares,
+    detectable_faults,
+    fault_counts,
+    judge_tokens,
+    kernel_shares,
+    single_slot_rows,
+)
 from simverify.models import MarkovModel, get_model
-from simverify.simulators.features import ORDERS, Features, features
-from simverify.simulators.run import simulate
-from simverify.simulators.tables import markov_tables
+from simverify.simulators.run import ORDERS, Features, features, markov_tables, simulate
 
 GAMMA = 8
 SEED = 20251121
@@ -83,9 +87,9 @@ def counted(rule: str, tokens: int) -> dict[str, Any]:
             tables, rule, GAMMA, trials, seed=SEED, threads=THREADS, transition_shape=shape
         ).transitions
         simulated = time.perf_counter()
-        faults = known_faults(prefix=False, first_row=False)
-        judged = found[:GAMMA].sum(axis=0), p, judged_rows(faults, p, q)
-        slots = [Slot(f"slot {slot + 1}", table, p, q) for slot, table in enumerate(found)]
+        faults = detectable_faults(prefix=False, first_row=False)
+        judged = found[:GAMMA].sum(axis=0), p, single_slot_rows(faults, p, q)
+        slots = [SlotCounts(f"slot {slot + 1}", table, p, q) for slot, table in enumerate(found)]
         shares = kernel_shares(ALPHA, calls=False)
         battery = judge_tokens(
             slots, fault_counts(faults, [judged]), shares | context_shares(shares["output"])

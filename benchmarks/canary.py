@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from simverify.arrays import Floats
-from simverify.emitted.watching.canary import Canary, WatchSettings
+from simverify.served.monitor import MonitorEvidence, WatchSettings
 
 VOCABULARY, REQUEST = 256, 500
 
@@ -51,7 +51,7 @@ def life(
 ) -> int | None:
     """Token of the alarm in a life of ``most`` tokens whose law changes after ``change``."""
     rng = np.random.default_rng(seed)
-    canary = Canary(settings, False)
+    canary = MonitorEvidence(settings, False)
     while canary.tokens < most and canary.alarm is None:
         p = rows_of(rng, REQUEST)
         wrong = canary.tokens >= change
@@ -82,7 +82,7 @@ def main() -> None:
         settings = WatchSettings(detect=given.detect, seed=seed)
         alarms += life(seed, settings, 0.0, given.tokens, given.tokens) is not None
     print(f"right: {alarms} alarms in {given.runs} lives of {given.tokens:,} tokens", flush=True)
-    balls = Canary(WatchSettings(), False).balls
+    balls = MonitorEvidence(WatchSettings(), False).balls
     for change in (0, given.change):
         promised = WatchSettings(detect=given.detect).delay(change, False, balls)
         delays = []

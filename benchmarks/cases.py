@@ -10,8 +10,7 @@ from measure import Case
 from references import NUMPY, TORCH, TorchMarkov, numpy_run, torch_run
 
 from simverify.models import MarkovModel, Model
-from simverify.simulators.run import simulate
-from simverify.simulators.tables import model_tables
+from simverify.simulators.run import model_tables, simulate
 
 THREADS = (1, 2)
 

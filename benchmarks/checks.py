@@ -8,7 +8,7 @@ from references import NUMPY, TORCH, TorchMarkov, numpy_run, torch_run
 
 from simverify.models import MarkovModel
 from simverify.simulators.exact.bounds import tree_bounds
-from simverify.simulators.exact.recursion import kept_by_token, linear_curve
+from simverify.simulators.exact.laws import linear_curve, token_accepted_mass
 from simverify.stats import empirical_bernstein
 
 CONFIDENCE = 1 - 1e-9
@@ -61,6 +61,6 @@ def exact_expected(model: MarkovModel, gamma: int, rule: str) -> float:
     if rule == "block":
         bounds = tree_bounds(model, gamma, "block")
         return (bounds.expected_lower + bounds.expected_upper) / 2
-    start = kept_by_token(model.target_start, model.draft_start)
-    rows = kept_by_token(model.target_rows, model.draft_rows)
+    start = token_accepted_mass(model.target_start, model.draft_start)
+    rows = token_accepted_mass(model.target_rows, model.draft_rows)
     return float(linear_curve(start, rows, gamma).sum())

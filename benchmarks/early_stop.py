@@ -12,8 +12,8 @@ import argparse
 import numpy as np
 
 from simverify import stats
-from simverify.emitted.judging.judge import shares_of
-from simverify.emitted.judging.looks import Snapshot, crossing, pit_bets
+from simverify.served.evidence import BetSnapshot, first_crossing, pit_bets
+from simverify.served.judge import split_output_alpha
 
 V, CONTEXTS, LENGTH = 256, 512, 64
 
@@ -40,8 +40,8 @@ def stopped(p: np.ndarray, own: np.ndarray, tokens: int, alpha: float, seed: int
             pits[name] = np.minimum(low + v * (high - low), 1.0)
         found = pit_bets(pits)
         bets = found if bets is None else bets + found
-        seen.append(Snapshot(done + LENGTH, bets, None, None))
-        if crossing(seen[-1:], alpha=alpha, ball=1e-6) is not None:
+        seen.append(BetSnapshot(done + LENGTH, bets, None, None))
+        if first_crossing(seen[-1:], alpha=alpha, ball=1e-6) is not None:
             return done + LENGTH
     return None
 
@@ -65,7 +65,7 @@ def main() -> None:
         "draft mixed in, .2": 0.8 * p + 0.2 * q,
         "draft's rows": q,
     }
-    share = shares_of(given.alpha)["looks"]
+    share = split_output_alpha(given.alpha)["looks"]
     for name, own in engines.items():
         if given.only not in (None, name):
             continue

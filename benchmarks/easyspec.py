@@ -17,11 +17,10 @@ import torch
 from measure import machine
 from rich.console import Console
 
-from simverify.comparing.real.layer_parallel import layer_parallel_of
-from simverify.drafting.block_times import measure_blocks
-from simverify.drafting.time_model import fit, predict
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
+from simverify.comparing.real import compare_layer_groups
+from simverify.drafting.easyspec import measure_blocks
+from simverify.drafting.time_model import fit_time_model, predict_drafting
+from simverify.models.transformer import BUNDLED, TransformerPair, load_pair, read_prompts
 from simverify.simulators.decoding.job import make_job
 
 NUMBERS = (2, 4, 6)
@@ -38,7 +37,7 @@ def losses(
         pair, read_prompts(BUNDLED / "prompts.jsonl"), gamma=GAMMA, tokens=tokens, lanes=LANES,
         seed=SEED,
     )  # fmt: skip
-    found = layer_parallel_of(pair, job, numbers, tokens=tokens, widths=(1,), say=console.print)
+    found = compare_layer_groups(pair, job, numbers, tokens=tokens, widths=(1,), say=console.print)
     return [msgspec.to_builtins(entry) for entry in found]
 
 
@@ -51,7 +50,9 @@ def passes(pair: TransformerPair, numbers: Sequence[int], repeats: int) -> list[
             times = measure_blocks(
                 pair.draft_model, number, lanes=LANES, context=CONTEXT, repeats=repeats
             )
-            on = [msgspec.to_builtins(one) for one in predict(fit(times), GAMMA)]
+            on = [
+                msgspec.to_builtins(one) for one in predict_drafting(fit_time_model(times), GAMMA)
+            ]
             found.append({"threads": threads, **asdict(times), "predicted": on})
     return found
 

@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.emitted_tokens import emitted
 
 from simverify import stats
-from simverify.emitted import OutputSettings, Source, audit_outputs, request_iv
-from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded
-from simverify.models.real.transformer import TransformerPair, load_pair
+from simverify.models.rounding import WEIGHT_FORMATS, WeightFormat, use_weight_format
+from simverify.models.transformer import TransformerPair, load_pair
 from simverify.results import OutputRun
+from simverify.served import OutputSettings, RequestSource, audit_outputs, check_request
 from simverify.verifiers import VERIFIERS
 
-HERE = Source("simulated", "python benchmarks/emitted_alarms.py")
+HERE = RequestSource("simulated", "python benchmarks/emitted_alarms.py")
 
 
 def int4_fitted(weight: torch.Tensor) -> torch.Tensor:
@@ -48,9 +48,9 @@ def int4_fitted(weight: torch.Tensor) -> torch.Tensor:
     return rows[..., : weight.shape[-1]].to(weight.dtype)
 
 
-WEIGHTS = ROUNDINGS | {
-    "layers in 4 bits, grid fitted": Rounding(int4_fitted),
-    "all in 4 bits, grid fitted": Rounding(int4_fitted, whole=True),
+WEIGHTS = WEIGHT_FORMATS | {
+    "layers in 4 bits, grid fitted": WeightFormat(int4_fitted),
+    "all in 4 bits, grid fitted": WeightFormat(int4_fitted, whole=True),
 }
 """Those that are bet on, and others of as few bits that round otherwise."""
 
@@ -59,7 +59,7 @@ def audited(pair: TransformerPair, tokens: int, seed: int, alpha: float, engine:
     """Draw ``tokens`` while ``engine`` is entered, and judge them by the pair as it is."""
     with engine:
         objects = emitted(pair, VERIFIERS["token"], tokens, lanes=24, length=48, seed=seed)
-    requests = tuple(request_iv(value, "simulated", pair) for value in objects)
+    requests = tuple(check_request(value, "simulated", pair) for value in objects)
     settings = OutputSettings(tokens=tokens, alpha=alpha, detect=0.9, seed=seed)
     return audit_outputs(requests, pair, HERE, settings)
 
@@ -90,7 +90,7 @@ def main() -> None:
         while runs < given.runs and left():
             engine = (
                 nullcontext() if given.weights is None
-                else rounded(pair.target_model, WEIGHTS[given.weights])
+                else use_weight_format(pair.target_model, WEIGHTS[given.weights])
             )  # fmt: skip
             run = audited(pair, given.tokens, given.first_seed + runs, given.alpha, engine)
             runs, alarms = runs + 1, alarms + (run.verdict == "FAIL")

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.kernel_launches import Kernels, Launch, differences, launches
 from support.launching_engines import ENGINES, SHAPES, both, drafted
 
-from simverify.backends.interpreter import interpreter
+from simverify.backends.batch import interpreter
 
 REPEATS = 20
 

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from simverify.auditing.process import child
+from simverify.auditing import sandbox
 from simverify.cli import run
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +60,7 @@ def crossed(command: list[str]) -> set[str]:
             found.add(code.co_filename)
 
     with TemporaryDirectory() as folder:
-        leave = child._exit
+        leave = sandbox._exit
 
         def leaving(status: int) -> None:
             sys.setprofile(None)
@@ -69,7 +69,7 @@ def crossed(command: list[str]) -> set[str]:
 
         with contextlib.redirect_stdout(io.StringIO()):
             # Kept there, because code under audit may replace os._exit.
-            child._exit = leaving
+            sandbox._exit = leaving
             threading.setprofile(note)
             sys.setprofile(note)
             try:
@@ -77,7 +77,7 @@ def crossed(command: list[str]) -> set[str]:
             finally:
                 sys.setprofile(None)
                 threading.setprofile(None)
-                child._exit = leave
+                sandbox._exit = leave
         if status != 0:
             raise SystemExit(f"simverify {' '.join(command)}: exit code {status}")
         for file in Path(folder).iterdir():

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from simverify.baselines.estimates import (
-    Tokens,
+from simverify.history.baseline import (
+    AcceptedTokens,
     blocks_needed,
-    counted_tokens,
-    detectable,
+    detectable_drop,
     mean_pvalue,
     rate_pvalue,
+    tokens_from_counts,
 )
 
 GAMMA = 8
@@ -47,21 +47,23 @@ def histograms(
     return generator.multinomial(blocks, pmf, size=pairs)
 
 
-def tokens(histogram: npt.NDArray[np.int64]) -> Tokens:
+def tokens(histogram: npt.NDArray[np.int64]) -> AcceptedTokens:
     """Return what a run file with these blocks gives."""
     blocks = int(histogram.sum())
-    return counted_tokens(tuple(int(k) for k in blocks - np.cumsum(histogram)[:-1]), blocks)
+    return tokens_from_counts(tuple(int(k) for k in blocks - np.cumsum(histogram)[:-1]), blocks)
 
 
-def within(share: float) -> Callable[[Tokens, Tokens], str]:
+def within(share: float) -> Callable[[AcceptedTokens, AcceptedTokens], str]:
     """The gate that fails below 1 - ``share`` of the reference."""
     return lambda old, new: "worse" if new.mean < (1.0 - share) * old.mean else "same"
 
 
-def check_at(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens], str]:
+def check_at(
+    alpha: float, *, shared: bool = True
+) -> Callable[[AcceptedTokens, AcceptedTokens], str]:
     """Our check of E[tau] and every level; ``shared``: by Holm, over all tests."""
 
-    def judge(old: Tokens, new: Tokens) -> str:
+    def judge(old: AcceptedTokens, new: AcceptedTokens) -> str:
         pairs = [(old.mean, new.mean, mean_pvalue(old, new))]
         pairs += [
             (a, b, rate_pvalue(a, old.blocks, b, new.blocks))
@@ -73,7 +75,7 @@ def check_at(alpha: float, *, shared: bool = True) -> Callable[[Tokens, Tokens],
                 break
             if b / new.blocks < a / old.blocks:
                 return "worse"
-        short = detectable(old, new, alpha / (GAMMA + 1)) > DROP * old.mean
+        short = detectable_drop(old, new, alpha / (GAMMA + 1)) > DROP * old.mean
         return "too short" if short else "same"
 
     return judge
@@ -86,7 +88,10 @@ GATES = {
 }
 
 
-def shares(judge: Callable[[Tokens, Tokens], str], pairs: list[tuple[Tokens, Tokens]]) -> str:
+def shares(
+    judge: Callable[[AcceptedTokens, AcceptedTokens], str],
+    pairs: list[tuple[AcceptedTokens, AcceptedTokens]],
+) -> str:
     """Return the share of pairs that are called worse, and too short."""
     said = [judge(old, new) for old, new in pairs]
     worse, short = said.count("worse") / len(said), said.count("too short") / len(said)

@@ -49,7 +49,7 @@ def main() -> int:
         measured(rule, dtype, logits, size, vocab, turns)
         for dtype in (torch.float32, torch.bfloat16)
         for logits in (True, False)
-        for rule in fused.RULES
+        for rule in fused.FUSED_RULES
     ]
     show(found)
     if path is not None:
@@ -65,7 +65,7 @@ def missing() -> str | None:
     """Return what keeps the benchmark from running; None if nothing does."""
     if not torch.cuda.is_available():
         return "torch sees no GPU, and there is nothing else to time: run it where one is"
-    if not fused.installed():
+    if not fused.has_triton():
         return "the fused kernels need Triton: pip install triton"
     return None
 
@@ -75,7 +75,7 @@ def measured(
 ) -> dict[str, Any]:
     """Time one rule on rows of one kind: fused, in torch, and a copy of the same rows."""
     given = rows(size, vocab, dtype, logits)
-    due = rules.verify(rule, *given, logits=logits, check=False)
+    due = rules.torch_verify(rule, *given, logits=logits, check=False)
     result = fused.verify(rule, *given, logits=logits, check=False)
     # The copy is of the target rows alone, so that three batches need not fit.
     source = given[0]
@@ -83,7 +83,7 @@ def measured(
     times = in_turn(
         {
             "fused": lambda: fused.verify(rule, *given, logits=logits, check=False),
-            "torch": lambda: rules.verify(rule, *given, logits=logits, check=False),
+            "torch": lambda: rules.torch_verify(rule, *given, logits=logits, check=False),
             "copy": lambda: copied.copy_(source),
         },
         turns,

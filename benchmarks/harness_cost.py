@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from simverify.auditing.sampled.run import Runner
-from simverify.auditing.sampled.tables import SampledInstance, default_instances
-from simverify.auditing.sampled.tier import sample_callable
+from simverify.auditing.sampled_runs import SampledInstance, TrialRunner, default_sampled_instances
+from simverify.auditing.sampled_tier import sample_callable
 from simverify.verifiers import VERIFIERS
 
 TURNS = 5
@@ -36,8 +35,8 @@ def bare(rule: Callable[..., Any], instance: SampledInstance, calls: int) -> flo
     return time.process_time() - started
 
 
-def runner_of(rule: Callable[..., Any], instance: SampledInstance) -> Runner:
-    return Runner(
+def runner_of(rule: Callable[..., Any], instance: SampledInstance) -> TrialRunner:
+    return TrialRunner(
         rule, "verify", instance, seed=0, number=0, pilot=False, rows=None, ends=math.inf,
         seconds=600,
     )  # fmt: skip
@@ -55,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000)
     calls = parser.parse_args().calls
-    instance = default_instances(4, 12)[0]
+    instance = default_sampled_instances(4, 12)[0]
     print("rule      bare us/call  harness adds us/call  whole run us/call  of it tests and plan")
     for name in RULES:
         rule = VERIFIERS[name].rule
@@ -66,7 +65,12 @@ def main() -> None:
         added = min(b for _, b in turns) / calls * 1e6 - own
         started = time.process_time()
         run = sample_callable(
-            rule, "verify", instances=default_instances(4, 12), seed=0, detect=0.02, seconds=600
+            rule,
+            "verify",
+            instances=default_sampled_instances(4, 12),
+            seed=0,
+            detect=0.02,
+            seconds=600,
         )
         whole = (time.process_time() - started) / run.tier.samples * 1e6
         print(f"{name:9} {own:12.1f} {added:21.1f} {whole:18.1f} {whole - own - added:21.1f}")

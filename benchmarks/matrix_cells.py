@@ -19,14 +19,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.processed_engine import answers, everywhere, on_rows
 
-from simverify.emitted.law import STAGES, Law
-from simverify.emitted.matrix import MatrixSettings
-from simverify.emitted.matrix.cells import GAMMAS, Cell, cells_of
-from simverify.emitted.matrix.pilot import pilot_of
-from simverify.emitted.matrix.run import judged_cell
-from simverify.emitted.reading.requests import first_tokens
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED, load_pair, use_threads
+from simverify.models.transformer import BUNDLED, load_pair, read_prompts, use_threads
+from simverify.served.distribution import STAGES, Law
+from simverify.served.matrix import (
+    DEFAULT_GAMMAS,
+    Cell,
+    MatrixSettings,
+    judge_cell,
+    make_cells,
+    make_pilot,
+)
+from simverify.served.requests import limit_tokens
 
 GAMMA, LENGTH, CELLS = 3, 64, 18
 ENGINES = ("right", "dropped", "first row only", "last row only")
@@ -54,7 +57,7 @@ def main() -> None:
     ids = [tuple(pair.encode(text)) for text in prompts]
     lanes = [ids[i % len(ids)] for i in range(-(-2 * given.tokens // LENGTH))]
     counts: Counter[tuple[str, str]] = Counter()
-    for cell in cells_of(pilot_of(prompts, pair), STAGES, GAMMAS, False):
+    for cell in make_cells(make_pilot(prompts, pair), STAGES, DEFAULT_GAMMAS, False):
         if given.cells is not None and cell.name not in given.cells.split(","):
             continue
         raw = plain(cell)
@@ -69,9 +72,9 @@ def main() -> None:
             found = answers(
                 drafting, lanes, own, gamma=GAMMA, length=LENGTH, start=start, seed=given.seed
             )
-            found = first_tokens(found, given.tokens)  # twice as many, as answers may end early
+            found = limit_tokens(found, given.tokens)  # twice as many, as answers may end early
             tokens = sum(len(request.tokens) for request in found)
-            judged = judged_cell(
+            judged = judge_cell(
                 cell, found, pair, False, MatrixSettings.alpha / CELLS, 1e-6, given.seed
             )
             kind = "right" if name == "right" else "wrong"

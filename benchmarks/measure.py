@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from simverify.record.machine import processor
+from simverify.history.record import processor_name
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def machine() -> dict[str, Any]:
     """Return what the figures depend on."""
     packages = ("numpy", "numba", "torch")
     return {
-        "processor": processor(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
         "platform": platform.platform(),

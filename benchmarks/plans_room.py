@@ -11,8 +11,8 @@ import sys
 import time
 from collections import Counter
 
-from simverify.auditing.sampled.tables import default_instances
-from simverify.auditing.sampled.tier import sample_callable
+from simverify.auditing.sampled_runs import default_sampled_instances
+from simverify.auditing.sampled_tier import sample_callable
 from simverify.verifiers import VERIFIERS
 
 RULES = ("token", "block")
@@ -27,7 +27,7 @@ def main() -> None:
     calls, started = 0, time.process_time()
     for i in range(options.audits):
         run = sample_callable(
-            VERIFIERS[RULES[i % 2]].rule, "verify", instances=default_instances(4, 12),
+            VERIFIERS[RULES[i % 2]].rule, "verify", instances=default_sampled_instances(4, 12),
             seed=1000 + i, detect=options.detect, seconds=3600.0,
         )  # fmt: skip
         told[run.verdict] += 1

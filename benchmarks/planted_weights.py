@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.models.real import grids
-from simverify.models.real.roundings import _matrices
-from simverify.models.real.transformer import TransformerPair
+from simverify.models import rounding
+from simverify.models.rounding import _weight_matrices
+from simverify.models.transformer import TransformerPair
 
 GROUP = 128
 
@@ -27,7 +27,7 @@ class Read:
             self.products[module] = self.products.get(module, 0) + x.T @ x
 
         model = pair.target_model
-        hooks = [m.register_forward_pre_hook(seen) for m in _matrices(model, whole=False)]
+        hooks = [m.register_forward_pre_hook(seen) for m in _weight_matrices(model, whole=False)]
         with torch.no_grad():
             for text in texts:
                 model(torch.tensor([text]))
@@ -42,7 +42,7 @@ def awq(read: Read, module: Any) -> Any:
     for step in range(20):
         scale = size.pow(step / 20.0).clamp(min=1e-4)
         scale = scale / (scale.max() * scale.min()).sqrt()
-        found = grids.groups(GROUP)(weight * scale) / scale
+        found = rounding.asymmetric_groups(GROUP)(weight * scale) / scale
         off = found - weight
         error = float(((off @ read.products[module]) * off).sum())
         if error < least:
@@ -73,7 +73,9 @@ def gptq(read: Read, module: Any) -> Any:
 @contextmanager
 def planted(pair: TransformerPair, rule: Any) -> Iterator[None]:
     """Let the layers of the target have the matrices that ``rule`` makes of them."""
-    kept = {module: module.weight.data for module in _matrices(pair.target_model, whole=False)}
+    kept = {
+        module: module.weight.data for module in _weight_matrices(pair.target_model, whole=False)
+    }
     for number, module in enumerate(kept):
         module.weight.data = rule(number, module)
     try:

@@ -15,13 +15,17 @@ import torch
 from measure import machine
 from rich.console import Console
 
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.sampling import Sampling
-from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
-from simverify.simulators.decoding.expected import RULES, Interval, LaneMeans, curves
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.lanes import Block, Job
-from simverify.simulators.decoding.loop import decode
+from simverify.models.transformer import BUNDLED, Sampling, TransformerPair, load_pair, read_prompts
+from simverify.simulators.decoding.loop import (
+    RULES,
+    Block,
+    Interval,
+    Job,
+    LaneStatistics,
+    block_curves,
+    decode,
+    verifier_factory,
+)
 from simverify.verifiers import get_verifier
 
 GAMMAS = (2, 4, 6, 8)
@@ -87,10 +91,10 @@ class Worth:
 
     def __init__(self, job: Job) -> None:
         self._size = len(RULES) * job.gamma
-        self._means = LaneMeans(job.lanes, self._size + 1)
+        self._means = LaneStatistics(job.lanes, self._size + 1)
 
     def __call__(self, block: Block) -> None:
-        self._means.add(block.lane, [*curves(block).ravel(), block.tau + 1.0])
+        self._means.add(block.lane, [*block_curves(block).ravel(), block.tau + 1.0])
 
     @property
     def blocks(self) -> int:
@@ -168,7 +172,7 @@ def measured(
     seen, clocks = {}, {}
     for rule in VERIFIERS:
         seen[rule] = Worth(job)
-        clocks[rule] = decode(pair, job, judges(get_verifier(rule)), seen[rule])
+        clocks[rule] = decode(pair, job, verifier_factory(get_verifier(rule)), seen[rule])
     drafted, clock = seen["token"], clocks["token"]
     phases = {"draft": clock.draft, "score": clock.score, "verify": clock.verify}
     return Cell(

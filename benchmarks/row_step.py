@@ -13,8 +13,8 @@ import numpy.typing as npt
 from numba import njit
 
 from simverify.models import markov
-from simverify.simulators.kernels.tables.access import correct, mass
-from simverify.simulators.tables import markov_tables
+from simverify.simulators.kernels.access import correct, mass
+from simverify.simulators.run import markov_tables
 
 VOCABULARIES = (4, 8, 16, 64, 1024)
 

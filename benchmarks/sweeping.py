@@ -24,19 +24,16 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
-from simverify.comparing.kernels.kernel import Kernel
+from simverify.comparing.sampled import ModelKernel
 from simverify.models import get_model
-from simverify.simulators.run import Counts
-from simverify.simulators.tables import model_tables
-from simverify.sweeping import cluster
+from simverify.simulators.run import Counts, model_tables
+from simverify.sweeping import workers as cluster
 from simverify.sweeping import workers as pools
-from simverify.sweeping.folder import Folder
-from simverify.sweeping.pace import Pace
-from simverify.sweeping.progress import Progress
-from simverify.sweeping.run import _Sweep, run_sweep
-from simverify.sweeping.spec import DEFAULT_SHARD, Spec
-from simverify.sweeping.tasks import CountTask, Load, Task, perform
-from simverify.sweeping.workers import Workers, workers_of
+from simverify.sweeping.run import SweepProgress, _SweepRunner, run_sweep
+from simverify.sweeping.spec import DEFAULT_SHARD, SweepSpec
+from simverify.sweeping.store import SweepFolder
+from simverify.sweeping.tasks import CountTask, LoadSizer, Task, TaskLoad, perform_load
+from simverify.sweeping.workers import WorkerPool, open_workers
 from simverify.verifiers import VERIFIERS
 
 MILLION = 10**6
@@ -46,14 +43,14 @@ SHAPES = {
     "many cells": {"seeds": MILLION, "shards": 1},
 }
 OVERHEAD = {
-    "toy": Spec(models=("toy",), verifiers=("block",), gamma=(4,)),
-    "markov-64": Spec(models=("markov-64",), verifiers=("block",), gamma=(8,)),
-    "markov-4096": Spec(models=("markov-4096",), verifiers=("block",), gamma=(8,)),
+    "toy": SweepSpec(models=("toy",), verifiers=("block",), gamma=(4,)),
+    "markov-64": SweepSpec(models=("markov-64",), verifiers=("block",), gamma=(8,)),
+    "markov-4096": SweepSpec(models=("markov-4096",), verifiers=("block",), gamma=(8,)),
 }
 
 
-def spec_of(base: Spec, **change: object) -> Spec:
-    return Spec(**{name: getattr(base, name) for name in base.__struct_fields__} | change)
+def spec_of(base: SweepSpec, **change: object) -> SweepSpec:
+    return SweepSpec(**{name: getattr(base, name) for name in base.__struct_fields__} | change)
 
 
 def plan(shape: str, scale: int) -> None:
@@ -63,9 +60,9 @@ def plan(shape: str, scale: int) -> None:
     spec = spec_of(OVERHEAD["toy"], seeds=tuple(range(seeds)), blocks=10 * shards, shard=10)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
-        progress = Progress(print, spec.number_of_shards, every=1e9)
+        progress = SweepProgress(print, spec.number_of_shards, every=1e9)
         began = time.perf_counter()
-        sweep = _Sweep(spec, Folder(Path(folder)), progress, print)
+        sweep = _SweepRunner(spec, SweepFolder(Path(folder)), progress, print)
         tasks = sum(end - first for job in sweep._jobs() for first, end in [job.task.shards])
         seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -76,7 +73,7 @@ def plan(shape: str, scale: int) -> None:
     )
 
 
-def by_processes(spec: Spec, workers: int) -> tuple[float, float]:
+def by_processes(spec: SweepSpec, workers: int) -> tuple[float, float]:
     """Seconds of a sweep on processes, and the share of them in which the workers computed."""
     with tempfile.TemporaryDirectory() as folder:
         began, clock = time.perf_counter(), children()
@@ -107,11 +104,11 @@ def whole(model: str, executor: str, shards: int, shard: int) -> None:
     tell(f"overhead a whole shard, {model}, {executor}", more(executor, few, many))
 
 
-def more(executor: str, few: Spec, many: Spec) -> list[tuple[float, float]]:
+def more(executor: str, few: SweepSpec, many: SweepSpec) -> list[tuple[float, float]]:
     """Seconds of the shards that ``many`` has more, each, by turns; see :func:`beside`."""
     shards = many.number_of_shards - few.number_of_shards
     clock = time.thread_time if executor == "threads" else time.process_time
-    with timed(), workers_of(executor, 1) as workers:
+    with timed(), open_workers(executor, 1) as workers:
         beside(workers, many, clock)
         turns = [[beside(workers, spec, clock) for spec in (many, few)] for _ in range(TURNS)]
     return [((a - c) / shards, (b - d) / shards) for (a, b), (c, d) in turns]
@@ -130,20 +127,20 @@ def _middle(ordered: list[float]) -> str:
     return f"{ordered[len(ordered) // 2]:.3f} ({ordered[0]:.3f} to {ordered[-1]:.3f})"
 
 
-def beside(workers: Workers, spec: Spec, clock: Callable[[], float]) -> tuple[float, float]:
+def beside(workers: WorkerPool, spec: SweepSpec, clock: Callable[[], float]) -> tuple[float, float]:
     """Seconds of a whole sweep in which its one worker neither counted nor judged.
 
     And the seconds of the coordinator by ``clock``, which knows its processor time.
     """
     pace = Busy()
     with tempfile.TemporaryDirectory() as folder:
-        progress = Progress(print, spec.number_of_shards, every=1e9)
+        progress = SweepProgress(print, spec.number_of_shards, every=1e9)
         began, own = time.perf_counter(), clock()
-        _Sweep(spec, Folder(Path(folder)), progress, print, pace=pace).run(workers)
+        _SweepRunner(spec, SweepFolder(Path(folder)), progress, print, pace=pace).run(workers)
         return time.perf_counter() - began - pace.seconds, clock() - own
 
 
-class Busy(Pace):
+class Busy(LoadSizer):
     """A pace that adds up, besides, what tasks took."""
 
     def __init__(self) -> None:
@@ -166,15 +163,15 @@ def timed() -> Iterator[None]:
         yield
     finally:
         for place in places:
-            place.perform = perform
+            place.perform = perform_load
 
 
-def perform_timed(load: Load) -> tuple[tuple[bytes, float], ...]:
+def perform_timed(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:
     """What a worker does, with the seconds in the kernel alone in place of a counting task's."""
-    run = Kernel.run
+    run = ModelKernel.run
     spent = 0.0
 
-    def clocked(kernel: Kernel, *trials: int) -> Counts:
+    def clocked(kernel: ModelKernel, *trials: int) -> Counts:
         nonlocal spent
         began = time.perf_counter()
         counts = run(kernel, *trials)
@@ -182,21 +179,21 @@ def perform_timed(load: Load) -> tuple[tuple[bytes, float], ...]:
         return counts
 
     found = []
-    Kernel.run = clocked  # type: ignore[method-assign]
+    ModelKernel.run = clocked  # type: ignore[method-assign]
     try:
         for task in load:
             spent = 0.0
-            [(payload, seconds)] = perform((task,))
+            [(payload, seconds)] = perform_load((task,))
             found.append((payload, spent if isinstance(task, CountTask) else seconds))
     finally:
-        Kernel.run = run  # type: ignore[method-assign]
+        ModelKernel.run = run  # type: ignore[method-assign]
     return tuple(found)
 
 
 def bare(first: int) -> None:
     """One shard's trials and nothing else."""
     model = get_model("markov-64")
-    Kernel(VERIFIERS["block"], model, model_tables(model), 8, 0, 1).run(DEFAULT_SHARD, first)
+    ModelKernel(VERIFIERS["block"], model, model_tables(model), 8, 0, 1).run(DEFAULT_SHARD, first)
 
 
 def bare_wall(shards: int, workers: int) -> float:
@@ -209,7 +206,7 @@ def bare_wall(shards: int, workers: int) -> float:
 
 def two_processes(blocks: int, turns: int, seeds: int) -> None:
     """Print how much sooner two processes end than one, and beside it what the machine allows."""
-    spec = Spec(
+    spec = SweepSpec(
         models=("markov-64",), verifiers=("token", "block"), gamma=(8,),
         seeds=tuple(range(seeds)), blocks=blocks,
     )  # fmt: skip

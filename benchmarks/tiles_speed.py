@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.backends.interpreter import interpreter, load_triton
-from simverify.engines.loading.packages import load_file
-from simverify.engines.servers.sglang import FUNCTION as SGLANG
-from simverify.engines.servers.sglang import chain_sampling
-from simverify.engines.tiles import load_tiles
+from simverify.backends.batch import interpreter, load_triton
+from simverify.engines.catalogue.sglang import SGLANG_FUNCTION as SGLANG
+from simverify.engines.catalogue.sglang import sglang_chain_sampling
+from simverify.engines.extract import load_file
+from simverify.triton_cpu import load_tiles
 
 KERNELS = Path(__file__).with_name("tile_kernels.py")
 GOAL = 30.0
@@ -53,7 +53,7 @@ def of_sglang(file: Path) -> Iterator[tuple[str, Call, Call, tuple[Any, ...]]]:
     real, _ = load_triton(lambda: load_file(file, "sglang_interpreted"))
     for rule, block in (("token", False), ("block", True)):
         ours, theirs = (
-            chain_sampling(getattr(made, SGLANG), block=block) for made in (tiles, real)
+            sglang_chain_sampling(getattr(made, SGLANG), block=block) for made in (tiles, real)
         )
         for _, gamma, vocab in SHAPES[::2]:
             rng = np.random.default_rng(vocab)

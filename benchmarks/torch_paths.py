@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
-from simverify.auditing.exact.instances.made import instances_for
+from simverify.auditing.enumeration import StepEnumeration, enumerate_tokens
+from simverify.auditing.instances import instances_for
 
 SEEN = 10_000
 """Leaves that count as seen: by then few paths are replayed."""
@@ -56,7 +56,7 @@ def main() -> None:
     for _ in range(turns):
         with StepEnumeration(step, leaves=SEEN) as enumeration:
             began = time.process_time()
-            law = law_of_tokens(
+            law = enumerate_tokens(
                 enumeration, step, model.target, model.draft, gamma=2, length=1,
                 max_paths=10_000, seconds=None,
             )  # fmt: skip

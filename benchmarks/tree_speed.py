@@ -23,8 +23,8 @@ from rich.table import Table
 from tree_references import RULES, NumpyTrees, TorchTrees
 
 from simverify.models import MarkovModel
-from simverify.simulators.exact.recursion import linear_curve
-from simverify.simulators.tables import model_tables
+from simverify.simulators.exact.laws import linear_curve
+from simverify.simulators.run import model_tables
 from simverify.simulators.trees import simulate_trees
 from simverify.stats import empirical_bernstein
 from simverify.trees import SCHEMES, Drafting, shape_of_levels

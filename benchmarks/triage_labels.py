@@ -24,12 +24,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support import greedy_engines as engines
 
-from simverify.emitted.triage import causes
-from simverify.emitted.triage.fits import Fit, Log, Spot, fits
-from simverify.emitted.triage.reading import _answer
-from simverify.emitted.triage.scoring import FACTOR, scored
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED
+from simverify.models.transformer import BUNDLED, read_prompts
+from simverify.served import triage_explanations
+from simverify.served.triage_explanations import (
+    ROUNDING_FACTOR,
+    ExplanationFit,
+    GreedyLog,
+    OffToken,
+    _parse_answer,
+    explanation_fits,
+    score_requests,
+)
 
 REQUESTS, LENGTH = 60, 16
 CLASSES = ("cache or rows", "template", "verifier", "unclear")
@@ -85,15 +90,15 @@ class Kept:
     """Fits of spots, computed once."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, dict[str, Fit]] = {}
+        self.known: dict[Any, dict[str, ExplanationFit]] = {}
 
     def __call__(
         self, spots: Any, pair: Any, radius: float, wanted: Any = None
-    ) -> list[dict[str, Fit]]:
+    ) -> list[dict[str, ExplanationFit]]:
         keys = [(s.prompt, s.tokens, s.at, s.token, s.shared, s.log.drafts is None) for s in spots]
         new = {key: spot for key, spot in zip(keys, spots, strict=True) if key not in self.known}
         if new:
-            made = fits(list(new.values()), pair, radius)
+            made = explanation_fits(list(new.values()), pair, radius)
             self.known |= dict(zip(new, made, strict=True))
         return [
             {n: f for n, f in self.known[key].items() if wanted is None or n in wanted}
@@ -101,10 +106,10 @@ class Kept:
         ]
 
 
-def log_of(lines: Any, pair: Any, proxy: bool) -> tuple[Log, float]:
+def log_of(lines: Any, pair: Any, proxy: bool) -> tuple[GreedyLog, float]:
     """Return a log with its paths, and how far rounding moved it."""
-    answers = [_answer(value, "log", n, pair) for n, value in enumerate(lines, 1)]
-    paths = scored([own.request for own in answers], pair)
+    answers = [_parse_answer(value, "log", n, pair) for n, value in enumerate(lines, 1)]
+    paths = score_requests([own.request for own in answers], pair)
     drafts = None
     if proxy:
         drafts = [
@@ -112,13 +117,13 @@ def log_of(lines: Any, pair: Any, proxy: bool) -> tuple[Log, float]:
                       for k in range(len(own.request.tokens))])
             for own in answers
         ]  # fmt: skip
-    return Log(answers, paths, drafts), max(float(path.moved.max()) for path in paths)
+    return GreedyLog(answers, paths, drafts), max(float(path.moved.max()) for path in paths)
 
 
-def part(log: Log, numbers: Any) -> Log:
+def part(log: GreedyLog, numbers: Any) -> GreedyLog:
     """Return the log of some requests."""
     drafts = None if log.drafts is None else [log.drafts[i] for i in numbers]
-    return Log([log.answers[i] for i in numbers], [log.paths[i] for i in numbers], drafts)
+    return GreedyLog([log.answers[i] for i in numbers], [log.paths[i] for i in numbers], drafts)
 
 
 def main() -> None:
@@ -139,7 +144,7 @@ def main() -> None:
         size, end = int(rng.integers(18, 33)), len(text) - int(rng.integers(0, 12))
         prompts.append(tuple(text[max(end - size, 0) : end]))
     began = time.process_time()
-    causes.fits = Kept()
+    triage_explanations.explanation_fits = Kept()
     right = engines.decoded(pair, prompts=prompts, length=LENGTH)
     logs = {proxy: log_of(right, pair, proxy) for proxy in (False, True)}
     print(f"{'planted':38}" + "".join(f"{kind:>15}" for kind in CLASSES) + "  off, distinct")
@@ -150,14 +155,16 @@ def main() -> None:
                 engines.decoded(pair, prompts=prompts, length=LENGTH, **how), pair, proxy
             )
             told, off = runs(
-                logs[proxy][0], wrong, FACTOR * max(moved, logs[proxy][1]), pair, given
+                logs[proxy][0], wrong, ROUNDING_FACTOR * max(moved, logs[proxy][1]), pair, given
             )
             cells = "".join(f"{told[kind]:>15}" for kind in CLASSES)
             print(f"{name:38}{cells}  {off:.1f}", flush=True)
     print(f"{time.process_time() - began:.0f} s of processor")
 
 
-def runs(right: Log, wrong: Log, radius: float, pair: Any, given: Any) -> tuple[Any, float]:
+def runs(
+    right: GreedyLog, wrong: GreedyLog, radius: float, pair: Any, given: Any
+) -> tuple[Any, float]:
     """Count what most off requests of each run are called; the second is their mean number."""
     told: Counter[str] = Counter()
     off = 0
@@ -171,9 +178,9 @@ def runs(right: Log, wrong: Log, radius: float, pair: Any, given: Any) -> tuple[
             if len(places):
                 at = int(places[0])
                 token = own.answers[i].request.tokens[at]
-                spots.append(Spot(own, i, at, token, own.shared(i)))
+                spots.append(OffToken(own, i, at, token, own.shared(i)))
         off += len(spots)
-        found = causes.explained(spots, [part(right, numbers)], pair, radius)
+        found = triage_explanations.explain_spots(spots, [part(right, numbers)], pair, radius)
         left = "verifier" if found.open is None else "unclear"
         kinds = Counter(
             found.taken[i].kind if i in found.taken else left for i in range(len(spots))

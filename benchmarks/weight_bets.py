@@ -22,14 +22,12 @@ from planted_weights import Read, awq, gptq, planted
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.emitted.judging.judge import shares_of
-from simverify.emitted.judging.weights import Gains, WeightBets
-from simverify.emitted.watching.canary import BETS
-from simverify.emitted.watching.formats import FormatBets, log_factors
-from simverify.models.real import grids
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.roundings import ROUNDINGS, Rounding, rounded
-from simverify.models.real.transformer import BUNDLED, TransformerPair, load_pair
+from simverify.models import rounding as grids
+from simverify.models.rounding import WEIGHT_FORMATS, WeightFormat, use_weight_format
+from simverify.models.transformer import BUNDLED, TransformerPair, load_pair, read_prompts
+from simverify.served.evidence import ExpectedGains, WeightBets
+from simverify.served.judge import split_output_alpha
+from simverify.served.monitor import PIT_BETS, FormatBets, log_factors
 
 LANES, SHORT, LENGTH = 96, 24, 86
 STEP = 4 * LENGTH
@@ -73,7 +71,7 @@ def run(
     number = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()
     ends = law[number].cumsum(axis=1)
     tokens = (ends < rng.random((len(number), 1)) * ends[:, -1:]).sum(axis=1)
-    bets, sums = WeightBets(ROUNDINGS), None
+    bets, sums = WeightBets(WEIGHT_FORMATS), None
     found: list[int | None] = [None] * len(alphas)
     for start in range(0, len(number), STEP):
         at = number[start : start + STEP]
@@ -87,7 +85,7 @@ def run(
             sums = more if sums is None else sums + more
         assert sums is not None
         for i, alpha in enumerate(alphas):
-            share = shares_of(alpha)["weights"]
+            share = split_output_alpha(alpha)["weights"]
             if found[i] is None and stats.bet_test(sums, alpha=share, ball=1e-6).rejected:
                 found[i] = start + len(own)
     return found
@@ -135,15 +133,15 @@ def quantiles(ends: list[int | None]) -> str:
 
 def promised(p: Floats, law: Floats) -> int | None:
     """Return the tokens that a PASS says it takes to tell a format with power .9."""
-    gains = Gains()
+    gains = ExpectedGains()
     gains.add(p, law, law / p)
-    share = shares_of(1e-6)["weights"]
-    return gains.document("", 1, share, 1e-6, bets=2 * len(ROUNDINGS)).needed
+    share = split_output_alpha(1e-6)["weights"]
+    return gains.document("", 1, share, 1e-6, bets=2 * len(WEIGHT_FORMATS)).needed
 
 
 def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs: int) -> None:
     """Print how often so many tokens tell a format as are promised to with power .9."""
-    share = shares_of(1e-6)["weights"]
+    share = split_output_alpha(1e-6)["weights"]
     print(f"{'format':36} promised  told")
     for name, law in laws_of.items():
         n = promised(p, law)
@@ -158,7 +156,7 @@ def promises(p: Floats, laws_of: dict[str, Floats], ratios: dict[str, Any], runs
             own = (ends < rng.random((len(at), 1)) * ends[:, -1:]).sum(axis=1)
             seen = {x: np.stack([t[at, own], low[at], high[at]])
                     for x, (t, low, high) in ratios.items()}  # fmt: skip
-            sums = WeightBets(ROUNDINGS).bet(seen)
+            sums = WeightBets(WEIGHT_FORMATS).bet(seen)
             assert sums is not None
             told += stats.bet_test(sums, alpha=share, ball=1e-6).rejected
         print(f"{name:36} {n:8,}  {told} of {runs}", flush=True)
@@ -183,7 +181,7 @@ def moves(pair: TransformerPair, texts: Any, p: Floats, engines: dict[str, Any])
             share = (cuts - (ends[each, at] - p[each, last])) / p[each, last]
             cdf = own[each, at] - law[each, last] * (1.0 - share)
             far.append(float(np.abs(cdf.mean(axis=0) - cuts).max()))
-        delay = stats.lasting_delay(max(far), BETS, alpha=1e-6, groups=2, after=0, power=0.9)
+        delay = stats.lasting_delay(max(far), PIT_BETS, alpha=1e-6, groups=2, after=0, power=0.9)
         print(f"{name:36} {off:.3f}  {far[0]:.4f}  {far[1]:12.4f}  {delay:,.0f} tokens", flush=True)
 
 
@@ -203,17 +201,19 @@ def main() -> None:
     texts = written(pair, prompts)
     p = laws(pair, texts)
     engines: dict[str, Any] = {}
-    for name, rounding in ROUNDINGS.items():
-        engines[name] = rounded(pair.target_model, rounding)
+    for name, rounding in WEIGHT_FORMATS.items():
+        engines[name] = use_weight_format(pair.target_model, rounding)
     for name, rule in {
         "Q4_K of all": grids.q4_k, "Q4_1 of all": grids.q4_1,
     }.items():  # fmt: skip
-        engines[name] = rounded(pair.target_model, Rounding(rule, whole=True))
+        engines[name] = use_weight_format(pair.target_model, WeightFormat(rule, whole=True))
     for name, rule in {
-        "groups of 32, fitted": grids.fitted(32), "groups of 128, fitted": grids.fitted(128),
-        "groups of 32, symmetric": grids.symmetric(32), "MLX, groups of 32": grids.mlx(32),
-    }.items():  # fmt: skip
-        engines[name] = rounded(pair.target_model, Rounding(rule))
+        "groups of 32, fitted": grids.fitted_groups(32),
+        "groups of 128, fitted": grids.fitted_groups(128),
+        "groups of 32, symmetric": grids.symmetric_groups(32),
+        "MLX, groups of 32": grids.mlx(32),
+    }.items():
+        engines[name] = use_weight_format(pair.target_model, WeightFormat(rule))
     read = Read(pair, prompts[::3])
     engines["Q4_K of every other matrix"] = planted(
         pair, lambda i, m: grids.q4_k(m.weight.data) if i % 2 else m.weight.data
@@ -225,8 +225,8 @@ def main() -> None:
         return
     ratios: dict[str, Any] = {}
     laws_of: dict[str, Floats] = {}
-    for name, rounding in ROUNDINGS.items():
-        with rounded(pair.target_model, rounding):
+    for name, rounding in WEIGHT_FORMATS.items():
+        with use_weight_format(pair.target_model, rounding):
             laws_of[name] = laws(pair, texts)
         table = laws_of[name] / p
         ratios[name] = table, table.min(axis=1), table.max(axis=1)
@@ -237,7 +237,7 @@ def main() -> None:
         lives(pair, texts, p, ratios, engines, given)
         return
     alphas = (0.999, 1e-6)
-    share = shares_of(alphas[0])["weights"]
+    share = split_output_alpha(alphas[0])["weights"]
     wrong = sum(run(p, p, ratios, i, alphas)[0] is not None for i in range(given.runs))
     print(
         f"the target, {len(p):,} tokens: {wrong} of {given.runs} rejected at a share of {share:.3f}"
@@ -248,7 +248,7 @@ def main() -> None:
             law = laws(pair, texts)
         off = float(np.abs(law - p).sum(axis=1).mean()) / 2.0
         ends = [run(law, p, ratios, 1000 + i, alphas)[1] for i in range(given.planted)]
-        due = promised(p, law) if name in ROUNDINGS else None  # of what is bet on
+        due = promised(p, law) if name in WEIGHT_FORMATS else None  # of what is bet on
         words = "" if due is None else f"{due:,}"
         print(f"{name:36} {off:.3f}  {words:8}  {quantiles(ends)}", flush=True)
     print(f"{time.process_time() - began:.0f} s of processor")

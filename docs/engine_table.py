@@ -27,13 +27,12 @@ from threading import Lock
 import msgspec
 
 from simverify.engines import Engine, engine_names, unloaded_engine
-from simverify.engines.places import find_place
+from simverify.engines.base import locate_engine
 from simverify.reports.present import write_reports
 from simverify.results import TableMeta, TableRun
-from simverify.results.reading.document import read_document
-from simverify.surveying.bisecting.environments import NotLaidOut, environment, steps_of
-from simverify.surveying.settings import cores
-from simverify.surveying.table import joined
+from simverify.results.reading import read_document
+from simverify.surveying.bisect import CheckoutError, get_environment, pip_steps
+from simverify.surveying.table import core_count, join_tables
 
 FOLDER = Path(__file__).parents[1] / "reports" / "examples" / "engines"
 COMMAND = "python docs/engine_table.py"
@@ -49,7 +48,7 @@ def main() -> None:
     parser.add_argument("--from", dest="ready", default="", help="folders of ready checkouts")
     parser.add_argument("--engines", help="names of engines, comma-separated; all if not given")
     parser.add_argument("--work", type=Path, help="a folder that keeps what is fetched")
-    parser.add_argument("--jobs", type=int, default=cores())
+    parser.add_argument("--jobs", type=int, default=core_count())
     given = parser.parse_args()
     names = given.engines.split(",") if given.engines else None
     ready = [Path(folder).absolute() for folder in given.ready.split(",") if folder]
@@ -73,14 +72,14 @@ def fetched_table(
     engines = [unloaded_engine(name) for name in names]
     with ThreadPoolExecutor(jobs) as pool:
         runs = list(pool.map(lambda engine: one_row(engine, work, ready), engines))
-    return joined([run for run in runs if run is not None])
+    return join_tables([run for run in runs if run is not None])
 
 
 def one_row(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> TableRun | None:
     """Return the table of one engine, which says so where it could not be fetched."""
     try:
         python, checkouts = fetch(engine, work, ready)
-    except (subprocess.CalledProcessError, NotLaidOut) as error:
+    except (subprocess.CalledProcessError, CheckoutError) as error:
         said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         here = "" if engine.find() is None else "; taken as it is installed here"
         say(f"{engine.name}: not fetched: {said[-1]}{here}")
@@ -109,7 +108,7 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
     fails, and ``NotLaidOut`` where pip does.
     """
     if engine.repository:
-        place = find_place(engine, ready)
+        place = locate_engine(engine, ready)
         if place is not None and place.folder is not None:
             return Path(sys.executable), place.folder
         owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
@@ -119,8 +118,8 @@ def fetch(engine: Engine, work: Path, ready: Sequence[Path] = ()) -> tuple[Path,
         return Path(sys.executable), work / "checkouts"
     if engine.package == "simverify" or engine.gpu or not engine.versions:
         return Path(sys.executable), None
-    steps = steps_of(engine.requirement, whole=engine.whole)
-    return environment(steps, engine.name, root=work / "environments").python, None
+    steps = pip_steps(engine.requirement, whole=engine.whole)
+    return get_environment(steps, engine.name, root=work / "environments").python, None
 
 
 def kept(place: Path, make: Callable[[Path], None]) -> None:

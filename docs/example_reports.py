@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from example_served import SERVED
 
 import simverify
-from simverify.auditing.process.supervised import supervised_audit
+from simverify.auditing.run import supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import load_subject
 from simverify.reports.present import RUN_FILE, write_reports

@@ -100,9 +100,7 @@ SERVED = {
 
 
 def _bundled(temperature: float) -> tuple[Any, list[list[int]]]:
-    from simverify.models.real.prompts import read_prompts
-    from simverify.models.real.sampling import Sampling
-    from simverify.models.real.transformer import BUNDLED, load_pair, use_threads
+    from simverify.models.transformer import BUNDLED, Sampling, load_pair, read_prompts, use_threads
 
     use_threads(1)
     pair = load_pair("tiny-llama", None, sampling=Sampling(temperature))
@@ -114,7 +112,7 @@ def _drawn(
     order: str = "transformers",
 ) -> list[list[int]]:  # fmt: skip
     """Answers to each prompt, side by side, of ``length`` tokens or up to an end of sequence."""
-    from simverify.emitted.law import ORDERS, Law
+    from simverify.served.distribution import ORDERS, Law
 
     law = Law(**asked, order=ORDERS[order])
     rng = np.random.default_rng(seed)

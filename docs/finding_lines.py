@@ -12,12 +12,12 @@ import re
 import sys
 from pathlib import Path
 
-from simverify.auditing.replay.blame.statements import parsed
+from simverify.auditing.dependence import parse_module
 from simverify.engines import get_engine
-from simverify.engines.places import find_place
-from simverify.reports.audit.lines import likeliest
+from simverify.engines.base import locate_engine
+from simverify.reports.audit_text import likeliest_lines
 from simverify.results import TableRun
-from simverify.results.reading.document import read_document
+from simverify.results.reading import read_document
 
 TABLE = Path(__file__).parents[1] / "reports" / "examples" / "engines" / "run.json"
 
@@ -96,13 +96,13 @@ def main() -> int:
     missed = by_note = 0
     wrong = mistakes()
     for name in given.engines or wrong:
-        place = find_place(get_engine(name), folders)
+        place = locate_engine(get_engine(name), folders)
         if place is None:
             print(f"{name}: its source is neither installed nor in a folder of --from")
             missed += 1
             continue
         row = rows[name]
-        named = list(dict.fromkeys([*row.lines, *likeliest(row.findings, row.localisation)]))
+        named = list(dict.fromkeys([*row.lines, *likeliest_lines(row.findings, row.localisation)]))
         first = rank_of(wrong[name], list(row.lines), place.top)
         rank = rank_of(wrong[name], named, place.top)
         noted = "" if rank or not row.note else function_in(row.note, wrong[name], place.top)
@@ -131,7 +131,7 @@ def rank_of(mistakes: dict[str, set[int]], lines: list[str], top: Path) -> int:
 def function_in(note: str, mistakes: dict[str, set[int]], top: Path) -> str:
     """Return the function that a wrong line belongs to, if ``note`` names it; "" if not."""
     for file, wrong in mistakes.items():
-        for node in ast.walk(parsed(resolved(file, top).read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_module(resolved(file, top).read_text(encoding="utf-8"))):
             inside = isinstance(node, ast.FunctionDef) and any(
                 node.lineno <= line <= (node.end_lineno or 0) for line in wrong
             )
@@ -149,7 +149,7 @@ def resolved(named: str, top: Path) -> Path:
 def statement_of(file: Path, line: int) -> set[int]:
     """Return the lines of the innermost statement at ``line``; of one with a body, its head."""
     found = {line}
-    for node in ast.walk(parsed(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse_module(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
             inner = [x.lineno for x in ast.walk(node) if isinstance(x, ast.stmt) and x is not node]
             last = min(inner, default=(node.end_lineno or 0) + 1) - 1

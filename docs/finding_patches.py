@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simverify.engines import ENGINES
-from simverify.engines.places import find_place
+from simverify.engines.base import locate_engine
 from simverify.folders import find_package
 
 PAGES = sorted((Path(__file__).parent / "reference").glob("findings*.md"))
@@ -103,7 +103,7 @@ def checkout_of(place: str, folders: Sequence[Path]) -> Path | None:
     repository, _, commit = place.partition("/")[2].partition("@")
     for engine in ENGINES.values():
         if engine.repository.endswith(f"/{repository}") and engine.commit.startswith(commit):
-            found = find_place(engine, folders)
+            found = locate_engine(engine, folders)
             if found is not None:
                 return found.folder
     return None

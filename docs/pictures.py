@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from simverify import get_model, get_verifier
-from simverify.comparing.exact.curves import acceptance_curves
+from simverify.comparing.curves import acceptance_curves
 
 FOLDER = Path(__file__).parent / "_static"
 

@@ -10,22 +10,19 @@ from rich.console import Console
 from rich.text import Text
 
 from simverify.errors import UsageError
-from simverify.reports.audit.failure import audit_lines
-from simverify.reports.compare.terminal import print_comparison
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.others.bisection import print_bisection
-from simverify.reports.others.engines import print_table
-from simverify.reports.others.plan import print_plan
-from simverify.reports.others.self_test import print_self_test
-from simverify.reports.others.sweeps import print_sweep
-from simverify.reports.served.against import print_against
-from simverify.reports.served.matrix import print_matrix
-from simverify.reports.served.output_view import print_outputs
-from simverify.reports.served.triage import print_triage
-from simverify.reports.served.watch import print_watch
-from simverify.reports.terminal import STYLE, WIDTH, Trimmed
+from simverify.reports.audit import audit_lines
+from simverify.reports.compare import print_comparison
+from simverify.reports.engines import print_table
+from simverify.reports.formats import html_report, junit_report, markdown_report
+from simverify.reports.served import (
+    print_against,
+    print_matrix,
+    print_outputs,
+    print_triage,
+    print_watch,
+)
+from simverify.reports.surveys import print_bisection, print_plan, print_self_test, print_sweep
+from simverify.reports.view import VERDICT_STYLES, WIDTH, TrimmedStream
 from simverify.results import (
     AgainstRun,
     AuditRun,
@@ -40,11 +37,11 @@ from simverify.results import (
     TriageRun,
     WatchRun,
 )
-from simverify.results.reading.document import check_writable, document_text, write_whole
+from simverify.results.reading import check_writable, document_text, write_whole
 
 RUN_FILE = "run.json"
-SUMMARY = "GITHUB_STEP_SUMMARY"
-_FILES = {
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+_RENDERERS = {
     "report.html": html_report,
     "report.md": markdown_report,
     "junit.xml": junit_report,
@@ -52,21 +49,21 @@ _FILES = {
 }
 
 
-def make_folder(folder: Path) -> None:
+def prepare_folder(folder: Path) -> None:
     """Make ``folder`` if need be; raise ``UsageError`` unless all files can stand in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made a folder: {error.strerror}") from None
-    for name in _FILES:
+    for name in _RENDERERS:
         check_writable(folder / name)
 
 
 def write_reports(run: Document, folder: str | os.PathLike[str]) -> None:
     """Write the run file and its HTML, Markdown and JUnit renderings to ``folder``."""
     folder = Path(folder)
-    make_folder(folder)
-    for name, render in _FILES.items():
+    prepare_folder(folder)
+    for name, render in _RENDERERS.items():
         write_whole(folder / name, render(run))
 
 
@@ -75,7 +72,7 @@ def append_summary(run: Document) -> None:
 
     Raises ``UsageError`` if it cannot be written.
     """
-    if os.environ.get(SUMMARY):
+    if os.environ.get(SUMMARY_VARIABLE):
         append_markdown(markdown_report(run))
 
 
@@ -84,7 +81,7 @@ def append_markdown(text: str) -> None:
 
     Raises ``UsageError`` if it cannot be written.
     """
-    name = os.environ.get(SUMMARY)
+    name = os.environ.get(SUMMARY_VARIABLE)
     if not name:
         return
     try:
@@ -92,11 +89,11 @@ def append_markdown(text: str) -> None:
             file.write(text + "\n")
     except OSError as error:
         raise UsageError(
-            f"{SUMMARY} names {name}, which cannot be written: {error.strerror}"
+            f"{SUMMARY_VARIABLE} names {name}, which cannot be written: {error.strerror}"
         ) from None
 
 
-_STYLE = "width:100%;height:640px;border:0"
+_FRAME_STYLE = "width:100%;height:640px;border:0"
 _FRAME = '<iframe srcdoc="{page}" title="{title}" style="{style}"></iframe>'
 
 
@@ -106,7 +103,7 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_comparison(run, console, verbose=verbose)
     elif isinstance(run, AuditRun):
         verdict, *lines = audit_lines(run, verbose=verbose)
-        console.print(Text(verdict, style=STYLE[run.verdict]))
+        console.print(Text(verdict, style=VERDICT_STYLES[run.verdict]))
         for line in lines:
             console.print(Text(line), soft_wrap=True)
     elif isinstance(run, OutputRun):
@@ -131,10 +128,10 @@ def print_run(run: Document, console: Console, *, verbose: bool = False) -> None
         print_self_test(run, console)
 
 
-def text_of(run: Document, *, verbose: bool = False) -> str:
+def run_text(run: Document, *, verbose: bool = False) -> str:
     """Return what :func:`print_run` prints, without colours or blanks at the ends of lines."""
     file = io.StringIO()
-    trimmed = cast("TextIO", Trimmed(file))
+    trimmed = cast("TextIO", TrimmedStream(file))
     console = Console(file=trimmed, width=WIDTH, highlight=False, no_color=True)
     print_run(run, console, verbose=verbose)
     return file.getvalue().rstrip("\n")
@@ -143,9 +140,9 @@ def text_of(run: Document, *, verbose: bool = False) -> str:
 def notebook_html(run: Document) -> str:
     """Return the report as a frame of its own, so that no style of the notebook's reaches it."""
     title = f"simverify {type(run).__name__}"
-    return _FRAME.format(page=escape(html_report(run)), title=title, style=_STYLE)
+    return _FRAME.format(page=escape(html_report(run)), title=title, style=_FRAME_STYLE)
 
 
-def save(run: Document, path: str | os.PathLike[str]) -> None:
+def save_run(run: Document, path: str | os.PathLike[str]) -> None:
     """Write the run file, whole or not at all."""
     write_whole(Path(path), document_text(run))

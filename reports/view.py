@@ -4,16 +4,66 @@ One view is built from a result document, and every renderer shows the same. Tex
 document has them; a renderer bounds and escapes them (``checks.clean``).
 """
 
+import re
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import IO, Any, Literal
 
 from markupsafe import Markup
+from rich.console import Console
+from rich.text import Text
 
+from simverify.checks import clean_line
 from simverify.results import Verdict
+
+# How runs look on a terminal: its width, the colours of verdicts, lines without blank ends.
+
+
+WIDTH = 80
+VERDICT_STYLES = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+
+
+class TrimmedStream:
+    """A text stream without the blanks that tables leave at the end of their lines."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write ``text`` without them; return how long it was."""
+        self._stream.write(re.sub(r" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_MAX_LINE = 2000
+
+
+def plain_line(text: str, style: str = "", longest: int = _MAX_LINE) -> Text:
+    """Return ``text`` so that it moves no cursor, is no markup and ends."""
+    return Text(clean_line(text, longest), style=style)
+
+
+def print_wrapped(lines: Iterable[str], console: Console, style: str = "") -> None:
+    """Print each line, printable, folded at ``WIDTH``; what is folded stands further in."""
+    for text in lines:
+        indent = " " * (len(text) - len(text.lstrip(" ")))
+        parts = textwrap.wrap(
+            clean_line(text, _MAX_LINE),
+            WIDTH,
+            initial_indent=indent,
+            subsequent_indent=f"{indent}  ",
+        )
+        for part in parts or [""]:
+            console.print(Text(part, style=style), soft_wrap=True)
+
 
 Mark = Literal["pass", "fail", "open", ""]
 
-MARKS: dict[Verdict, Mark] = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+VERDICT_MARKS: dict[Verdict, Mark] = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
 
 
 @dataclass(frozen=True)

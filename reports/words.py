@@ -1,64 +1,64 @@
 """Words and numbers for reports: bounded, printable, in a reader's precision."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from simverify import stats
-from simverify.checks import clean, printable
-from simverify.reports.view import Cell, Mark, Table
-from simverify.results import Certificate, Test
+from simverify.checks import clean_line, printable
+from simverify.reports.view import Block, Cell, Mark, Prose, Table
+from simverify.results import Certificate, NamedFaults, Suspect, Test
 
-LONGEST_COMMAND = 20_000
+MAX_COMMAND = 20_000
 
-MOST_ROWS = 200
-MOST_ITEMS = 100
+MAX_ROWS = 200
+MAX_ITEMS = 100
 
-_AGREES = 0.01
+_AGREEING_PVALUE = 0.01
 """Adjusted p-value below which a test that is not rejected is said to point the same way."""
 
 T = TypeVar("T")
 
 
-def bounded(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Return ``text``, or its first ``most`` characters and how long it is."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
-def shortened(text: str, most: int) -> str:
+def truncate_line(text: str, most: int) -> str:
     """Return ``text`` on one line, its end cut off and marked where it is too long."""
-    line = clean(text)
+    line = clean_line(text)
     return line if len(line) <= most else f"{line[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def shell(text: str) -> str:
+def shell_line(text: str) -> str:
     """Return a command on one line, with its blanks, printable; a cut one would be another."""
-    return printable(bounded(text, LONGEST_COMMAND))
+    return printable(truncate(text, MAX_COMMAND))
 
 
-def first(entries: Sequence[T], most: int) -> tuple[tuple[T, ...], int]:
+def take_first(entries: Sequence[T], most: int) -> tuple[tuple[T, ...], int]:
     """Return the first ``most`` of ``entries`` and how many are left out."""
     return tuple(entries[:most]), max(len(entries) - most, 0)
 
 
-def listed(names: Iterable[str], most: int = 8, longest: int = 60) -> str:
+def join_names(names: Iterable[str], most: int = 8, longest: int = 60) -> str:
     """Return the first names, each cut at ``longest`` characters, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(shortened(name, longest) for name in every[:most]) + more
+    return ", ".join(truncate_line(name, longest) for name in every[:most]) + more
 
 
-def figure(value: float, digits: int = 4) -> Cell:
+def number_cell(value: float, digits: int = 4) -> Cell:
     """Return a number to so many significant digits, with itself to sort by."""
     return Cell(f"{value:.{digits}g}", value)
 
 
-def optional(value: float | None, otherwise: str, digits: int = 4) -> Cell:
+def optional_cell(value: float | None, otherwise: str, digits: int = 4) -> Cell:
     """Return a number, or ``otherwise`` where there is none."""
-    return Cell(otherwise) if value is None else figure(value, digits)
+    return Cell(otherwise) if value is None else number_cell(value, digits)
 
 
-def pvalue(log_pvalue: float | None) -> Cell:
+def pvalue_cell(log_pvalue: float | None) -> Cell:
     """Return a p-value given by its natural logarithm, which may be far below any float."""
     if log_pvalue is None:
         return Cell("0 (impossible)", -math.inf)
@@ -67,7 +67,7 @@ def pvalue(log_pvalue: float | None) -> Cell:
     return Cell(f"10^{log_pvalue / math.log(10):,.1f}", log_pvalue)
 
 
-def certified(certificate: Certificate) -> str:
+def certificate_words(certificate: Certificate) -> str:
     """Return what a certificate promises, with its assumption."""
     assumption = f", if {certificate.assumption}" if certificate.assumption else ""
     return (
@@ -84,15 +84,17 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
     if any(test.rejected for _, test in tests):
         logs = [-math.inf if test.log_pvalue is None else test.log_pvalue for _, test in tests]
         adjusted = stats.adjusted_pvalues(logs)
-        agree = {id(test) for (_, test), p in zip(tests, adjusted, strict=True) if p < _AGREES}
+        agree = {
+            id(test) for (_, test), p in zip(tests, adjusted, strict=True) if p < _AGREEING_PVALUE
+        }
         caption += (
-            f'. "also off": below {_AGREES:g} when all p-values are adjusted for their number '
-            "(Holm); it says where, not whether"
+            f'. "also off": below {_AGREEING_PVALUE:g} when all p-values are adjusted for their '
+            "number (Holm); it says where, not whether"
         )
     else:
         agree = set()
     ordered = sorted(tests, key=lambda entry: (not entry[1].rejected, id(entry[1]) not in agree))
-    shown, left_out = first(ordered, MOST_ROWS)
+    shown, left_out = take_first(ordered, MAX_ROWS)
     return Table(
         caption,
         ("of", "test", "outcome", "p-value", "rejected below", "statistic", "N", "found from"),
@@ -100,12 +102,12 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
             (
                 Cell(owner),
                 Cell(test.name),
-                Cell(*_outcome(test, also=id(test) in agree)),
-                pvalue(test.log_pvalue),
-                figure(test.alpha, 3),
-                figure(test.statistic),
+                Cell(*_test_outcome(test, also=id(test) in agree)),
+                pvalue_cell(test.log_pvalue),
+                number_cell(test.alpha, 3),
+                number_cell(test.statistic),
                 Cell(f"{test.n:,}", test.n),
-                optional(test.min_detectable, "nothing", 3),
+                optional_cell(test.min_detectable, "nothing", 3),
             )
             for owner, test in shown
         ),
@@ -116,7 +118,43 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
     )
 
 
-def _outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
+def _test_outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
     if test.rejected:
         return "REJECTED", None, "fail"
     return ("also off" if also else "not rejected"), None, ""
+
+
+# What sampled tests say of faults, for both commands: what failed, and which are refuted.
+
+
+def fault_blocks(faults: NamedFaults) -> Iterator[Block]:
+    """Yield which faults were refuted, and from which strength on."""
+    if faults.refuted:
+        shown, more = take_first(faults.refuted, MAX_ROWS)
+        yield Table(
+            f"Faults refuted (each wrongly with probability {faults.beta:g} at most)",
+            ("fault", "from this strength on", "ln of the e-value"),
+            tuple(
+                (Cell(f.fault), number_cell(f.strength), optional_cell(f.log_evalue, "infinite"))
+                for f in shown
+            ),
+            numbers=frozenset({1, 2}),
+            left_out=more,
+        )
+    if faults.not_refuted:
+        yield Prose(f"Not refuted by likelihood ratios: {join_names(faults.not_refuted, 40)}.")
+
+
+def suspect_lines(place: Suspect | None, faults: NamedFaults | None) -> list[str]:
+    """Return a line for the part that failed and one for the best-fitting fault, if any."""
+    lines = []
+    if place is not None:
+        part = f"localised: {place.part}" if place.part else "not localised"
+        lines.append(f"{part}; {place.why}")
+    if faults is not None and faults.best is not None and faults.explains is not None:
+        best = faults.best
+        lines.append(
+            f"fits best: {best.fault} at strength {best.strength:g}, which explains "
+            f"{faults.explains:.0%} of the deviation (a diagnosis, without an error rate)"
+        )
+    return lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from numba.core.caching import UserProvidedCacheLocator
 
 
-class BySources(UserProvidedCacheLocator):  # type: ignore[misc]
+class SourceHashLocator(UserProvidedCacheLocator):  # type: ignore[misc]
     """Finds compiled kernels in a folder whose name is the hash of all their sources."""
 
     @classmethod

@@ -34,7 +34,7 @@ class Load:
         return max(1.0, self.batch_size * rows / self.free_rows)
 
 
-ALONE = Load()
+SINGLE_SEQUENCE = Load()
 """One sequence, or any number where all rows are free."""
 
 
@@ -42,7 +42,7 @@ def predicted_speedup(
     expected_accepted: float,
     gamma: int,
     cost_ratio: float,
-    load: Load = ALONE,
+    load: Load = SINGLE_SEQUENCE,
     *,
     shape: "TreeShape | None" = None,
 ) -> float:

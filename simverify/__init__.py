@@ -5,6 +5,7 @@ Names load on first use: importing the package costs nothing but this file.
 
 __simverify_role__ = "shared"
 
+
 import importlib
 
 # As typing's own, which would load before the command line handles Ctrl-C.
@@ -12,24 +13,24 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from simverify.api.audit import audit as audit
+    from simverify.api.audit import replay as replay
+    from simverify.api.audit import self_test as self_test
     from simverify.api.compare import compare as compare
-    from simverify.api.replay import replay as replay
-    from simverify.api.self_test import self_test as self_test
-    from simverify.api.served.against import audit_against as audit_against
-    from simverify.api.served.matrix import matrix as matrix
-    from simverify.api.served.outputs import audit_outputs as audit_outputs
-    from simverify.api.served.triage import triage as triage
-    from simverify.api.served.watch import watch as watch
-    from simverify.api.surveys.bisect import bisect as bisect
-    from simverify.api.surveys.sweep import sweep as sweep
-    from simverify.api.surveys.table import table as table
-    from simverify.baselines.check import check_baseline as check_baseline
+    from simverify.api.served import audit_against as audit_against
+    from simverify.api.served import audit_outputs as audit_outputs
+    from simverify.api.served import matrix as matrix
+    from simverify.api.served import triage as triage
+    from simverify.api.served import watch as watch
+    from simverify.api.surveys import bisect as bisect
+    from simverify.api.surveys import sweep as sweep
+    from simverify.api.surveys import table as table
+    from simverify.comparing.planning import plan as plan
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
+    from simverify.history.baseline import check_baseline as check_baseline
+    from simverify.history.record import runs as runs
     from simverify.models import get_model as get_model
     from simverify.models import load_model as load_model
-    from simverify.planning import plan as plan
-    from simverify.record.store import runs as runs
     from simverify.results import AgainstRun as AgainstRun
     from simverify.results import AuditRun as AuditRun
     from simverify.results import BisectRun as BisectRun
@@ -42,15 +43,14 @@ if TYPE_CHECKING:
     from simverify.results import TableRun as TableRun
     from simverify.results import TriageRun as TriageRun
     from simverify.results import WatchRun as WatchRun
-    from simverify.results.reading.document import load as load
+    from simverify.results.reading import load as load
     from simverify.symbolic import CannotEnumerate as CannotEnumerate
-    from simverify.symbolic.enumeration.outcomes import exact_law as exact_law
+    from simverify.symbolic.engine import exact_law as exact_law
     from simverify.verifiers import VERIFIERS as VERIFIERS
     from simverify.verifiers import Verifier as Verifier
     from simverify.verifiers import get_verifier as get_verifier
 
 _HOME = {
-    "VERIFIERS": "verifiers",
     "AgainstRun": "results",
     "AuditRun": "results",
     "BisectRun": "results",
@@ -65,28 +65,29 @@ _HOME = {
     "TableRun": "results",
     "TriageRun": "results",
     "UsageError": "errors",
+    "VERIFIERS": "verifiers",
     "Verifier": "verifiers",
     "WatchRun": "results",
     "audit": "api.audit",
-    "audit_against": "api.served.against",
-    "audit_outputs": "api.served.outputs",
-    "bisect": "api.surveys.bisect",
-    "check_baseline": "baselines.check",
+    "audit_against": "api.served",
+    "audit_outputs": "api.served",
+    "bisect": "api.surveys",
+    "check_baseline": "history.baseline",
     "compare": "api.compare",
-    "exact_law": "symbolic.enumeration.outcomes",
+    "exact_law": "symbolic.engine",
     "get_model": "models",
     "get_verifier": "verifiers",
-    "load": "results.reading.document",
+    "load": "results.reading",
     "load_model": "models",
-    "matrix": "api.served.matrix",
-    "plan": "planning",
-    "replay": "api.replay",
-    "runs": "record.store",
-    "self_test": "api.self_test",
-    "sweep": "api.surveys.sweep",
-    "table": "api.surveys.table",
-    "triage": "api.served.triage",
-    "watch": "api.served.watch",
+    "matrix": "api.served",
+    "plan": "comparing.planning",
+    "replay": "api.audit",
+    "runs": "history.record",
+    "self_test": "api.audit",
+    "sweep": "api.surveys",
+    "table": "api.surveys",
+    "triage": "api.served",
+    "watch": "api.served",
 }
 """Names by module; the imports above say the same to type checkers."""
 

@@ -2,6 +2,7 @@
 
 __simverify_role__ = "shared"
 
+
 from simverify.cli import main
 
 main()

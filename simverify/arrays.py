@@ -2,6 +2,7 @@
 
 __simverify_role__ = "shared"
 
+
 import numpy as np
 import numpy.typing as npt
 

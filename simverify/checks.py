@@ -2,6 +2,7 @@
 
 __simverify_role__ = "shared"
 
+
 import difflib
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from simverify.errors import OptionError, UsageError
 
-LONGEST = 600
+MAX_SHOWN_TEXT = 600
 """Characters of one text that is shown: what is longer stands in the run file."""
 
 
@@ -19,7 +20,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def clean(text: str, longest: int = LONGEST) -> str:
+def clean_line(text: str, longest: int = MAX_SHOWN_TEXT) -> str:
     """Return ``text`` on one line, printable and at most ``longest`` characters long.
 
     Control characters and those that turn the direction of writing become question marks.
@@ -31,7 +32,7 @@ def clean(text: str, longest: int = LONGEST) -> str:
     return f"{line[:longest]}... ({len(text):,} characters)"
 
 
-def pick(name: str, known: Iterable[str], kind: str) -> str:
+def pick_name(name: str, known: Iterable[str], kind: str) -> str:
     """Return ``name`` if it is known; otherwise raise ``UsageError`` with the nearest name."""
     names = list(known)
     if name in names:
@@ -55,7 +56,7 @@ MAX_GAMMA = 64
 MAX_COST_RATIO = 1e6
 
 
-def ranges_iv(rules: Iterable[tuple[str, object, bool, str]]) -> None:
+def check_ranges(rules: Iterable[tuple[str, object, bool, str]]) -> None:
     """Raise ``UsageError`` for the first value that does not fit.
 
     ``rules``: its name, the value, whether it fits, and what would.
@@ -65,7 +66,7 @@ def ranges_iv(rules: Iterable[tuple[str, object, bool, str]]) -> None:
             raise UsageError(f"{name} is {value}: expected {expected}")
 
 
-def comparison_iv(
+def check_comparison(
     verifiers: Sequence[str],
     *,
     gamma: int,
@@ -86,7 +87,7 @@ def comparison_iv(
         ("detect", detect, MIN_DETECT <= detect < 1, below_one(MIN_DETECT)),
         ("seed", seed, 0 <= seed < 2**64, "0 to 2^64 - 1"),
     )
-    ranges_iv(rules)
+    check_ranges(rules)
     for verifier in verifiers:
         if list(verifiers).count(verifier) > 1:
             raise UsageError(f"verifier {verifier!r} is named twice: name each once")
@@ -102,7 +103,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 
-def refuse(options: Mapping[str, object], why: str) -> None:
+def refuse_options(options: Mapping[str, object], why: str) -> None:
     """Raise ``OptionError`` for the first of ``options`` that was given.
 
     By parameter name; None, and False of a switch, is what was not. ``why``: the line, with

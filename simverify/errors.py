@@ -26,21 +26,21 @@ class OptionError(UsageError):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(text.format_map(_Flags()))
-        self.in_python = text.format_map(_Keywords())
+        super().__init__(text.format_map(_FlagNames()))
+        self.in_python = text.format_map(_KeywordNames())
 
 
-def quoted(given: object) -> str:
+def escape_braces(given: object) -> str:
     """Return ``repr(given)`` for the text of an :class:`OptionError`, where braces name options."""
     return repr(given).replace("{", "{{").replace("}", "}}")
 
 
-class _Flags(dict[str, str]):
+class _FlagNames(dict[str, str]):
     def __missing__(self, name: str) -> str:
         # What is judged has no flag.
         return "SPEC" if name == "rule" else f"--{name.replace('_', '-')}"
 
 
-class _Keywords(dict[str, str]):
+class _KeywordNames(dict[str, str]):
     def __missing__(self, name: str) -> str:
         return name

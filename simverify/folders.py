@@ -2,6 +2,7 @@
 
 __simverify_role__ = "shared"
 
+
 import hashlib
 import importlib.util
 import os
@@ -61,18 +62,18 @@ def distribution_of(package: str) -> tuple[str, str] | None:
     """
     from importlib.metadata import PackageNotFoundError, version
 
-    for name in _distributions(tuple(sys.path)).get(package, ()):
+    for name in _package_distributions(tuple(sys.path)).get(package, ()):
         try:
-            found: str | None = version(name)
+            installed: str | None = version(name)
         except (PackageNotFoundError, KeyError):
             continue
-        if found:  # a damaged one says none
-            return name, found
+        if installed:  # a damaged one says none
+            return name, installed
     return None
 
 
 @lru_cache(maxsize=1)
-def _distributions(_path: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+def _package_distributions(_path: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
     """Return the distributions of each package: it takes the reading of all that is installed."""
     from importlib.metadata import packages_distributions
 
@@ -95,7 +96,7 @@ def find_source(spec: str) -> Path | None:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def own_sources_sha256() -> str:
+def simverify_sources_sha256() -> str:
     """Return the SHA-256 of simverify's own sources, but for what no number comes from."""
     digest, paths = hashlib.sha256(), dict[str, Path]()
     for package, folder in folders().items():

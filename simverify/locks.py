@@ -2,14 +2,15 @@
 
 __simverify_role__ = "shared"
 
+
 import fcntl
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-_ASKED = 20
-_BETWEEN = 0.025
+_LOCK_ATTEMPTS = 20
+_RETRY_SECONDS = 0.025
 """How often a lock is asked for, and the seconds between: who only looks has it for an instant."""
 
 
@@ -25,10 +26,10 @@ class Lock:
 
     def take(self, note: str = "") -> bool:
         """Whether the lock is had now; ``note`` goes into the file, for others to read."""
-        for attempt in range(_ASKED):
+        for attempt in range(_LOCK_ATTEMPTS):
             if attempt:
-                time.sleep(_BETWEEN)
-            if _taken(self._file, fcntl.LOCK_EX):
+                time.sleep(_RETRY_SECONDS)
+            if _try_lock(self._file, fcntl.LOCK_EX):
                 with suppress(OSError):  # only a message would miss it
                     self._file.truncate(0)
                     self._file.write(note.encode())
@@ -38,16 +39,16 @@ class Lock:
     def release(self) -> None:
         """Give the lock back, if it is had, and close the file."""
         with self._file, suppress(OSError):  # of a disk without locks
-            _let_go(self._file)
+            _unlock(self._file)
 
 
 def is_locked(path: Path) -> bool:
     """Whether a process has the lock of a file, which need not be there."""
     try:
         with path.open("r") as file:
-            if not _taken(file, fcntl.LOCK_SH):
+            if not _try_lock(file, fcntl.LOCK_SH):
                 return True
-            _let_go(file)
+            _unlock(file)
     except FileNotFoundError:
         return False
     except OSError:
@@ -55,7 +56,7 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _taken(file: IO[Any], kind: int) -> bool:
+def _try_lock(file: IO[Any], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -63,7 +64,7 @@ def _taken(file: IO[Any], kind: int) -> bool:
     return True
 
 
-def _let_go(file: IO[Any]) -> None:
+def _unlock(file: IO[Any]) -> None:
     # By word: a process that another thread is just starting has copies of all descriptors until
     # its program is loaded, and one of them would keep the lock after this file is closed.
     fcntl.flock(file, fcntl.LOCK_UN)

@@ -8,6 +8,7 @@ imported, and code under audit cannot change them.
 
 __simverify_role__ = "shared"
 
+
 import importlib.util
 import os
 import re
@@ -55,8 +56,8 @@ def role_of_module(name: str) -> Role | None:
     if source is not None:
         if marks := sorted(set(_MARK.findall(source.read_text(encoding="utf-8")))):
             if len(marks) > 1 or marks[0] not in get_args(Role):
-                said = " and ".join(map(repr, marks))
-                raise RuntimeError(f"{source} has the role {said}: set {_CHOICE}")
+                roles = " and ".join(map(repr, marks))
+                raise RuntimeError(f"{source} has the role {roles}: set {_CHOICE}")
             return cast("Role", marks[0])
         if parent in ("", _PACKAGE):
             raise RuntimeError(f"{source} has no role: set {_CHOICE}")

@@ -1,7 +1,9 @@
 """The checks that several tests share; each error is one line: got, expected, what to do."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ ROW_TOLERANCE = 1e-9
 """How far the sum of a probability row may lie from 1."""
 
 
-def open_unit(name: str, value: float) -> float:
+def check_open_unit(name: str, value: float) -> float:
     """Return ``value`` as a float; it must lie strictly between 0 and 1."""
     number = float(value)
     if not 0.0 < number < 1.0:
@@ -21,14 +23,14 @@ def open_unit(name: str, value: float) -> float:
     return number
 
 
-def positive_int(name: str, value: int, least: int = 1) -> int:
+def check_positive_int(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` as an int; it must be a whole number and at least ``least``."""
     if isinstance(value, bool) or int(value) != value or value < least:
         raise ValueError(f"{name} is {value}, expected a whole number, {least} or more")
     return int(value)
 
 
-def positive_float(name: str, value: float) -> float:
+def check_positive_float(name: str, value: float) -> float:
     """Return ``value`` as a float; it must be finite and above 0."""
     number = float(value)
     if not (math.isfinite(number) and number > 0.0):
@@ -36,7 +38,7 @@ def positive_float(name: str, value: float) -> float:
     return number
 
 
-def counts(name: str, values: Any, ndim: int) -> Ints:
+def check_counts(name: str, values: Any, ndim: int) -> Ints:
     """Return ``values`` as int64 with ``ndim`` axes; integers, none negative."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
@@ -49,22 +51,22 @@ def counts(name: str, values: Any, ndim: int) -> Ints:
     return array.astype(np.int64, copy=False)
 
 
-def count_rows(name: str, values: Any, probabilities: Any) -> tuple[Ints, Floats]:
+def check_count_rows(name: str, values: Any, probabilities: Any) -> tuple[Ints, Floats]:
     """Return counts int64 (contexts, V) and their probabilities float64 (contexts, V).
 
     Every row of probabilities must be finite, non-negative and sum to 1 within 1e-9.
     """
-    array = counts(name, values, 2)
+    array = check_counts(name, values, 2)
     rows = np.asarray(probabilities, dtype=np.float64)
     if rows.shape != array.shape:
         raise ValueError(f"probabilities has shape {rows.shape}, expected {array.shape} as {name}")
     if array.shape[1] < 2:
         raise ValueError(f"{name} has {array.shape[1]} categories, expected 2 or more")
-    probability_rows("probabilities", rows)
+    check_probability_rows("probabilities", rows)
     return array, rows
 
 
-def tv_ball(value: float) -> float:
+def check_row_tolerance(value: float) -> float:
     """Return the radius of a declared ball as a float; it must lie in [0, 1)."""
     radius = float(value)
     if not 0.0 <= radius < 1.0:
@@ -75,12 +77,12 @@ def tv_ball(value: float) -> float:
     return radius
 
 
-def in_ball(method: str, radius: float) -> str:
+def with_row_tolerance(method: str, radius: float) -> str:
     """Name the declared ball beside the method, if there is one."""
     return f"{method}; null within TV {radius:g} of the rows" if radius else method
 
 
-def probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
+def check_probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
     """Return rows float64 (..., V), each finite, non-negative and of sum 1 within 1e-9."""
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != ndim or ndim == 0 or rows.shape[-1] < 2:
@@ -99,3 +101,91 @@ def probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
             "normalise in float64"
         )
     return rows
+
+
+# Searches that plans share.
+
+
+_MAX_SEARCHED = 2**50
+
+
+def smallest_n(enough: Callable[[int], bool], what: str, *, unit: str = "tokens") -> int:
+    """Return the least n with ``enough(n)``, taken to be monotone.
+
+    Raises ValueError, naming ``what`` was asked for, where 2^50 are not enough.
+    """
+    most = 1
+    while not enough(most):
+        most *= 2
+        if most > _MAX_SEARCHED:
+            raise ValueError(
+                f"{what} is not found by {_MAX_SEARCHED:.0e} {unit}, expected a larger one"
+            )
+    least = most // 2
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if enough(middle) else (middle, most)
+    return most
+
+
+# What every test returns.
+
+
+Direction = Literal["above", "below"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestResult:
+    """One test of one null hypothesis.
+
+    Attributes
+    ----------
+    name : str
+        What was tested, in the caller's words.
+    statistic : float
+        Value of the statistic that ``method`` names.
+    log_pvalue : float
+        Natural logarithm of the p-value; finite and right where ``pvalue`` underflows to 0,
+        -inf only for what the null hypothesis excludes.
+    alpha : float
+        Share of the run's false-alarm rate that this test spends.
+    n : int
+        Observations: emitted tokens, or blocks for the acceptance test.
+    df : int or None
+        Degrees of freedom, where the law has any.
+    method : str
+        The statistic and the law its tail is computed from.
+    min_detectable : float
+        Smallest deviation that is rejected with probability .9 at this ``n`` and ``alpha``;
+        inf where ``n`` is too small to promise anything.
+    deviation : str
+        What ``min_detectable`` measures.
+    level, direction : int, str or None
+        Acceptance test alone: the level l of 1{tau >= l} with the smallest p-value, and the
+        side of its bounds on which the observed rate lies (None when inside them).
+    """
+
+    # pytest collects classes named Test*.
+    __test__: ClassVar[bool] = False
+
+    name: str
+    statistic: float
+    log_pvalue: float
+    alpha: float
+    n: int
+    df: int | None
+    method: str
+    min_detectable: float
+    deviation: str
+    level: int | None = None
+    direction: Direction | None = None
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value; 0.0 below 1e-323, where ``log_pvalue`` still tells."""
+        return math.exp(self.log_pvalue)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the null hypothesis is rejected at ``alpha``."""
+        return self.log_pvalue < math.log(self.alpha)

@@ -120,8 +120,8 @@ def unsearched_module():
 
 
 def _search_nothing(patch):
-    for found in ("search", "aimed"):
-        patch.setattr(f"simverify.auditing.exact.tier.{found}", lambda *_, **__: None)
+    for search in ("search_failure", "search_branch_targets"):
+        patch.setattr(f"simverify.auditing.exact_tier.{search}", lambda *_, **__: None)
 
 
 @pytest.fixture
@@ -148,11 +148,11 @@ def unprobed(monkeypatch):
     For tests of what the tiers say. The probes have tests of their own in tests/auditing/probes,
     and are part of the other audits in each file that takes this fixture.
     """
-    monkeypatch.setattr("simverify.auditing.run.probes_of", lambda *_, **__: ())
+    monkeypatch.setattr("simverify.auditing.run.run_subject_probes", lambda *_, **__: ())
 
 
 @pytest.fixture
 def unnamed(monkeypatch):
     """No laws of catalogued faults are computed, which takes most of a small audit's time."""
-    monkeypatch.setattr("simverify.auditing.run.refuted", lambda *_: ())
-    monkeypatch.setattr("simverify.auditing.run.resemble", lambda *_: ())
+    monkeypatch.setattr("simverify.auditing.run.refuted_faults", lambda *_: ())
+    monkeypatch.setattr("simverify.auditing.run.nearest_faults", lambda *_: ())

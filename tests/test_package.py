@@ -77,7 +77,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 def test_types_and_schema_ship():
     assert files("simverify").joinpath("py.typed").is_file()
-    assert files("simverify.results.reading").joinpath("schema.json").is_file()
+    assert files("simverify.results").joinpath("schema.json").is_file()
 
 
 @pytest.mark.parametrize("folder", ["simulators", "stats", "reports"])

@@ -7,47 +7,45 @@ import pytest
 
 from simverify import roles
 from simverify.api.audit import audit
-from simverify.auditing.verdict import verdict_of
-from simverify.backends.interpreter import load_triton
-from simverify.baselines.check import check_baseline
+from simverify.auditing.verdict import decide_verdict
+from simverify.backends.batch import load_triton
 from simverify.battery.battery import judge_tokens
 from simverify.cli import main
 from simverify.comparing.comparison import compare
-from simverify.drafting.placing import place
-from simverify.emitted.run import audit_outputs
-from simverify.engines.adapting.adapt import as_verify
-from simverify.engines.adapting.trees import as_tree
+from simverify.comparing.planning import plan
+from simverify.drafting.fuzzy import place_attention_blocks
+from simverify.engines.adapt import as_tree, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.bridge.command import CommandVerify
-from simverify.engines.bridge.library import LibraryVerify
-from simverify.engines.loading.rows_model import RowsModel
-from simverify.engines.tiles.kernels import Kernel
+from simverify.engines.bridge import CommandVerify, LibraryVerify
+from simverify.engines.fake_models import RowsModel
 from simverify.errors import SimverifyError
 from simverify.faults.base import Fault
+from simverify.history.baseline import check_baseline
+from simverify.history.record import runs
 from simverify.models import get_model
-from simverify.planning import plan
 from simverify.plugin.plugin import InconclusiveWarning
-from simverify.record.store import runs
 from simverify.reports.present import write_reports
 from simverify.results import AuditRun
 from simverify.roles import role_of_file, role_of_module
+from simverify.served.run import audit_outputs
 from simverify.simulators.run import simulate
-from simverify.stats.results import TestResult
+from simverify.stats._checks import TestResult
 from simverify.surveying.table import make_table
 from simverify.sweeping.run import run_sweep
-from simverify.symbolic import whose
-from simverify.symbolic.draws.in_arrays.elementwise import apply_ufunc
-from simverify.symbolic.draws.scalars import Draw
-from simverify.symbolic.draws.several.sites import this_site
-from simverify.symbolic.enumeration.engine import Enumeration
-from simverify.symbolic.enumeration.source import Source
-from simverify.symbolic.generators.numpy.rng import SymbolicGenerator
-from simverify.symbolic.generators.python_rng import patched_functions
-from simverify.symbolic.guards.watchdog import deadline
-from simverify.symbolic.stand_ins.bindings import replace_names
-from simverify.symbolic.stand_ins.floats import swap_functions
-from simverify.symbolic.state.kept import Kept
+from simverify.symbolic import provenance
+from simverify.symbolic.arrays import apply_ufunc
+from simverify.symbolic.bindings import rebind_names
+from simverify.symbolic.builtins_patched import patch_float_functions
+from simverify.symbolic.engine import Enumeration
+from simverify.symbolic.hidden_state import HiddenState
+from simverify.symbolic.numpy_random import SymbolicGenerator
+from simverify.symbolic.python_random import function_patches
+from simverify.symbolic.races import current_site
+from simverify.symbolic.scalar import Draw
+from simverify.symbolic.source import RandomSource
+from simverify.symbolic.watchdog import deadline
 from simverify.trees.draft_tree import DraftTree
+from simverify.triton_cpu.language import TritonKernel
 from simverify.verifiers.base import Verifier
 from simverify.verifiers.trees.base import TreeVerifier
 
@@ -55,17 +53,42 @@ PARTS = {
     "under test": [Fault, TreeVerifier, Verifier, load_triton],
     "adapter": [Engine, RowsModel],
     "wrapper": [CommandVerify, LibraryVerify, as_tree, as_verify],
-    "kernels": [Kernel],
+    "kernels": [TritonKernel],
     "stand-in": [
-        *(Draw, SymbolicGenerator, apply_ufunc, patched_functions, replace_names, swap_functions),
-        this_site,
+        *(
+            Draw,
+            SymbolicGenerator,
+            apply_ufunc,
+            function_patches,
+            rebind_names,
+            patch_float_functions,
+        ),
+        current_site,
     ],
     "machinery": [
-        *(AuditRun, Enumeration, Kept, Source, TestResult, audit_outputs, check_baseline, compare),
-        *(deadline, make_table, judge_tokens, run_sweep, runs, simulate, verdict_of, whose.is_ours),
+        *(
+            AuditRun,
+            Enumeration,
+            HiddenState,
+            RandomSource,
+            TestResult,
+            audit_outputs,
+            check_baseline,
+            compare,
+        ),
+        *(
+            deadline,
+            make_table,
+            judge_tokens,
+            run_sweep,
+            runs,
+            simulate,
+            decide_verdict,
+            provenance.is_machinery,
+        ),
     ],
     "interface": [InconclusiveWarning, audit, main, write_reports],
-    "shared": [DraftTree, SimverifyError, get_model, place, plan, role_of_file],
+    "shared": [DraftTree, SimverifyError, get_model, place_attention_blocks, plan, role_of_file],
 }
 
 
@@ -172,13 +195,13 @@ def test_other_modules_have_no_role(name):
 def test_a_users_file_has_no_role_whatever_its_name(tmp_path, place):
     assert role_of_file(str(tmp_path / place)) is None
     assert role_of_file(place) is None
-    assert whose.is_users_file(str(tmp_path / place))
+    assert provenance.is_user_file(str(tmp_path / place))
 
 
 def test_who_asks_for_a_law_is_no_user(monkeypatch):
     """Negative control: without the boundary, the line that asked is taken for the code's."""
     lines = []
-    space = {"__name__": "numpy.made", "lines": lines, "users_line": whose.users_line}
+    space = {"__name__": "numpy.made", "lines": lines, "users_line": provenance.current_user_line}
     exec("def call():\n    lines.append(users_line())\n    return (0,)", space)
 
     def enumerate_it():
@@ -188,5 +211,5 @@ def test_who_asks_for_a_law_is_no_user(monkeypatch):
         return {line.rpartition(":")[0] for line in lines}
 
     assert enumerate_it() == {""}
-    monkeypatch.setattr(whose, "_BOUNDARIES", set())
+    monkeypatch.setattr(provenance, "_BOUNDARIES", set())
     assert enumerate_it() == {__file__}

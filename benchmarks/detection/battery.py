@@ -16,13 +16,10 @@ from instances import Rows
 from scipy import interpolate, special
 
 from simverify import stats
-from simverify.stats.pits.pit_orders import Order
-from simverify.stats.planning.budget import BATTERY
-from simverify.stats.planning.plans import CELLS, SCORES
-from simverify.stats.ratios.sums import log_ratios, mixed_ratios
-from simverify.stats.scores.score_totals import ScoreTable
-from simverify.stats.tails.saddlepoint import SumLaw
-from simverify.stats.tails.sum_tails import log_sum_sf
+from simverify.stats.evalues import log_ratios, mixed_ratios
+from simverify.stats.pits import Order
+from simverify.stats.planning import BATTERY, RATIO_TESTS, SCORE_COUNT
+from simverify.stats.scores import ScoreSumLaw, ScoreTable, log_sum_sf
 
 ALPHA, POWER = 1e-6, 0.9
 NORMAL = float(special.ndtri(POWER))
@@ -78,7 +75,7 @@ class LinearTest:
         rows, scores = target[used], self.values[used]
         deviation = statistic - float(totals[used] @ (rows * scores).sum(axis=1))
         table = ScoreTable(totals=np.asarray(totals[used], np.float64), rows=rows, scores=scores)
-        tail = SumLaw.of((table,), 1.0 if deviation >= 0 else -1.0).log_sf(abs(deviation))
+        tail = ScoreSumLaw.of((table,), 1.0 if deviation >= 0 else -1.0).log_sf(abs(deviation))
         return min(0.0, math.log(2.0) + tail)
 
     def log_pvalues(self, target: Rows, totals: Floats, statistics: Floats) -> Floats:
@@ -114,9 +111,9 @@ def levels(gamma: int) -> dict[str, float]:
     """Share of alpha of one likelihood ratio, one score, and one of the rest."""
     shares = stats.split_alpha(ALPHA, BATTERY)
     return {
-        "ratio": shares["likelihood ratios"] / CELLS,
+        "ratio": shares["likelihood ratios"] / RATIO_TESTS,
         # Each score in every slot, and pooled.
-        "score": shares["scores"] / (SCORES * (gamma + 2)),
+        "score": shares["scores"] / (SCORE_COUNT * (gamma + 2)),
         # Three orders of PITs, transitions, tau, and two kinds of independence.
         "rest": shares["rest"] / 7.0,
     }

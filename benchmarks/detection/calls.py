@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from instances import Prefix, Rows, Tables
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
-from simverify.faults.base import tempered
-from simverify.faults.emission_laws import ratio, residual
+from simverify.auditing.enumeration import enumerate_verify
+from simverify.faults.base import ratio, residual, tempered
 
 Row = npt.NDArray[np.float64]
 

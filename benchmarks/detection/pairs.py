@@ -16,7 +16,7 @@ from lines import Found, Line
 from power import needed
 
 from simverify import stats
-from simverify.faults.emission_laws import ratio, residual
+from simverify.faults.base import ratio, residual
 
 SAME = Line(SMALL, "pairs of rows sharing a stream, same prompt", "shared stream", 2.0)
 DIFFERENT = Line(SMALL, "pairs of rows sharing a stream, two prompts", "shared stream", 2.0)

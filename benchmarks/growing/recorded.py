@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simverify.models.real.trace import Manifest
-from simverify.models.real.trace_writer import TraceWriter
-from simverify.results.comparison import Decoding
+from simverify.models.trace import Manifest, TraceWriter
+from simverify.results.compare import Decoding
 from simverify.verifiers.token import verify as token_verify
 
 SEED = 20261123

@@ -24,7 +24,7 @@ def commands() -> str:
 
 def result_file() -> str:
     """Return every struct of the result document with its fields, from the JSON Schema."""
-    from simverify.results.reading.schema import generate_schema
+    from simverify.results.reading import generate_schema
 
     schema = generate_schema()
     commands = schema["discriminator"]["mapping"].items()

@@ -15,7 +15,7 @@ from pathlib import Path
 from numba import config
 
 from simverify.folders import cache_folder
-from simverify.simulators.kernel_cache import BySources
+from simverify.simulators.kernel_cache import SourceHashLocator
 
 _FOLDER = Path(__file__).parent
 
@@ -35,7 +35,7 @@ def source_hash() -> str:
 
 def compiled_before() -> bool:
     """Whether the decoding loop stands compiled in the cache."""
-    from simverify.simulators.kernels import generation
+    from simverify.simulators.kernels import chains as generation
 
     folder = cache_folder(f"kernels-{source_hash()}")
     loop = generation.generate.py_func
@@ -52,7 +52,9 @@ def _own_cache() -> Iterator[None]:
     # Numba reads the settings when a function is decorated; an empty one means its default.
     if folder is not None:
         config.CACHE_DIR = str(folder)
-        config.CACHE_LOCATOR_CLASSES = f"{BySources.__module__}.{BySources.__name__}"
+        config.CACHE_LOCATOR_CLASSES = (
+            f"{SourceHashLocator.__module__}.{SourceHashLocator.__name__}"
+        )
     try:
         yield
     finally:

@@ -1,39 +1,322 @@
 """``simverify.audit``: any verifier on trial, named or handed over."""
 
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from simverify.api.code.bridges import bridge_of
-from simverify.api.code.bridges import loader as load_bridge
-from simverify.api.code.bridges import name_of as name_of_bridge
-from simverify.api.code.subjects import subject_of
-from simverify.api.pairs import audit_pair, loader, name_of, pair_of
-from simverify.api.real import BUNDLED, RealModels
-from simverify.auditing.process.supervised import supervised_audit
+import msgspec
+
+from simverify.api.real import BUNDLED_MODEL, RealModelOptions
+from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
+from simverify.auditing.drafters import takes_draft_arguments
+from simverify.auditing.replay import render_explanation
+from simverify.auditing.run import audit as audit_subject
+from simverify.auditing.run import (
+    supervised_audit,
+    supervised_breach,
+    supervised_explain,
+    supervised_line,
+    supervised_trial,
+)
 from simverify.auditing.settings import AuditSettings
-from simverify.errors import OptionError, UsageError, quoted
+from simverify.auditing.subject import Contract, Subject, load_subject, module_key_of
+from simverify.auditing.trees import pair_as_step
+from simverify.engines.bridge import COMMAND_CALL_SECONDS, CommandVerify, LibraryVerify
+from simverify.errors import OptionError, UsageError, escape_braces
 from simverify.options.audit import (
     CODE,
     AuditOptions,
     PairOptions,
     ProgramOptions,
-    RealModelOptions,
     SelfTestOptions,
     TraceOptions,
     UsualOptions,
 )
+from simverify.options.audit import RealModelOptions as AuditRealModelOptions
 from simverify.options.modes import keywords
-from simverify.options.option import Code, Options
-from simverify.options.parts import DRAFTERS
-from simverify.results import AuditRun
-from simverify.trees import parse_levels
+from simverify.options.option import DRAFTERS, Code, Options
+from simverify.results import AuditRun, Bridge, Pair, SelfTestRun
+from simverify.trees import SCHEMES, Drafting, TreeShape, get_scheme, parse_levels, shape_of_levels
 
 if TYPE_CHECKING:
-    from simverify.auditing.real.live import Live
+    from simverify.auditing.real_models import LiveModels
     from simverify.drafting.method import DraftMethod
 
-_COARSER = (0.02, 0.03, 0.05)
+
+# A verifier in another language on trial: what the options name, and how it is loaded.
+
+
+def bridge_from_options(options: ProgramOptions) -> Bridge:
+    """Return the program or the library that the options name; raises ``UsageError`` for both."""
+    if options.command is not None and options.library is not None:
+        raise OptionError("{command} and {library} are two ways: name one")
+    name, most = (
+        ("library", MAX_COINS) if options.command is None else ("command", MAX_REPORTED_COINS)
+    )
+    if options.coins is not None and not 1 <= options.coins <= most:
+        raise OptionError(f"{{coins}} is {options.coins}: expected 1 to {most} with {{{name}}}")
+    library = None if options.library is None else str(options.library)
+    return Bridge(options.command, library, options.coins)
+
+
+def bridge_name(bridge: Bridge) -> str:
+    """Return what it is called in reports: the command, or path:symbol."""
+    return str(bridge.library if bridge.command is None else bridge.command)
+
+
+def bridge_loader(bridge: Bridge, seconds: float | None = None) -> Callable[[], Subject]:
+    """Return what starts or loads it; ``seconds``: the limit of a tier, of which a call has half.
+
+    What is returned raises ``UsageError`` for what is not there, ``SimverifyError`` for what is
+    there and does not load.
+    """
+    return partial(_load_bridge, bridge, COMMAND_CALL_SECONDS if seconds is None else seconds / 2)
+
+
+def _load_bridge(bridge: Bridge, seconds: float) -> Subject:
+    limit = min(COMMAND_CALL_SECONDS, seconds)
+    rule: CommandVerify | LibraryVerify
+    if bridge.command is not None:
+        rule = CommandVerify(bridge.command, seconds=limit)
+    elif bridge.library is not None:
+        rule = LibraryVerify(bridge.library, seconds=limit)
+    else:
+        raise UsageError("the run names neither a command nor a library")
+    return Subject(
+        bridge_name(bridge),
+        rule,
+        "verify",
+        rule.tolerance,
+        rule.bits,
+        bridge.coins,
+        one_block=True,
+        close=rule.close,
+    )
+
+
+# What is put on trial from Python: a SPEC, or a callable with the name that finds it again.
+
+
+_LIVE_CALLABLES: dict[str, Callable[..., Any]] = {}
+"""Callables by the names under which they were audited: a replay calls them again."""
+
+
+def resolve_subject(
+    rule: Callable[..., Any] | str,
+    checkout: str | None = None,
+    *,
+    seconds: float = 0.0,
+    taken: str | None = None,
+) -> tuple[str, Callable[[], Subject]]:
+    """Return the name of the code under audit, and what loads it.
+
+    ``taken``: a name that other code has.
+
+    Raises ``UsageError`` for what is neither a SPEC nor callable.
+    """
+    if isinstance(rule, str):
+        _LIVE_CALLABLES.pop(rule, None)
+        return rule, partial(load_subject, rule, checkout, seconds=seconds)
+    if not callable(rule):
+        raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
+    if checkout is not None:
+        raise OptionError("{engine_path} is the checkout of an engine, which a SPEC names")
+    name = find_spec(rule, Path.cwd()) or str(getattr(rule, "__qualname__", type(rule).__name__))
+    if name == taken and _LIVE_CALLABLES.get(name) is not rule:
+        name += " (the other)"
+    _LIVE_CALLABLES[name] = rule
+    return name, partial(Subject, name, rule, None)
+
+
+def subject_loader(
+    spec: str, checkout: str | None, modules: dict[str, Any] | None = None
+) -> Callable[[], Subject]:
+    """Return what loads the code of a run: the callable that was audited, or its SPEC.
+
+    ``modules``: those that are loaded already.
+    """
+    if spec in _LIVE_CALLABLES:
+        return partial(Subject, spec, _LIVE_CALLABLES[spec], None)
+    return partial(load_subject, spec, checkout, modules=modules)
+
+
+def find_spec(rule: Callable[..., Any], folder: Path, beside: Iterable[object] = ()) -> str | None:
+    """Return a SPEC that a new process can load: a name at the top of a module's file, or None.
+
+    Files are named from ``folder``; ``beside``: modules to look in, after the rule's own.
+    """
+    home = sys.modules.get(getattr(rule, "__module__", None) or "")
+    for module in (home, *beside):
+        if not isinstance(module, ModuleType):
+            continue
+        file, name = getattr(module, "__file__", None), _path_in_module(module, rule)
+        if name is None or file is None or not file.endswith(".py"):
+            continue
+        return f"{os.path.relpath(file, folder)}:{name}"
+    return None
+
+
+def _path_in_module(module: ModuleType, rule: Callable[..., Any]) -> str | None:
+    """Return the path of ``rule`` from the top of ``module``, if it has one."""
+    qualified = str(getattr(rule, "__qualname__", ""))
+    found: object = module
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    if found is rule:
+        return qualified
+    return next((name for name, value in vars(module).items() if value is rule), None)
+
+
+# A drafter and a verifier on trial together: what each is, and how they are loaded.
+
+
+DEFAULT_TREE = "2,1"
+"""Children per level where none are named."""
+
+
+def _named_pairs(code: Code, other: str | None = None) -> str:
+    """Return the name under which ``code`` is found again; one that is not ``other``'s."""
+    return resolve_subject(code, taken=None if isinstance(code, str) else other)[0]
+
+
+def pair_from_options(options: PairOptions) -> Pair:
+    """Return the pair that the options name.
+
+    Raises ``UsageError`` for half a pair, and for options that do not go together.
+    """
+    if options.drafter is None:
+        raise OptionError("{verifier} is half of a pair: name {drafter} too")
+    if options.verifier is None:
+        raise OptionError("{drafter} is half of a pair: name {verifier} too")
+    contract = options.contract or "verify"
+    if contract == "step" or contract == "draft":
+        raise OptionError(
+            f"{{contract}} is the verifier's, verify or tree: got {contract} with {{verifier}}"
+        )
+    if contract != "tree":
+        for name in ("scheme", "tree"):
+            if getattr(options, name) is not None:
+                raise OptionError(f"{{{name}}} is for draft trees: name {{contract}} tree too")
+    scheme = None if options.scheme is None else get_scheme(options.scheme).name
+    drafter = _named_pairs(options.drafter)
+    return Pair(drafter, _named_pairs(options.verifier, drafter), contract, scheme, options.tree)
+
+
+def load_pair(pair: Pair, checkout: str | None = None) -> Subject:
+    """Load both, and return them as one step rule.
+
+    Raises ``UsageError`` for code that is no drafter, or no verifier of that contract.
+    """
+    modules, before = dict[str, Any](), set(sys.modules)
+    drafter = subject_loader(pair.drafter, None, modules)()
+    if drafter.contract not in (None, "draft"):
+        raise UsageError(
+            f"{pair.drafter} has the {drafter.contract} contract: --drafter takes one of the draft "
+            "contract"
+        )
+    try:
+        takes_draft_arguments(drafter.rule)
+    except ValueError as error:
+        raise UsageError(f"--drafter {pair.drafter}: {error}") from None
+    _share_module(pair.verifier, before, modules)
+    verifier = subject_loader(pair.verifier, checkout, modules)()
+    if verifier.contract not in (None, pair.contract):
+        raise UsageError(_wrong_contract(pair, verifier))
+    if verifier.batch or verifier.company:
+        raise UsageError(f"{pair.verifier} takes whole batches: a pair drafts one block a call")
+    drafting = _pair_drafting(pair, verifier) if pair.contract == "tree" else None
+    rule = pair_as_step(drafter.rule, verifier.generator_rule(), pair.contract, drafting)
+    tolerances = [x.tolerance for x in (drafter, verifier) if x.tolerance is not None]
+    return Subject(pair_name(pair), rule, "step", max(tolerances, default=None))
+
+
+def _share_module(spec: str, before: set[str], modules: dict[str, Any]) -> None:
+    """Note the module of ``spec`` where the drafter has imported it, lest there be two of it."""
+    place = Path(spec.rpartition(":")[0])
+    found = sys.modules.get(place.stem)
+    file = getattr(found, "__file__", None)
+    if place.stem not in before and file is not None and Path(file) == place.resolve():
+        modules.setdefault(module_key_of(str(place)), found)
+
+
+def audit_pair(
+    subject: Subject,
+    *,
+    pair: Pair,
+    settings: AuditSettings,
+    reproduce: str | None,
+    progress: Callable[[str], None],
+) -> AuditRun:
+    """Audit the pair; where it fails, each of the two alone too, for a note that says which it is.
+
+    ``subject``: what :func:`load_pair` returned.
+    """
+    run = audit_subject(subject, None, settings, reproduce=reproduce, progress=progress)
+    if run.verdict != "FAIL":
+        return run
+    modules: dict[str, Any] = {}
+    alone = replace(settings, pair=None, gamma=min(settings.gamma, 2), vocab=3)
+    notes = []
+    tried: tuple[tuple[str, str, Contract], ...] = (
+        ("drafter", pair.drafter, "draft"),
+        ("verifier", pair.verifier, pair.contract),
+    )
+    for role, spec, contract in tried:
+        progress(f"the {role} alone")
+        code = subject_loader(spec, settings.checkout if role == "verifier" else None, modules)()
+        scheme = pair.scheme or code.scheme
+        if contract == "tree" and scheme is None:
+            continue  # its scheme is not known
+        mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
+        found = audit_subject(code, contract, mine, progress=progress)
+        notes.append((role, found.verdict, mine.command(spec, contract)))
+    words = tuple(_role_verdict(*note) for note in notes)
+    if [verdict for _, verdict, _ in notes] == ["PASS", "PASS"]:
+        words = ("each passes alone: what they share is wrong, such as random numbers",)
+    return msgspec.structs.replace(run, notes=(*words, *run.notes))
+
+
+def _role_verdict(role: str, verdict: str, command: str) -> str:
+    if verdict == "PASS":
+        return f"alone the {role} passes"
+    return f"alone the {role} is {verdict} too: {command}"
+
+
+def pair_name(pair: Pair) -> str:
+    """Return what the pair is called in reports."""
+    return f"{pair.drafter} with {pair.verifier}"
+
+
+def pair_loader(pair: Pair, checkout: str | None) -> Callable[[], Subject]:
+    """Return what loads the pair."""
+    return partial(load_pair, pair, checkout)
+
+
+def _wrong_contract(pair: Pair, verifier: Subject) -> str:
+    has = f"{pair.verifier} has the {verifier.contract} contract"
+    if verifier.contract == "step":
+        return f"{has}: it drafts itself, so audit it alone"
+    if verifier.contract == "draft":
+        return f"{has}: --verifier takes one of the verify or tree contract"
+    return f"{has}: name --contract {verifier.contract}"
+
+
+def _pair_drafting(pair: Pair, verifier: Subject) -> Drafting:
+    """Return the trees of the pair; the scheme is the drafter's to keep, and is told alone."""
+    levels = pair.tree or DEFAULT_TREE
+    shape: TreeShape = shape_of_levels([int(count) for count in levels.split(",")])
+    if not verifier.fits(shape):
+        raise UsageError(f"{pair.verifier} does not take the tree {levels}: name another one")
+    scheme = pair.scheme or verifier.scheme or "iid"
+    return Drafting(shape, SCHEMES[scheme])
+
+
+_COARSER_DETECT = (0.02, 0.03, 0.05)
 """What slow code is sampled for, in place of a deviation that nobody asked for by name."""
 
 
@@ -71,32 +354,32 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
     if isinstance(options, PairOptions):
         return _audit_pair(options, reproduce)
     if isinstance(options, ProgramOptions):
-        bridge = bridge_of(options)
-        settings = settings_of(options, bridge=bridge)
+        bridge = bridge_from_options(options)
+        settings = audit_settings(options, bridge=bridge)
         return supervised_audit(
-            load_bridge(bridge, settings.seconds),
+            bridge_loader(bridge, settings.seconds),
             options.contract,
             settings,
-            spec=name_of_bridge(bridge),
+            spec=bridge_name(bridge),
             reproduce=reproduce,
             progress=options.progress,
         )
-    assert isinstance(options, AuditOptions | TraceOptions | RealModelOptions)
-    settings = settings_of(options)
-    live = _live(options) if isinstance(options, RealModelOptions) else None
-    name, load = subject_of(_named(options.rule), settings.checkout, seconds=settings.seconds)
+    assert isinstance(options, AuditOptions | TraceOptions | AuditRealModelOptions)
+    settings = audit_settings(options)
+    live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
+    name, load = resolve_subject(_named(options.rule), settings.checkout, seconds=settings.seconds)
     conduct: partial[AuditRun] | None = None
     if isinstance(options, TraceOptions):
-        from simverify.auditing.real.recorded import audit_recorded, recorded_command
+        from simverify.auditing.real_models import audit_on_trace, trace_audit_command
 
         folder = Path(options.trace or "")
-        reproduce = recorded_command(name, folder, settings)
-        conduct = partial(audit_recorded, folder=folder)
+        reproduce = trace_audit_command(name, folder, settings)
+        conduct = partial(audit_on_trace, folder=folder)
     elif live is not None:
-        from simverify.auditing.real.live import audit_live
+        from simverify.auditing.real_models import audit_on_models
 
         reproduce = live.command(name, settings)
-        conduct = partial(audit_live, live=live)
+        conduct = partial(audit_on_models, live=live)
     return supervised_audit(
         load,
         options.contract,
@@ -115,12 +398,12 @@ def _named(rule: Code | None) -> Code:
 
 
 def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
-    pair = pair_of(options)
-    settings = settings_of(options, pair=pair)
-    name = name_of(pair)
+    pair = pair_from_options(options)
+    settings = audit_settings(options, pair=pair)
+    name = pair_name(pair)
     again = reproduce or settings.command(name, "step")
     return supervised_audit(
-        loader(pair, settings.checkout),
+        pair_loader(pair, settings.checkout),
         None,
         settings,
         spec=name,
@@ -130,17 +413,17 @@ def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
     )
 
 
-def _live(options: RealModelOptions) -> "Live":
+def _real_model_decoding(options: AuditRealModelOptions) -> "LiveModels":
     """Return the pair of real models that the options name, and how code decodes on it."""
-    from simverify.auditing.real.live import Live
+    from simverify.auditing.real_models import LiveModels
 
     if options.drafter is not None and options.drafter not in DRAFTERS:
         raise OptionError(
-            f"{{drafter}} is {quoted(options.drafter)}: real models draft by one of "
+            f"{{drafter}} is {escape_braces(options.drafter)}: real models draft by one of "
             f"{', '.join(DRAFTERS)}; code is audited on small instances, with {{verifier}} and "
             "without {target}"
         )
-    real = RealModels.of(options)
+    real = RealModelOptions.of(options)
     real.complete()
     gamma = options.gamma
     if gamma is None and options.tree is not None:
@@ -154,19 +437,20 @@ def _live(options: RealModelOptions) -> "Live":
         "device": real.device,
         "dtype": real.dtype,
         "threads": real.threads,
-        "method": _method(real),
+        "method": _draft_method(real),
     }
     assert real.target is not None
-    return Live(
+    return LiveModels(
         target=real.target,
-        draft=real.draft or (BUNDLED if real.target == BUNDLED and not real.from_texts else None),
+        draft=real.draft
+        or (BUNDLED_MODEL if real.target == BUNDLED_MODEL and not real.from_texts else None),
         prompts=real.prompts,
         sampling=real.sampling(),
         **{name: value for name, value in own.items() if value is not None},
     )
 
 
-def _method(real: RealModels) -> "DraftMethod":
+def _draft_method(real: RealModelOptions) -> "DraftMethod":
     methods = real.methods()
     if len(methods) > 1:
         raise OptionError("{layer_parallel} is one number here: an audit drafts in one way")
@@ -180,13 +464,13 @@ _DRAFTED = ("gamma", "scheme", "tree")
 """Of real models: how they draft, which is no size of an instance."""
 
 
-def settings_of(options: Options, **more: Any) -> AuditSettings:
+def audit_settings(options: Options, **more: Any) -> AuditSettings:
     """Return the settings of an audit with these options; ``more``: settings that are no options.
 
     Raises ``UsageError`` for what is out of range.
     """
     names = set(type(options).names()) & set(AuditSettings.names()) - set(_JUDGED)
-    if isinstance(options, RealModelOptions):
+    if isinstance(options, AuditRealModelOptions):
         names -= set(_DRAFTED)
     elif isinstance(options, PairOptions):
         names -= {"scheme", "tree"}
@@ -194,5 +478,113 @@ def settings_of(options: Options, **more: Any) -> AuditSettings:
     if values["detect"] is None:
         del values["detect"]
         if not isinstance(options, SelfTestOptions):
-            more["coarser"] = _COARSER
+            more["coarser"] = _COARSER_DETECT
     return AuditSettings(**values, **more)
+
+
+# ``simverify.self_test``: the audit on trial, on every fault of the catalogue.
+
+
+@keywords(SelfTestOptions)
+def self_test(options: SelfTestOptions) -> SelfTestRun:
+    """Turn the audit on every catalogued fault and every must-pass control.
+
+    ``run.passed``: every fault was caught and every control passed.
+
+    Returns
+    -------
+    SelfTestRun
+        ``run.passed``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A size out of range.
+    """
+    return run_self_test(options)
+
+
+def run_self_test(options: SelfTestOptions) -> SelfTestRun:
+    """As :func:`self_test`, whose errors name options as the command line does."""
+    from simverify.auditing.run import self_test as run
+
+    return run(audit_settings(options), progress=options.progress)
+
+
+# ``simverify.replay``: one failing path or trial of an audit again, alone.
+
+
+class ReplayText(str):
+    """The text of a replay, which a Python prompt and a notebook show as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> ReplayText:
+    """Run one failing path or trial of an audit again, and show every draw and branch.
+
+    Parameters
+    ----------
+    run
+        What :func:`simverify.audit` or :func:`simverify.load` returned. Its code is called
+        again: the callable itself in the session that audited it, else what its SPEC names.
+    number
+        Of the path, the heaviest first, from 0; a failing trial of sampled calls is 0.
+    name
+        What an error calls the run.
+
+    Raises
+    ------
+    UsageError
+        If nothing failed, or there is no path of that number.
+    SimverifyError
+        If the code cannot be loaded, or is not the code of the audit any more.
+    """
+    load = _replay_loader(run)
+    if run.counterexample is not None:
+        explanation = supervised_explain(
+            load,
+            run.contract,
+            run.counterexample,
+            spec=run.spec,
+            batch=run.batch,
+            company=run.company,
+        )
+        count = len(explanation.trails)
+        if count == number == 0:
+            # The code never emits what is due: the rows and the two probabilities are all there is.
+            return ReplayText(render_explanation(explanation))
+        if not 0 <= number < count:
+            raise UsageError(
+                f"{name} has {count} paths to the output, numbered from 0: got {number}"
+            )
+        return ReplayText(render_explanation(explanation, only=number))
+    if run.breach is not None:
+        texts = supervised_breach(load, run)
+        if not 0 <= number < len(texts):
+            raise UsageError(
+                f"{name} has {len(texts)} paths that break the contract, numbered from 0: "
+                f"got {number}"
+            )
+        return ReplayText(texts[number])
+    if run.trial is None and (run.bridge is None or run.bridge.line is None):
+        raise UsageError(
+            f"{name}: the audit found no counterexample and no failing trial to replay"
+        )
+    if number != 0:
+        raise UsageError(f"{name} has one failing trial, number 0: got {number}")
+    return ReplayText((supervised_line if run.trial is None else supervised_trial)(load, run))
+
+
+def _replay_loader(run: AuditRun) -> Callable[[], Subject]:
+    """Return what loads the code of a run again."""
+    if run.bridge is not None:
+        return bridge_loader(run.bridge)
+    return (
+        pair_loader(run.pair, run.engine_path)
+        if run.pair
+        else subject_loader(run.spec, run.engine_path)
+    )

@@ -1,13 +1,18 @@
 """``simverify.compare``: verifiers on simulated models, on a pair of real ones, on a trace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simverify.api.real import BUNDLED, RealModels
-from simverify.api.simulated import Rule, asked_trees, compare_simulated
-from simverify.errors import OptionError, UsageError
+from simverify.api.real import BUNDLED_MODEL, RealModelOptions
+from simverify.auditing.measure import Workload, measure_calls, workload_contract
+from simverify.auditing.sandbox import ChildDeath, run_in_child
+from simverify.auditing.subject import Subject
+from simverify.checks import refuse_options
+from simverify.comparing.custom_rules import UserRule
+from simverify.errors import OptionError, SimverifyError, UsageError
+from simverify.models import DEFAULT_DISTANCE, Model
 from simverify.options.compare import (
     COMPARISONS,
     NO_GAMMA,
@@ -18,6 +23,169 @@ from simverify.options.compare import (
 from simverify.options.modes import keywords
 from simverify.options.option import Options
 from simverify.results import CompareRun
+from simverify.simulators.decoding.loop import RuleCalls
+from simverify.trees import Drafting
+from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+if TYPE_CHECKING:
+    from simverify.simulators.latency import Load
+
+
+# Rules of a comparison that are no built-in ones: loaded and called as an audit does it.
+
+
+def load_user_rule(
+    spec: str,
+    load: Callable[[], Subject],
+    *,
+    gamma: int,
+    seed: int,
+    drafting: Drafting | None = None,
+) -> UserRule:
+    """Return the rule called ``spec``, to be called in a child process, which it may take down.
+
+    ``load`` is called once to see that it can be. ``drafting``: how trees are drafted for a rule
+    that judges them.
+    """
+
+    def child(work: Callable[[], Any], where: str) -> Any:
+        found = run_in_child(lambda _told: work(), lambda _line: None)
+        if isinstance(found, ChildDeath):
+            raise SimverifyError(f"{spec} ends the process {where}: {found.how}")
+        return found
+
+    contract = child(lambda: workload_contract(load()), "when it is loaded")
+    if contract == "tree" and drafting is None:
+        raise OptionError(
+            f"{spec} judges draft trees: say which, with {{tree}} or {{drafts}}, and {{scheme}}"
+        )
+
+    def on(model: Model, calls: int, tokens: int) -> RuleCalls:
+        def work() -> RuleCalls:
+            return measure_calls(
+                load(), contract, Workload(model, gamma, calls, tokens, seed, drafting)
+            )
+
+        found: RuleCalls = child(work, f"on {model.name}")
+        return found
+
+    return UserRule(spec, contract, on)
+
+
+# A comparison on simulated models, from its options: a single draft or trees, whose rules.
+
+
+DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
+TREE_MODELS = ("toy", "compact", "markov-64")
+"""By default on draft trees: those whose rules are compiled."""
+
+DEFAULT_VERIFIERS = ("token", "block", "greedy", "match")
+KERNEL_DETECT = 0.01
+
+RuleSpec = str | Callable[..., Any]
+"""A built-in verifier's name, a SPEC as an audit takes it, or a callable."""
+
+
+def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> CompareRun:
+    """Compare rules on simulated models, on a single draft or on draft trees."""
+    from simverify.comparing.comparison import compare as compare_models
+    from simverify.comparing.custom_rules import USER_RULE_DETECT as FOR_CALLS
+
+    distance, temperature = options.draft_distance, options.temperature
+    models = DEFAULT_MODELS if options.models is None else options.models
+    verifiers = options.verifiers
+    drafting = tree_drafting(options, shared)
+    if drafting is not None:
+        refuse_options(
+            {"calls": options.calls or None, "eos": options.eos},
+            "{option} is for a single draft: leave {drafts} and {tree} out",
+        )
+        models = TREE_MODELS if models == DEFAULT_MODELS else models
+    else:
+        verifiers = DEFAULT_VERIFIERS if verifiers is None else verifiers
+    own: dict[str, UserRule] = {}
+    if verifiers is not None and not isinstance(verifiers, str):
+        verifiers, own = _load_user_rules(verifiers, drafting, shared)
+    # On ngram the rules for draft trees are called too.
+    called = own or (drafting is not None and any(_is_ngram(model) for model in models))
+    return compare_models(
+        models,
+        verifiers,
+        drafting=drafting,
+        own=own,
+        load=_batch_load(options),
+        blocks=options.blocks,
+        calls=options.calls,
+        eos=options.eos,
+        threads=options.threads,
+        detect=(FOR_CALLS if called else KERNEL_DETECT)
+        if options.detect is None
+        else options.detect,
+        temperature=1.0 if temperature is None else temperature,
+        distance=DEFAULT_DISTANCE if distance is None else distance,
+        **shared,
+    )
+
+
+def _is_ngram(model: str | Model) -> bool:
+    return (model if isinstance(model, str) else model.name) == "ngram"
+
+
+def tree_drafting(
+    options: CompareOptions | RealPairOptions, shared: dict[str, Any]
+) -> "Drafting | None":
+    """Return how trees are drafted, None for a single draft; the depth is gamma in ``shared``."""
+    if options.drafts is None and options.tree is None:
+        refuse_options(
+            {"scheme": options.scheme}, "{option} is for draft trees: name {drafts} or {tree}"
+        )
+        return None
+    from simverify.comparing.trees import parse_drafting
+
+    tree = None if options.tree is None else str(options.tree)
+    drafting = parse_drafting(options.drafts, tree, options.scheme, options.gamma)
+    shared["gamma"] = drafting.shape.depth
+    return drafting
+
+
+def _load_user_rules(
+    verifiers: Sequence[RuleSpec], drafting: "Drafting | None", shared: Mapping[str, Any]
+) -> "tuple[list[str], dict[str, UserRule]]":
+    """Return the names of ``verifiers``, and of them the rules that are nobody's built-in ones.
+
+    Callables, and what an audit knows by a SPEC: code, faults, engines.
+    """
+    built_in = {**VERIFIERS, **TREE_VERIFIERS}
+    names: list[str] = []
+    own: dict[str, UserRule] = {}
+    for verifier in verifiers:
+        if isinstance(verifier, str) and verifier in built_in:
+            names.append(verifier)
+            continue
+        # was an import of this module
+        from simverify.api.audit import resolve_subject
+
+        name, load = resolve_subject(verifier)
+        names.append(name)
+        if name not in own:
+            own[name] = load_user_rule(
+                name, load, gamma=shared["gamma"], seed=shared["seed"], drafting=drafting
+            )
+    return names, own
+
+
+def _batch_load(options: CompareOptions) -> "Load":
+    from simverify.simulators.latency import Load
+
+    if options.free_rows is None and options.batch_size is not None and options.batch_size != 1:
+        raise OptionError(
+            "{batch_size} alone changes nothing, as all rows of a call are free: name {free_rows} "
+            "too, such as {free_rows} 128"
+        )
+    free = None if options.free_rows is None else float(options.free_rows)
+    return Load(1 if options.batch_size is None else options.batch_size, free)
+
 
 REAL_VERIFIERS = ("token", "block", "greedy")
 
@@ -54,16 +222,16 @@ def run_comparison(options: Options) -> CompareRun:
         "progress": options.progress,
     }
     if isinstance(options, TracedOptions):
-        return _of_trace(options, shared)
+        return _compare_recorded_trace(options, shared)
     if options.gamma is None and options.tree is None:
         raise OptionError(NO_GAMMA)
     shared |= {"gamma": options.gamma, "seed": options.seed or 0}
     if isinstance(options, CompareOptions):
         return compare_simulated(options, shared)
-    return _of_pair(options, shared)
+    return _compare_real_pair(options, shared)
 
 
-def _named(verifiers: Sequence[Rule] | None) -> Sequence[str] | None:
+def _verifier_names(verifiers: Sequence[RuleSpec] | None) -> Sequence[str] | None:
     for verifier in verifiers or ():
         if not isinstance(verifier, str):
             raise UsageError(
@@ -73,20 +241,20 @@ def _named(verifiers: Sequence[Rule] | None) -> Sequence[str] | None:
     return verifiers  # type: ignore[return-value]  # names all
 
 
-def _of_pair(options: RealPairOptions, shared: dict[str, Any]) -> CompareRun:
-    real, verifiers = RealModels.of(options), _named(options.verifiers)
+def _compare_real_pair(options: RealPairOptions, shared: dict[str, Any]) -> CompareRun:
+    real, verifiers = RealModelOptions.of(options), _verifier_names(options.verifiers)
     if real.target is None and real.draft is None and options.models is not None:
         draft = None if real.from_texts else str(options.models[0])
-        real = replace(real, target=BUNDLED, draft=draft)
+        real = replace(real, target=BUNDLED_MODEL, draft=draft)
     for name in ("target",) if real.from_texts else ("target", "draft"):
         if getattr(real, name) is None:
             raise OptionError(f"{{{name}}} is missing: real models are a target and a draft")
     real.complete()
-    from simverify.comparing.real.pair import compare_pair
-    from simverify.comparing.real.pair_rows import DETECT as FOR_PAIRS
-    from simverify.simulators.decoding.job import LANES
+    from simverify.comparing.real import REAL_MODEL_DETECT as FOR_PAIRS
+    from simverify.comparing.real import compare_pair
+    from simverify.simulators.decoding.job import DEFAULT_LANES
 
-    drafting = asked_trees(options, shared)
+    drafting = tree_drafting(options, shared)
     if drafting is None:
         verifiers = verifiers or REAL_VERIFIERS
     texts = real.texts()
@@ -98,20 +266,20 @@ def _of_pair(options: RealPairOptions, shared: dict[str, Any]) -> CompareRun:
         methods=real.methods(),
         tokens=real.tokens,
         detect=FOR_PAIRS if options.detect is None else options.detect,
-        lanes=LANES if options.lanes is None else options.lanes,
+        lanes=DEFAULT_LANES if options.lanes is None else options.lanes,
         prompts_file=None if real.prompts is None else str(real.prompts),
         **shared,
     )
 
 
-def _of_trace(options: TracedOptions, shared: dict[str, Any]) -> CompareRun:
-    from simverify.comparing.real.pair_rows import DETECT as FOR_PAIRS
-    from simverify.comparing.real.trace import compare_trace
-    from simverify.simulators.decoding.replay_rules import STATELESS
+def _compare_recorded_trace(options: TracedOptions, shared: dict[str, Any]) -> CompareRun:
+    from simverify.comparing.real import REAL_MODEL_DETECT as FOR_PAIRS
+    from simverify.comparing.real import compare_trace
+    from simverify.simulators.decoding.replayed import STATELESS_RULES
 
     return compare_trace(
         Path(options.trace or ""),
-        STATELESS if options.verifiers is None else _named(options.verifiers) or (),
+        STATELESS_RULES if options.verifiers is None else _verifier_names(options.verifiers) or (),
         gamma=options.gamma,
         detect=FOR_PAIRS if options.detect is None else options.detect,
         **shared,

@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from simverify.errors import OptionError
 from simverify.options.option import Options, text_of
-from simverify.options.outputs import DeclaredLaw
+from simverify.options.served import DeclaredLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from simverify.drafting.method import DraftMethod
-    from simverify.emitted import Law, Mask
-    from simverify.models.real.sampling import Sampling
-    from simverify.models.real.transformer import TransformerPair
+    from simverify.models.transformer import Sampling, TransformerPair
+    from simverify.served import Law, Mask
 
-BUNDLED = "tiny-llama"
+BUNDLED_MODEL = "tiny-llama"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealModels:
+class RealModelOptions:
     """Options of real models, named as on the command line; None: not given."""
 
     target: str | None = None
@@ -38,7 +37,7 @@ class RealModels:
     no_calibration: bool | None = None
 
     @classmethod
-    def of(cls, options: Options) -> "RealModels":
+    def of(cls, options: Options) -> "RealModelOptions":
         """Return what the options of a command say of the pair."""
         known = {name for name in type(options).names() if name in vars(cls())}
         given = {name: getattr(options, name) for name in known}
@@ -63,21 +62,21 @@ class RealModels:
                 )
             del missing["draft"]
         for name, why in missing.items():
-            if getattr(self, name) is None and self.target != BUNDLED:
+            if getattr(self, name) is None and self.target != BUNDLED_MODEL:
                 raise OptionError(f"{{{name}}} is missing: {why}")
 
     def sampling(self) -> "Sampling":
         """Return the law that is sampled; raises ``UsageError`` out of range."""
-        from simverify.models.real.sampling import Sampling
+        from simverify.models.transformer import Sampling
 
         temperature = 1.0 if self.temperature is None else self.temperature
         return Sampling(temperature, self.top_k, self.top_p)
 
     def methods(self) -> "tuple[DraftMethod, ...]":
         """Return how drafts are made; raises ``UsageError`` for what does not go together."""
-        from simverify.drafting.method import methods_of
+        from simverify.drafting.method import make_methods
 
-        return methods_of(self.drafter, self.layer_parallel, calibration=not self.no_calibration)
+        return make_methods(self.drafter, self.layer_parallel, calibration=not self.no_calibration)
 
     @property
     def from_texts(self) -> bool:
@@ -86,21 +85,24 @@ class RealModels:
 
     def texts(self) -> "Sequence[str]":
         """Read the prompts: the bundled ones where no file is named."""
-        from simverify.models.real.prompts import read_prompts
-        from simverify.models.real.transformer import BUNDLED as FOLDER
+        from simverify.models.transformer import BUNDLED as FOLDER
+        from simverify.models.transformer import read_prompts
 
         return read_prompts(self.prompts or FOLDER / "prompts.jsonl")
 
     def load(self) -> "TransformerPair":
         """Load target and draft."""
-        from simverify.models.real.transformer import load_pair, use_threads
+        from simverify.models.transformer import load_pair, use_threads
 
         assert self.target is not None
         use_threads(self.threads)
         return load_pair(
-            self.target, self.draft, sampling=self.sampling(), device=self.device or "cpu",
+            self.target,
+            self.draft,
+            sampling=self.sampling(),
+            device=self.device or "cpu",
             dtype=self.dtype or "float32",
-        )  # fmt: skip
+        )
 
 
 def declared_law(options: DeclaredLaw, pair: "TransformerPair") -> "Law":
@@ -108,26 +110,24 @@ def declared_law(options: DeclaredLaw, pair: "TransformerPair") -> "Law":
 
     Raises ``UsageError`` for what is out of range, and for a mask that does not load.
     """
-    from simverify.emitted.law import as_law
-    from simverify.emitted.law.words import fields_of, order_iv
+    from simverify.served.distribution import as_law, check_order, law_fields
 
     said = {name: getattr(options, name) for name in DeclaredLaw.names()} | _objects(options)
-    law = replace(as_law(pair.sampling), **fields_of(said, "the command", pair))
+    law = replace(as_law(pair.sampling), **law_fields(said, "the command", pair))
     if options.order is not None:
-        law = replace(law, order=order_iv(options.order))
+        law = replace(law, order=check_order(options.order))
     return replace(law, mask=mask_of(options.mask))
 
 
-def law_iv(options: DeclaredLaw) -> None:
+def check_law(options: DeclaredLaw) -> None:
     """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
-    from simverify.emitted.law import Law
-    from simverify.emitted.law.words import NUMBERS, order_iv
+    from simverify.served.distribution import NUMBER_PARAMETERS, Law, check_order
 
-    given = {n: getattr(options, n, None) for n in (*NUMBERS, "min_tokens")}
+    given = {n: getattr(options, n, None) for n in (*NUMBER_PARAMETERS, "min_tokens")}
     Law(**{name: value for name, value in given.items() if value is not None})
     _objects(options)
     if options.order is not None:
-        order_iv(options.order)
+        check_order(options.order)
 
 
 def _objects(options: DeclaredLaw) -> dict[str, Any]:
@@ -135,17 +135,17 @@ def _objects(options: DeclaredLaw) -> dict[str, Any]:
     kinds = {"logit_bias": dict, "bad_words": list, "extra_body": dict}
     given = {name: getattr(options, name) for name in kinds}
     return {
-        name: json_iv(value, name, kinds[name])
+        name: check_json(value, name, kinds[name])
         for name, value in given.items()
         if value is not None
     }
 
 
-def json_iv(value: object, name: str, kind: type) -> Any:
+def check_json(value: object, name: str, kind: type) -> Any:
     """Return what an option holds, an object or a list, or JSON of one; else ``UsageError``."""
-    from simverify.emitted.law.words import object_iv
+    from simverify.served.distribution import check_json_option
 
-    return object_iv(text_of(value, name), name.replace("_", "-"), kind)
+    return check_json_option(text_of(value, name), name.replace("_", "-"), kind)
 
 
 def mask_of(mask: "str | Callable[..., Any] | None") -> "Mask | None":
@@ -154,7 +154,7 @@ def mask_of(mask: "str | Callable[..., Any] | None") -> "Mask | None":
     ``UsageError`` if it does not load.
     """
     from simverify.auditing.subject import load_subject
-    from simverify.emitted.law import Mask
+    from simverify.served.distribution import Mask
 
     if mask is None:
         return None

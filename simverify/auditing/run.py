@@ -1,51 +1,204 @@
 """An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import msgspec
 
+from simverify import results
 from simverify import results as doc
-from simverify.auditing.calling import Calling, calling_of, instances_of
-from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.reach import Reach, reach_of
-from simverify.auditing.coverage.watch import Watch, current, watching
-from simverify.auditing.exact.battery import ExactTier
-from simverify.auditing.exact.company.document import audit_company
-from simverify.auditing.exact.company.places import SIZE
-from simverify.auditing.exact.company.taken import in_company, takes_batch_iv
-from simverify.auditing.exact.documents import (
-    breach,
-    counterexample,
+from simverify.auditing.blame import add_exception_sources, locate_deviation
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
+from simverify.auditing.coverage import (
+    CoverageMonitor,
+    ReachableCode,
+    current_monitor,
+    describe_missed,
+    find_reachable,
+    measure_coverage,
+    monitor_coverage,
+)
+from simverify.auditing.drafters import takes_draft_arguments
+from simverify.auditing.enumeration import takes_step_arguments
+from simverify.auditing.exact_tier import (
+    ExactTier,
     instance_document,
+    make_breach,
+    make_counterexample,
     rows_document,
+    run_exact_tier,
 )
-from simverify.auditing.exact.generations.enumerate import takes_step_arguments
-from simverify.auditing.exact.instances.hinted import Hints
-from simverify.auditing.exact.judging.comparison import TOLERANCE
-from simverify.auditing.exact.judging.diagnosis import refuted, resemble
-from simverify.auditing.exact.judging.examiner import generates
-from simverify.auditing.exact.tier import examine
-from simverify.auditing.probes.run import probes_of
-from simverify.auditing.replay.blame.lines import located
-from simverify.auditing.replay.blame.raised import with_sources
-from simverify.auditing.sampled.tables import default_instances
-from simverify.auditing.sampled.tier import KEEPS_DRAWS, SampledAudit, sample_callable
-from simverify.auditing.settings import AuditSettings
-from simverify.auditing.subject import Contract, Subject, contract_iv
+from simverify.auditing.examiner import judges_generations, nearest_faults, refuted_faults
+from simverify.auditing.instances import (
+    SmallModel,
+    draft_instances,
+    fault_revealing_trees,
+    instances_for,
+    tree_instances,
+)
+from simverify.auditing.invocation import GpuLost
+from simverify.auditing.mixed_batches import (
+    audit_mixed_batches,
+    check_takes_batch,
+    embed_in_batch,
+    try_mixed_batches,
+    with_batch_mix,
+)
+from simverify.auditing.probes import exercise_rule, run_probes, run_subject_probes
+from simverify.auditing.replay import (
+    Explanation,
+    explain_coins,
+    explain_draft,
+    explain_output,
+    replay_coin_breach,
+    replay_contract_breach,
+    replay_line,
+    replay_trial,
+)
+from simverify.auditing.sampled_runs import default_sampled_instances
+from simverify.auditing.sampled_tier import STALE_DRAWS_REASON, SampledAudit, sample_callable
+from simverify.auditing.sandbox import ChildDeath, run_in_child
+from simverify.auditing.search import LiteralHints, literal_tree_instances
+from simverify.auditing.settings import (
+    BATCH_SIZE,
+    FIRST_SLOT,
+    AuditSettings,
+    batch_slot_of,
+    parse_batch_mixes,
+)
+from simverify.auditing.subject import Contract, Subject, check_contract
+from simverify.auditing.trees import takes_tree_arguments
 from simverify.auditing.verdict import (
-    findings_of,
-    is_whole,
+    audit_findings,
+    clock_stop,
+    decide_verdict,
+    exact_tier_limit,
+    inconclusive_reason,
+    is_complete,
     needs_sampling,
-    notes_of,
-    reason,
-    stopped,
-    verdict_of,
-    why_open,
+    tier_notes,
 )
-from simverify.battery.judgement import stamped
-from simverify.symbolic.guards.containment import Shared, contained
-from simverify.symbolic.state.kept import NOTHING_NEW, Kept
+from simverify.battery.battery import start_meta
+from simverify.engines.bridge import REQUEST_PREFIX
+from simverify.errors import SimverifyError, UsageError
+from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
+from simverify.faults.drafters import misreported, unchanged_row
+from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
+from simverify.symbolic.watchdog import (
+    DeadlineExpired,
+    SharedModules,
+    contain_process,
+    deadline,
+    report_activity,
+)
+from simverify.trees import SCHEMES, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
+from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
+
+# How code is called where its paths are not followed: at the edges and in the sampled tier.
+#
+# A rule for draft trees then drafts them itself, as a step rule does, and what a drafter drafts is
+# judged by the rule that is right for it; all others are called as they are.
+
+
+_DEFAULT_TREE_LEVELS = ((2, 1), (2,), (1, 1))
+"""Children per level where no tree is named."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """``whole`` is the code with its batch axis, if it has one, and ``one`` takes one block.
+
+    ``scheme``: how the siblings of draft trees are drafted; None for all other code.
+    """
+
+    whole: Subject
+    one: Subject
+    contract: Literal["verify", "step"]
+    scheme: Scheme | None = None
+
+
+def make_invocation(
+    whole: Subject, one: Subject, contract: Contract, settings: AuditSettings
+) -> Invocation:
+    """Return how code of ``contract`` is called.
+
+    Raises ``UsageError`` where the tree contract has no scheme, or another one has one, and for
+    a tree that the code does not take. A drafter's siblings are independent where nothing is said.
+    """
+    if contract == "verify" or contract == "step":
+        if settings.scheme is not None:
+            raise UsageError(
+                f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
+            )
+        return Invocation(whole, one, contract)
+    if contract == "draft":
+        _check_draft(one, settings)
+    else:
+        _check_tree(one)
+    name = settings.scheme or one.scheme or (None if contract == "tree" else "iid")
+    if name is None:
+        raise UsageError(
+            f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
+        )
+    scheme = get_scheme(name)
+    shapes = [shape for shape in _tree_shapes(settings) if one.fits(shape)]
+    if not shapes:
+        raise UsageError(f"{one.name} does not take the tree {settings.tree}: name another one")
+    itself = one.drafting_itself(Drafting(shapes[0], scheme), contract)
+    return Invocation(itself, itself, "step", scheme)
+
+
+def _check_draft(subject: Subject, settings: AuditSettings) -> None:
+    """Refuse code that is no drafter, and what no drafter has."""
+    if settings.eos is not None:
+        raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
+    try:
+        takes_draft_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _check_tree(subject: Subject) -> None:
+    """Refuse code that judges no draft trees."""
+    try:
+        takes_tree_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _tree_shapes(settings: AuditSettings) -> list[TreeShape]:
+    """Return the shapes of which one is drafted where code drafts itself, the best first."""
+    if settings.shape is not None:
+        return [settings.shape]
+    return [shape_of_levels(levels[: settings.gamma]) for levels in _DEFAULT_TREE_LEVELS]
+
+
+def exact_instances(
+    subject: Subject,
+    contract: Contract,
+    scheme: Scheme | None,
+    settings: AuditSettings,
+    hints: LiteralHints,
+) -> list[SmallModel]:
+    """Return the instances of the exact tier."""
+    gamma, vocab, seed = settings.gamma, settings.vocab, settings.seed
+    if scheme is not None and contract == "draft":
+        models = draft_instances(scheme, gamma, vocab, seed, settings.shape)
+        return models + literal_tree_instances(hints, scheme, contract, settings.shape)
+    if scheme is not None:
+        models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
+        models += literal_tree_instances(hints, scheme, "tree", settings.shape)
+        return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
+    assert contract == "verify" or contract == "step", "the others have a scheme"
+    models = instances_for(contract, gamma, vocab, seed, settings.eos)
+    return models + hints.models(contract, settings.eos)
 
 
 def audit(
@@ -67,33 +220,33 @@ def audit(
     """
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
-    subject, settings = in_company(subject, settings)
-    company = SIZE if settings.batch_mix else None
-    chosen = contract_iv(subject, contract, settings.batch or company)
-    takes_batch_iv(subject, settings)
-    stamp, shared = stamped(), Shared()
-    reach = reach_of(subject.rule) if settings.bridge is None else Reach()
-    hints = Hints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
-    watch = Watch(reach.codes, always=settings.strict_coverage, named=reach.named)
-    kept = Kept(subject.rule, None) if reach.codes else None
-    with contained() as noise, watching(watch):
+    subject, settings = with_batch_mix(subject, settings)
+    company = BATCH_SIZE if settings.batch_mix else None
+    chosen = check_contract(subject, contract, settings.batch or company)
+    check_takes_batch(subject, settings)
+    stamp, shared = start_meta(), SharedModules()
+    reach = find_reachable(subject.rule) if settings.bridge is None else ReachableCode()
+    hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
+    watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
+    state = HiddenState(subject.rule, None) if reach.codes else None
+    with contain_process() as noise, monitor_coverage(watch):
         try:
-            run = _audit(subject, chosen, settings, hints, reproduce, say, kept)
+            run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()
         except Exception:
             # What the code replaced is as likely to stop us as the code.
             changed = shared.restore()
             if not changed:
                 raise
-            run = broken_document(changed, subject.name, chosen, settings, stamp())
+            run = audit_failure(changed, subject.name, chosen, settings, stamp())
         else:
             if changed:
-                run = _failed(run, doc.Finding(kind="process", text=changed))
+                run = _as_failed(run, doc.Finding(kind="process", text=changed))
     if watch.watched:
-        run = covered(run, watch, settings, hints.numbers)
-        keeps = kept is not None and kept.image() != NOTHING_NEW
+        run = add_coverage(run, watch, settings, hints.numbers)
+        keeps = state is not None and state.image() != UNCHANGED_STATE
         built = chosen == "step" and not takes_step_arguments(subject.rule)
-        run = tried(run, watch, keeps=keeps or built)
+        run = add_call_extent(run, watch, keeps=keeps or built)
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
@@ -104,46 +257,49 @@ def audit(
     return run
 
 
-def covered(
-    run: doc.AuditRun, watch: Watch, settings: AuditSettings, numbers: tuple[float, ...] = ()
+def add_coverage(
+    run: doc.AuditRun,
+    watch: CoverageMonitor,
+    settings: AuditSettings,
+    numbers: tuple[float, ...] = (),
 ) -> doc.AuditRun:
     """Return ``run`` with what its calls reached; a FAIL where all lines were asked for.
 
     ``numbers``: those of the code that led to instances.
     """
-    found = coverage_of(list(watch.instructions.values()))
-    found = msgspec.structs.replace(found, numbers=numbers)
-    run = msgspec.structs.replace(run, coverage=found)
-    if not (settings.strict_coverage and found.not_reached):
+    coverage = measure_coverage(list(watch.instructions.values()))
+    coverage = msgspec.structs.replace(coverage, numbers=numbers)
+    run = msgspec.structs.replace(run, coverage=coverage)
+    if not (settings.strict_coverage and coverage.not_reached):
         return run
-    lines = ", ".join(where(missed) for missed in found.not_reached)
-    return _failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
+    lines = ", ".join(describe_missed(missed) for missed in coverage.not_reached)
+    return _as_failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
 
 
-def tried(run: doc.AuditRun, watch: Watch, *, keeps: bool) -> doc.AuditRun:
+def add_call_extent(run: doc.AuditRun, watch: CoverageMonitor, *, keeps: bool) -> doc.AuditRun:
     """Return ``run`` with how far its calls went, where that may matter.
 
     ``keeps``: whether the code keeps something from call to call, as far as can be read.
     """
-    found, step = run.coverage, run.contract == "step"
-    if found is None or run.contract not in ("verify", "step"):
+    coverage, step = run.coverage, run.contract == "step"
+    if coverage is None or run.contract not in ("verify", "step"):
         return run
-    found = msgspec.structs.replace(
-        found,
+    coverage = msgspec.structs.replace(
+        coverage,
         prefix=watch.prefix if step else msgspec.UNSET,
         calls=watch.row if keeps else msgspec.UNSET,
     )
-    return msgspec.structs.replace(run, coverage=found)
+    return msgspec.structs.replace(run, coverage=coverage)
 
 
-def _failed(run: doc.AuditRun, finding: doc.Finding) -> doc.AuditRun:
+def _as_failed(run: doc.AuditRun, finding: doc.Finding) -> doc.AuditRun:
     """Return ``run`` as the FAIL that one more finding makes of it."""
     return msgspec.structs.replace(
         run, verdict="FAIL", findings=(*run.findings, finding), inconclusive=None, refuted=()
     )
 
 
-def broken_document(
+def audit_failure(
     what: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
 ) -> doc.AuditRun:
     """Return the FAIL of code that broke the audit of it."""
@@ -154,7 +310,7 @@ def broken_document(
         seed=settings.seed,
         gamma=settings.gamma,
         vocab_size=settings.vocab,
-        tolerance=settings.tolerance or TOLERANCE["float64"],
+        tolerance=settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
         verdict="FAIL",
         tier="exact",
         findings=(doc.Finding(kind="process", text=what),),
@@ -166,35 +322,35 @@ def broken_document(
     )
 
 
-def _audit(
+def _run_tiers(
     subject: Subject,
     chosen: Contract,
     settings: AuditSettings,
-    hints: Hints,
+    hints: LiteralHints,
     reproduce: str | None,
     say: Callable[[str], None],
-    kept: Kept | None,
+    kept: HiddenState | None,
 ) -> doc.AuditRun:
     if settings.batch_mix is not None:
-        return audit_company(subject, settings, reproduce, say)
+        return audit_mixed_batches(subject, settings, reproduce, say)
     whole, subject = subject, subject.one_row() if settings.batch else subject
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
         subject = subject.ended_by(settings.eos)
-    stamp = stamped()
-    calling = calling_of(whole, subject, chosen, settings)
+    stamp = start_meta()
+    calling = make_invocation(whole, subject, chosen, settings)
     scheme = calling.scheme
     say("edge probes")
     drafter = subject.rule if chosen == "draft" else None
-    probes = probes_of(calling.whole, calling.one, calling.contract, settings, drafter)
+    probes = run_subject_probes(calling.whole, calling.one, calling.contract, settings, drafter)
     say("exact tier")
     tolerance = settings.tolerance
     if tolerance is None:
         tolerance = subject.tolerance  # None: by the precision that is met
-    models = instances_of(subject, chosen, scheme, settings, hints)
+    models = exact_instances(subject, chosen, scheme, settings, hints)
     hung = any(probe.hung for probe in probes)
     tier = ExactTier()
     if not hung:  # more of it would only hang again
-        tier = examine(
+        tier = run_exact_tier(
             subject,
             chosen,
             models,
@@ -204,29 +360,29 @@ def _audit(
             seed=settings.seed,
         )
     sampled = None
-    findings = findings_of(tier, probes)
+    findings = audit_findings(tier, probes)
     if needs_sampling(findings, tier, settings.batch):
-        say(f"sampled tier: {'whole batches' if is_whole(tier) else reason(tier)}")
-        sampled = _sample(calling, settings, say)
-        if sampled.reason == KEEPS_DRAWS and kept is not None and kept.put_back():
-            sampled = _sample(calling, settings, say)
+        say(f"sampled tier: {'whole batches' if is_complete(tier) else exact_tier_limit(tier)}")
+        sampled = _run_sampled_tier(calling, settings, say)
+        if sampled.reason == STALE_DRAWS_REASON and kept is not None and kept.put_back():
+            sampled = _run_sampled_tier(calling, settings, say)
         findings += sampled.tier.findings
-    verdict = verdict_of(findings, tier, sampled)
+    verdict = decide_verdict(findings, tier, sampled)
     failure = tier.failure
     shown = next((judged for judged in tier.failures if judged.deviates), None)
     violated = next((judged for judged in tier.failures if judged.violated), None)
     held = tier.held
-    tolerance = held.tolerance if held else tolerance or TOLERANCE["float64"]
+    tolerance = held.tolerance if held else tolerance or TOLERANCE_BY_DTYPE["float64"]
     # What the clock chose stands on the command that repeats the run.
     detect = settings.detect if sampled is None else sampled.tier.detect
     command = replace(settings, detect=detect).command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
     # The rows that a call may ask for, and the tokens that are compared.
-    way: Contract = "step" if generates(subject, chosen) else chosen
-    broken = breach(violated, way) if violated else None
-    findings = with_sources(findings, subject, chosen, broken)
+    way: Contract = "step" if judges_generations(subject, chosen) else chosen
+    broken = make_breach(violated, way) if violated else None
+    findings = add_exception_sources(findings, subject, chosen, broken)
     bridge, line = settings.bridge, getattr(tier.not_enumerable, "line", None)
-    if (watch := current()) is not None:
+    if (watch := current_monitor()) is not None:
         watch.counts = False  # rules of the catalogue are called from here on
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
@@ -242,26 +398,28 @@ def _audit(
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
         instances=tuple(instance_document(judged) for judged in tier.judged),
-        not_enumerable=None if is_whole(tier) or failure or hung else reason(tier),
-        inconclusive=why_open(tier, sampled) if verdict == "INCONCLUSIVE" else None,
+        not_enumerable=None if is_complete(tier) or failure or hung else exact_tier_limit(tier),
+        inconclusive=inconclusive_reason(tier, sampled) if verdict == "INCONCLUSIVE" else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=counterexample(shown, way) if shown else None,
-        localisation=located(subject, chosen, shown, settings.tolerance) if shown else None,
-        diagnosis=resemble(subject, shown, chosen) if shown else (),
-        refuted=refuted(chosen, [judged.model for judged in tier.judged], tolerance)
+        counterexample=make_counterexample(shown, way) if shown else None,
+        localisation=locate_deviation(subject, chosen, shown, settings.tolerance)
+        if shown
+        else None,
+        diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
+        refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
         if verdict == "PASS" and sampled is None
         else (),
         probes=probes,
         findings=tuple(findings),
         reproduce=reproduce if reproduce and (shown or broken or trial or line) else command,
-        notes=tuple(notes_of(tier, sampled, tolerance)),
+        notes=tuple(tier_notes(tier, sampled, tolerance)),
         meta=stamp(),
         batch=settings.batch,
         trial=trial,
         breach=broken,
         rows=rows_document(tier.rows) if tier.rows else None,
         engine_path=settings.checkout,
-        stopped=stopped(tier),
+        stopped=clock_stop(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         pair=settings.pair,
@@ -269,12 +427,14 @@ def _audit(
     )
 
 
-def _sample(calling: Calling, settings: AuditSettings, say: Callable[[str], None]) -> SampledAudit:
+def _run_sampled_tier(
+    calling: Invocation, settings: AuditSettings, say: Callable[[str], None]
+) -> SampledAudit:
     subject = calling.whole
     return sample_callable(
         subject.generator_rule(),
         calling.contract,
-        instances=default_instances(
+        instances=default_sampled_instances(
             settings.gamma,
             settings.vocab,
             eos=settings.eos,
@@ -289,3 +449,381 @@ def _sample(calling: Calling, settings: AuditSettings, say: Callable[[str], None
         batch=settings.batch,
         say=say,
     )
+
+
+# An audit in a child process: code that ends, kills or blocks its process is a finding.
+
+
+_CRASH_TEST_SECONDS = 2.0
+
+Auditor = Callable[..., results.AuditRun]
+"""An audit of a subject, with keywords ``settings`` and ``progress``."""
+
+
+def supervised_audit(
+    load: Callable[[], Subject],
+    contract: Contract | None,
+    settings: AuditSettings,
+    *,
+    spec: str,
+    reproduce: str | None = None,
+    conduct: Auditor | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> results.AuditRun:
+    """As :func:`~simverify.auditing.run.audit` of what ``load`` returns, in a child process.
+
+    ``conduct`` takes the place of that audit, and then ``reproduce`` is the command that
+    repeats it. A child that dies is a FAIL that says how and where. Raises ``SimverifyError``
+    if it dies while ``load`` runs, and as ``load`` and the audit do. After a probe that ends the
+    use of the GPU the audit begins again in another child, without that probe.
+    """
+    say = progress or (lambda _line: None)
+    stamp = start_meta()
+
+    def work(told: Callable[[str], None]) -> results.AuditRun:
+        shared = SharedModules()
+        subject = load()
+        try:
+            with closing(subject):
+                if conduct is not None:
+                    return conduct(subject, settings=settings, progress=told)
+                return audit(subject, contract, settings, reproduce=reproduce, progress=told)
+        except SimverifyError:
+            raise
+        except Exception:
+            # A module that replaces a shared name when it is loaded may mean well.
+            changed = shared.restore()
+            if not changed:
+                raise
+            return again(audit_failure(changed, spec, contract or "verify", settings, stamp()))
+
+    def again(run: results.AuditRun) -> results.AuditRun:
+        if conduct is None or reproduce is None:
+            return run
+        return msgspec.structs.replace(run, reproduce=reproduce)
+
+    run: results.AuditRun | ChildDeath
+    while True:
+        try:
+            run = run_in_child(work, say)
+            break
+        except GpuLost as found:
+            before = {one.name for one in settings.lost}
+            if found.process == os.getpid() or found.probe in before:
+                raise
+            say(f"again: the probe {found.probe!r} ended the use of the GPU by its process")
+            outcome: Literal["warning", "violation"]
+            outcome = "warning" if found.grade == "warning" else "violation"
+            probe = results.Probe(name=found.probe, outcome=outcome, message=found.text)
+            settings = replace(settings, lost=(*settings.lost, probe))
+    if not isinstance(run, ChildDeath):
+        return run
+    if not run.place:
+        what = spec if conduct is None else f"{spec}, or what it runs on,"
+        raise SimverifyError(f"{what} fails to load: {run.how}")
+    return again(_crash_report(run, spec, contract or "verify", settings, stamp()))
+
+
+def supervised_explain(
+    load: Callable[[], Subject],
+    contract: Contract,
+    found: results.Counterexample,
+    *,
+    spec: str,
+    batch: int | None = None,
+    company: str | None = None,
+) -> Explanation:
+    """As :func:`~simverify.auditing.replay.explain_output` of a counterexample, in a child process.
+
+    Batched code, of ``batch`` blocks a call, is shown on a single block, as it was enumerated.
+
+    Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
+    """
+
+    def work(_: Callable[[str], None]) -> Explanation:
+        subject = _as_single_block(load(), batch, company, found.instance.name)
+        if found.instance.eos is not None and contract == "verify":
+            subject = subject.ended_by(found.instance.eos)
+        try:
+            with closing(subject), contain_process():
+                if subject.coin_bits is not None:
+                    return explain_coins(subject, found.instance, found.sequence)
+                if found.call is not None:
+                    return explain_draft(subject.rule, found)
+                return explain_output(
+                    subject.generator_rule(), contract, found.instance, found.sequence
+                )
+        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+            raise SimverifyError(f"{spec} is not the code of the audit any more: {error}") from None
+
+    explanation: Explanation = _supervise(work, spec)
+    return explanation
+
+
+def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tuple[str, ...]:
+    """As :func:`~simverify.auditing.replay.replay_contract_breach`, of ``run.breach``, in a child.
+
+    Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
+    """
+    assert run.breach is not None
+    breach = run.breach
+
+    def work(_: Callable[[str], None]) -> tuple[str, ...]:
+        subject = _as_single_block(load(), run.batch, run.company, breach.instance.name)
+        if breach.instance.eos is not None and run.contract == "verify":
+            subject = subject.ended_by(breach.instance.eos)
+        try:
+            with closing(subject), contain_process():
+                if subject.coin_bits is not None:
+                    return replay_coin_breach(subject, breach)
+                return replay_contract_breach(subject.generator_rule(), run.contract, breach)
+        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+            raise SimverifyError(
+                f"{run.spec} is not the code of the audit any more: {error}"
+            ) from None
+
+    texts: tuple[str, ...] = _supervise(work, run.spec)
+    return texts
+
+
+def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
+    """Replay ``run.trial`` in a child process.
+
+    As :func:`~simverify.auditing.replay.replay_trial` does in this one.
+
+    Raises ``SimverifyError`` if the child dies.
+    """
+    assert run.trial is not None
+    trial = run.trial
+
+    def work(_: Callable[[str], None]) -> str:
+        subject = load()
+        settings = AuditSettings(scheme=run.scheme, tree=run.tree)
+        if run.contract in ("tree", "draft"):
+            settings = replace(settings, gamma=run.gamma)
+        calling = make_invocation(subject, subject, run.contract, settings)
+        with closing(subject), contain_process():
+            rule = calling.whole.generator_rule()
+            return replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
+
+    text: str = _supervise(work, run.spec)
+    return text
+
+
+def supervised_line(load: Callable[[], Subject], run: results.AuditRun) -> str:
+    """As :func:`~simverify.auditing.replay.replay_line`, of the run's line, in a child."""
+
+    def work(_: Callable[[str], None]) -> str:
+        assert run.bridge is not None
+        assert run.bridge.line is not None
+        subject = load()
+        with closing(subject), contain_process():
+            return replay_line(subject, run.bridge.line)
+
+    text: str = _supervise(work, run.spec)
+    return text
+
+
+def _as_single_block(
+    subject: Subject, batch: int | None, company: str | None, instance: str
+) -> Subject:
+    """Return batched code as the rule on one block that was enumerated."""
+    if company:
+        return embed_in_batch(subject, batch_slot_of(instance))
+    return subject.one_row() if batch else subject
+
+
+def _supervise(work: Callable[[Callable[[str], None]], Any], spec: str) -> Any:
+    result = run_in_child(work, lambda _line: None)
+    if isinstance(result, ChildDeath):
+        raise SimverifyError(f"{spec} ends the replay: {result.how}")
+    return result
+
+
+def find_crash(
+    subject: Subject, contract: Contract, settings: AuditSettings
+) -> results.AuditRun | None:
+    """Call the code a few times in a child process; the FAIL of code that it does not survive.
+
+    For an audit that has to share its process, as a test's does. None where all is well, or
+    where a process cannot be forked: off Linux, or with a GPU in use.
+    """
+    torch = sys.modules.get("torch")
+    if sys.platform != "linux" or "jax" in sys.modules or (torch and torch.cuda.is_initialized()):
+        return None
+    stamp, settings = start_meta(), settings.for_subject(subject)
+
+    def work(_: Callable[[str], None]) -> None:
+        report_activity("a first call")
+        # What an exception says is the audit's to find out.
+        with contain_process(), deadline(_CRASH_TEST_SECONDS), suppress(DeadlineExpired, Exception):
+            one = subject.one_row() if settings.batch else subject
+            if settings.batch_mix:
+                one = embed_in_batch(subject, FIRST_SLOT)
+            calling = make_invocation(subject, one, contract, settings)
+            exercise_rule(calling.one.rule, calling.contract)
+
+    died = run_in_child(work, lambda _line: None)
+    # A lock that another thread held at the fork may block a child: that is nobody's fault.
+    if not isinstance(died, ChildDeath) or died.hung:
+        return None
+    return _crash_report(died, subject.name, contract, settings, stamp())
+
+
+def _crash_report(
+    died: ChildDeath, spec: str, contract: Contract, settings: AuditSettings, meta: results.Meta
+) -> results.AuditRun:
+    """Return the FAIL of code that took the process of its audit down."""
+    kind = "hangs" if died.hung else "ends the process"
+    place, separator, line = died.place.partition(f", {REQUEST_PREFIX}")
+    finding = f"{kind}: {died.how}, in {place}"
+    run = audit_failure(finding, spec, contract, settings, meta)
+    if not separator or run.bridge is None:
+        return run
+    bridge = msgspec.structs.replace(run.bridge, line=line)
+    return msgspec.structs.replace(run, bridge=bridge, notes=(f"asked when it broke: {line}",))
+
+
+# The audit turned on the catalogue: every fault must be caught, every control must pass.
+
+
+def self_test(
+    settings: AuditSettings, *, progress: Callable[[str], None] | None = None
+) -> doc.SelfTestRun:
+    """Turn the audit on the catalogue; its document lists every entry in the order of trial."""
+    stamp = start_meta()
+    results = tuple(audit_catalogue(settings, progress=progress))
+    unexpected = tuple(entry.name for entry in results if not entry.as_expected)
+    return doc.SelfTestRun(
+        schema_version=doc.SCHEMA_VERSION,
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        verdict="FAIL" if unexpected else "PASS",
+        results=results,
+        unexpected=unexpected,
+        meta=stamp(),
+    )
+
+
+def audit_catalogue(
+    settings: AuditSettings, *, progress: Callable[[str], None] | None = None
+) -> Iterator[doc.Tried]:
+    """Try the project's rules and the controls, then the faults, one by one.
+
+    temperature-0 is left out: it is lossy on purpose wherever the target is not one-hot.
+    """
+    say = progress or (lambda _line: None)
+    for entry in _catalogue_entries():
+        say(entry.subject.name)
+        yield _audit_entry(entry, settings)
+
+
+@dataclass(frozen=True)
+class _CatalogueEntry:
+    subject: Subject
+    contract: Contract
+    kind: Literal["fault", "control"]
+
+    def instances(self, scheme: Scheme | None, settings: AuditSettings) -> list[SmallModel]:
+        """Return the instances of its trial: where it judges draft trees, a few that tell most."""
+        models = exact_instances(self.subject, self.contract, scheme, settings, LiteralHints())
+        return models if scheme is None else fault_revealing_trees(models)
+
+
+def _catalogue_entries() -> Iterator[_CatalogueEntry]:
+    for name, v in VERIFIERS.items():
+        if not v.modes:
+            yield _CatalogueEntry(Subject(name, v.rule, v.contract), v.contract, "control")
+    for name, t in TREE_VERIFIERS.items():
+        # Some have the name of a rule for chains.
+        subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0], fits=t.fits)
+        yield _CatalogueEntry(subject, "tree", "control")
+    for name in SCHEMES:
+        rule = misreported(unchanged_row, unchanged_row, name)
+        yield _CatalogueEntry(
+            Subject(f"drafter ({name})", rule, "draft", scheme=name), "draft", "control"
+        )
+    for name, c in CONTROLS.items():
+        yield _CatalogueEntry(Subject(name, c.rule, c.contract), c.contract, "control")
+    for name, f in FAULTS.items():
+        subject = Subject(name, f.rule, f.contract, batch=f.batch, scheme=f.scheme)
+        yield _CatalogueEntry(subject, f.contract, "fault")
+
+    for name, company in MIXED_BATCH_RULES.items():
+        subject = Subject(name, company.rule, "verify", company=company.kinds)
+        yield _CatalogueEntry(subject, "verify", "control" if name == "in-company" else "fault")
+
+
+def _audit_in_batches(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
+    """Try a rule for requests that differ in the company that it names."""
+    subject = entry.subject
+    assert subject.company is not None
+    trial = try_mixed_batches(
+        subject, parse_batch_mixes(subject.company), settings, lambda _line: None
+    )
+    failed = trial.failed
+    caught = trial.caught or any(sampled.verdict == "FAIL" for sampled in trial.sampled)
+    return doc.Tried(
+        name=subject.name,
+        kind=entry.kind,
+        caught=caught,
+        tier="exact",
+        effort=sum(tried.tier.paths for tried in trial.tried),
+        tv=failed.tier.failure.comparison.tv if failed and failed.tier.failure else None,
+    )
+
+
+def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
+    subject, contract, kind = entry.subject, entry.contract, entry.kind
+
+    if subject.company is not None:
+        return _audit_in_batches(entry, settings)
+
+    def tried(
+        tier: Literal["exact", "sampled", "probe"],
+        caught: bool,
+        effort: int,
+        tv: float | None = None,
+    ) -> doc.Tried:
+        return doc.Tried(
+            name=subject.name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv
+        )
+
+    batch = subject.batch
+    one = subject.one_row() if batch else subject
+    calling = make_invocation(subject, one, contract, settings)
+    if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
+        # Their law is right but for an event at u = 0: a warning counts as caught.
+        probes = run_probes(calling.one.rule, calling.contract)
+        caught = any(probe.outcome in ("warning", "violation") for probe in probes)
+        return tried("probe", caught, len(probes))
+    tier = run_exact_tier(
+        one,
+        contract,
+        entry.instances(calling.scheme, settings),
+        tolerance=subject.tolerance,
+        max_paths=settings.paths_for(subject),
+        seconds=settings.seconds,
+        seed=settings.seed,
+        searching=False,
+    )
+    refused = tier.not_enumerable
+    violated = refused is not None and any(f.severity == "violation" for f in refused.findings)
+    if tier.failure is not None or violated or (refused is None and batch is None):
+        tv = None if tier.failure is None else tier.failure.comparison.tv
+        return tried("exact", tier.failure is not None or violated, tier.paths, tv)
+    sampled = sample_callable(
+        calling.whole.rule,
+        calling.contract,
+        instances=default_sampled_instances(settings.gamma, settings.vocab),
+        seed=settings.seed,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        max_samples=settings.max_samples,
+        seconds=settings.seconds,
+        batch=batch,
+    )
+    return tried("sampled", sampled.verdict == "FAIL", sampled.tier.samples)

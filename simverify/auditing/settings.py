@@ -1,29 +1,113 @@
 """How an audit is run: sizes, budgets, error rates."""
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from simverify.auditing.exact.company.places import kinds_of
-from simverify.auditing.exact.generations.trees import takes_tree_arguments
-from simverify.auditing.exact.tier import usual_paths
+from simverify.auditing.exact_tier import default_paths
 from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.trees import takes_tree_arguments
+from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
-from simverify.options.option import inherited, words_of
-from simverify.options.parts import MAX_GAMMA
+from simverify.options.option import MAX_GAMMA, inherited, words_of
 from simverify.results import Bridge, Pair, Probe
 from simverify.trees import TreeShape, parse_levels
 
-_TREES = 3
+# The kinds of company that a request is judged in, and its places among the others.
+
+
+BATCH_SIZE = 4
+"""Requests of a batch: neighbours on either side of one in the middle, and both ends."""
+
+SLOT_INDICES = (0, 1, 3)
+"""First, in the middle, last."""
+
+BATCH_MIXES = {
+    "ragged": "draft lengths differ; -1 stands behind the shorter drafts",
+    "stale": "draft lengths differ; ids of an earlier call stand behind the shorter drafts",
+    "placeholder": "one length is told for all; a -1 ends a draft before it",
+    "padded": "columns behind the vocabulary hold zeros",
+    "unmasked": "columns behind the vocabulary hold numbers that are no probabilities",
+    "greedy": "greedy requests and random ones in one batch",
+    "one-hot": "no draft probabilities: each draft is certain",
+    "mixed": "ragged, padded, and greedy neighbours at once",
+    "seeds": "each request has a seed of its own",
+}
+
+
+def parse_batch_mixes(text: str) -> tuple[str, ...]:
+    """Return the kinds that ``text`` names, such as "ragged,padded", or "all", in our order.
+
+    Raises ``UsageError`` for a kind that does not exist, with the nearest.
+    """
+    named = [word.strip() for word in text.split(",") if word.strip()]
+    if not named:
+        raise UsageError(f"got no kind of company: name some of {', '.join(BATCH_MIXES)}, or all")
+    if named == ["all"]:
+        return tuple(BATCH_MIXES)
+    for word in named:
+        pick_name(word, BATCH_MIXES, "kind of company")
+    return tuple(kind for kind in BATCH_MIXES if kind in named)
+
+
+@dataclass(frozen=True)
+class BatchSlot:
+    """Where the request under test stands.
+
+    ``request``: its index among :data:`BATCH_SIZE`. ``longer``: so many tokens more does the
+    longest of its neighbours draft. ``greedy``: it is the greedy one; else some of its neighbours
+    are, in the kinds that have them.
+    """
+
+    kind: str
+    request: int
+    longer: int = 0
+    greedy: bool = False
+
+    @property
+    def name(self) -> str:
+        """The place in words, from which :func:`batch_slot_of` finds it again."""
+        how = " (others draft more)" if self.longer else ""
+        how += " (greedy itself)" if self.greedy else ""
+        return f"{self.kind}{how}, request {self.request + 1} of {BATCH_SIZE}"
+
+
+def batch_slots(kind: str) -> Iterator[BatchSlot]:
+    """Yield the places of one kind; none of "seeds", which no law of one call shows."""
+    if kind == "seeds":
+        return
+    ragged = kind in ("ragged", "stale", "mixed")
+    for request in SLOT_INDICES:
+        if kind == "placeholder":
+            yield BatchSlot(kind, request, 1)
+            continue
+        yield BatchSlot(kind, request)
+        if ragged:
+            yield BatchSlot(kind, request, 1)
+        if kind == "greedy":
+            yield BatchSlot(kind, request, greedy=True)
+
+
+_SLOT_BY_NAME = {place.name: place for kind in BATCH_MIXES for place in batch_slots(kind)}
+FIRST_SLOT = BatchSlot("padded", 0)
+SLOT_SEPARATOR = " among others: "
+
+
+def batch_slot_of(instance: str) -> BatchSlot:
+    """Return the place that an instance's name ends with."""
+    return _SLOT_BY_NAME[instance.rpartition(SLOT_SEPARATOR)[2]]
+
+
+_TREE_PATH_FACTOR = 3
 """So many times the paths are for draft trees, of which there are more than of blocks."""
 
 
-def _builds(rule: Callable[..., Any]) -> bool:
+def _is_factory(rule: Callable[..., Any]) -> bool:
     try:
         return not takes_tree_arguments(rule)
     except ValueError:
@@ -53,7 +137,10 @@ class AuditSettings(AuditOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_mix is not None:
-            if kinds_of(self.batch_mix) != ("seeds",) and (self.gamma, self.vocab) == (1, 2):
+            if parse_batch_mixes(self.batch_mix) != ("seeds",) and (self.gamma, self.vocab) == (
+                1,
+                2,
+            ):
                 raise UsageError(
                     "--batch-mix with --gamma 1 --vocab 2: the smallest batch has --gamma 1 "
                     "--vocab 3, or --gamma 2 --vocab 2"
@@ -70,11 +157,11 @@ class AuditSettings(AuditOptions):
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
         if self.max_paths is not None:
             return self.max_paths
-        most = usual_paths(subject.rule)
+        most = default_paths(subject.rule)
         if self.scheme is None and subject.scheme is None:
             return most
         # What builds an object takes no arguments, and each of its paths several calls.
-        return most if _builds(subject.rule) else _TREES * most
+        return most if _is_factory(subject.rule) else _TREE_PATH_FACTOR * most
 
     @property
     def shape(self) -> TreeShape | None:

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from simverify.auditing.exact.generations.generation import until
-from simverify.auditing.exact.generations.pairs import drafter_as_step
-from simverify.auditing.exact.generations.trees import tree_as_step
-from simverify.auditing.probes.calls import read
-from simverify.checks import pick
+from simverify.auditing.enumeration import cut_at_eos
+from simverify.auditing.invocation import read_result
+from simverify.auditing.trees import drafter_as_step, tree_as_step
+from simverify.checks import pick_name
 from simverify.errors import SimverifyError, UsageError
-from simverify.symbolic.guards.containment import contained, from_user
-from simverify.symbolic.guards.watchdog import Expired, deadline
-from simverify.symbolic.whose import user_line
+from simverify.symbolic.provenance import innermost_user_line
+from simverify.symbolic.watchdog import (
+    DeadlineExpired,
+    contain_process,
+    deadline,
+    is_user_interrupt,
+)
 from simverify.trees import Drafting, TreeShape
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
@@ -77,7 +80,7 @@ class Subject:
         rule = self.rule
 
         def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
-            return until(read(rule(target_probs, draft_probs, draft_tokens, rng)), eos)
+            return cut_at_eos(read_result(rule(target_probs, draft_probs, draft_tokens, rng)), eos)
 
         verify.__wrapped__ = rule  # type: ignore[attr-defined]
         return replace(self, rule=verify)
@@ -104,7 +107,7 @@ LOAD_SECONDS = 30.0
 """A module may import much, so it has at least as long, as :class:`Stopwatch` counts."""
 
 
-def contract_iv(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
+def check_contract(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:
     """Return the contract of ``subject``; ``UsageError`` if ``contract`` or ``batch`` is not its.
 
     "verify" where neither the code nor the caller says one.
@@ -142,31 +145,31 @@ def load_subject(
     limit = max(seconds, LOAD_SECONDS)
     try:
         with deadline(limit):
-            return _loaded(spec, checkout, {} if modules is None else modules)
-    except Expired as error:
+            return _load(spec, checkout, {} if modules is None else modules)
+    except DeadlineExpired as error:
         raise SimverifyError(
-            f"{spec} fails to load: not done within {limit:g} s{user_line(error)}"
+            f"{spec} fails to load: not done within {limit:g} s{innermost_user_line(error)}"
         ) from None
 
 
-def module_key(place: str) -> str:
+def module_key_of(place: str) -> str:
     """Return one name for a file, however a SPEC names it; that of a module is its own."""
     return str(Path(place).resolve()) if place.endswith(".py") else place
 
 
-def _loaded(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject:
+def _load(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject:
     place, colon, attribute = spec.rpartition(":")
     if not colon:
-        return _named(spec, checkout)
+        return _load_named(spec, checkout)
     if checkout is not None:
-        raise _no_engine(spec)
+        raise _unknown_name_error(spec)
     if not place or not attribute:
         raise UsageError(f"{spec!r}: expected module:attribute or path/file.py:attribute")
-    key = module_key(place)
+    key = module_key_of(place)
     if key not in modules:
-        with contained():
+        with contain_process():
             file = place.endswith(".py")
-            modules[key] = _from_file(Path(place)) if file else _from_module(place)
+            modules[key] = _load_file_object(Path(place)) if file else _load_module_object(place)
     target = module = modules[key]
     for part in attribute.split("."):
         if not hasattr(target, part):
@@ -175,7 +178,7 @@ def _loaded(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject
                 for name, value in vars(module).items()
                 if not name.startswith("_") and callable(value)
             ]
-            pick(attribute, known, f"attribute of {place}")
+            pick_name(attribute, known, f"attribute of {place}")
             raise UsageError(f"{place} has no attribute {attribute!r}")
         target = getattr(target, part)
     if not callable(target):
@@ -186,62 +189,68 @@ def _loaded(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject
     return Subject(spec, target, None)
 
 
-def _named(spec: str, checkout: str | None) -> Subject:
+def _load_named(spec: str, checkout: str | None) -> Subject:
     if spec in VERIFIERS and checkout is None:
         return Subject(spec, VERIFIERS[spec].rule, VERIFIERS[spec].contract, one_block=True)
     if spec in TREE_VERIFIERS and checkout is None:
         rule = TREE_VERIFIERS[spec]
         return Subject(spec, rule.rule, "tree", scheme=rule.schemes[0], fits=rule.fits)
     from simverify.engines import engine_names, get_engine
-    from simverify.engines.places import checkout_of
-    from simverify.faults import COMPANY, CONTROLS, FAULTS, get_fault
+    from simverify.engines.base import find_checkout
+    from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES, get_fault
 
     engines = engine_names()
     if checkout is not None and spec not in engines:
-        raise _no_engine(spec)
+        raise _unknown_name_error(spec)
     if spec in engines:
         engine = get_engine(spec).here
         return Subject(
             spec,
-            engine.load(None if checkout is None else checkout_of(engine, Path(checkout))),
+            engine.load(None if checkout is None else find_checkout(engine, Path(checkout))),
             engine.contract,
             engine.tolerance,
             engine.coin_bits if engine.tier == "coins" else None,
             one_block=True,
             note=engine.note,
         )
-    if spec in COMPANY:
-        return Subject(spec, COMPANY[spec].rule, "verify", company=COMPANY[spec].kinds)
+    if spec in MIXED_BATCH_RULES:
+        return Subject(
+            spec, MIXED_BATCH_RULES[spec].rule, "verify", company=MIXED_BATCH_RULES[spec].kinds
+        )
     if spec in CONTROLS:
         return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract, one_block=True)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
         fault = get_fault(spec)
         return Subject(
-            spec, fault.rule, fault.contract, batch=fault.batch, scheme=fault.scheme,
+            spec,
+            fault.rule,
+            fault.contract,
+            batch=fault.batch,
+            scheme=fault.scheme,
             one_block=fault.batch is None,
-        )  # fmt: skip
-    known_iv(spec)
+        )
+    check_known(spec)
     raise AssertionError("unknown names raise")
 
 
-def known_iv(spec: str) -> None:
+def check_known(spec: str) -> None:
     """Raise ``UsageError`` for a name of no rule, engine, fault or control, with the nearest."""
     from simverify.engines import ENGINES, engine_names
-    from simverify.faults import COMPANY, CONTROLS, FAULTS
+    from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 
     if spec.endswith(".py"):
         raise UsageError(f"{spec}: name the function too, as {spec}:verify")
-    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *COMPANY]
+    known = [*VERIFIERS, *TREE_VERIFIERS, *ENGINES, *FAULTS, *CONTROLS, *MIXED_BATCH_RULES]
     fault = spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}
     if spec not in engine_names() and not fault:
-        pick(spec, known, "verifier, engine or fault")
+        pick_name(spec, known, "verifier, engine or fault")
 
 
-def _no_engine(spec: str) -> UsageError:
+def _unknown_name_error(spec: str) -> UsageError:
     return UsageError(f"--engine-path is the checkout of an engine, and {spec!r} is none")
 
 
-def _from_module(name: str) -> Any:
+def _load_module_object(name: str) -> Any:
     # As with `python -m`, modules of the current folder can be named.
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -251,14 +260,14 @@ def _from_module(name: str) -> Any:
             raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
         raise SimverifyError(f"{name} fails to load: {error}") from error
     except BaseException as error:
-        if from_user(error) or isinstance(error, Expired):
+        if is_user_interrupt(error) or isinstance(error, DeadlineExpired):
             raise
         raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
 
 
-def _from_file(path: Path) -> Any:
+def _load_file_object(path: Path) -> Any:
     if not path.is_file():
         raise UsageError(f"no file {path}")
     specification = importlib.util.spec_from_file_location(path.stem, path)
@@ -275,17 +284,17 @@ def _from_file(path: Path) -> Any:
             del sys.modules[path.stem]
         else:
             sys.modules[path.stem] = before
-        if from_user(error) or isinstance(error, Expired):
+        if is_user_interrupt(error) or isinstance(error, DeadlineExpired):
             raise
         if isinstance(error, ImportError) and "relative import" in str(error):
-            return _from_package(path)
+            return _load_package_module(path)
         raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     return module
 
 
-def _from_package(path: Path) -> Any:
+def _load_package_module(path: Path) -> Any:
     """Load a file with relative imports as a module of the package that it lies in."""
     folder, name = path.resolve().parent, path.stem
     while (folder / "__init__.py").is_file():

@@ -1,15 +1,14 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
-from simverify.auditing.exact.battery import ExactTier
-from simverify.auditing.exact.documents import optimality_notes
-from simverify.auditing.exact.judging.examiner import Judged
-from simverify.auditing.probes.named_lines import finding
-from simverify.auditing.probes.run import probe_findings
-from simverify.auditing.sampled.tier import SampledAudit
+from simverify.auditing.exact_tier import ExactTier, optimality_notes
+from simverify.auditing.examiner import ExactResult
+from simverify.auditing.invocation import make_finding
+from simverify.auditing.probes import probe_findings
+from simverify.auditing.sampled_tier import SampledAudit
 
 
-def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
+def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
     """What does not decide: how far from optimal, and what was left out."""
     notes = []
     if sampled is not None and sampled.hurried:
@@ -23,9 +22,9 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
     if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
         notes.append(f"sampled: {sampled.tier.optimality}")
     for judged in tier.beyond:
-        told = next(found.message for found in judged.comparison.findings)
+        message = next(found.message for found in judged.comparison.findings)
         notes.append(
-            f"not counted: on {judged.model.name} the code {told}: its own longest context, "
+            f"not counted: on {judged.model.name} the code {message}: its own longest context, "
             "if that is what the number is"
         )
     if tier.skipped:
@@ -38,7 +37,7 @@ def notes_of(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) ->
     return notes
 
 
-def stopped(tier: ExactTier) -> doc.ClockStop | None:
+def clock_stop(tier: ExactTier) -> doc.ClockStop | None:
     """How far the exact tier was when the clock stopped it, if it did.
 
     What was found by then is so on any machine, and so is the law on what was judged; how much
@@ -51,7 +50,7 @@ def stopped(tier: ExactTier) -> doc.ClockStop | None:
     return doc.ClockStop(tier.aborted, len(tier.judged), count, first)
 
 
-def is_whole(tier: ExactTier) -> bool:
+def is_complete(tier: ExactTier) -> bool:
     """Whether the exact tier ran on the core of the instances, and met nothing it cannot follow.
 
     What else was left out, for want of paths or of time, is told and takes nothing back.
@@ -63,10 +62,10 @@ def is_whole(tier: ExactTier) -> bool:
 
 def needs_sampling(findings: list[doc.Finding], tier: ExactTier, batch: int | None) -> bool:
     """Whether the sampled tier decides: what was not enumerated, and rows of a batch together."""
-    return not findings and (batch is not None or not is_whole(tier))
+    return not findings and (batch is not None or not is_complete(tier))
 
 
-def reason(tier: ExactTier) -> str:
+def exact_tier_limit(tier: ExactTier) -> str:
     """Why the exact tier is not enough."""
     if tier.not_enumerable is not None:
         return str(tier.not_enumerable)
@@ -84,29 +83,29 @@ def reason(tier: ExactTier) -> str:
     return "no instance could be run"
 
 
-def why_open(tier: ExactTier, sampled: SampledAudit | None) -> str:
+def inconclusive_reason(tier: ExactTier, sampled: SampledAudit | None) -> str:
     """Why there is no verdict."""
     if sampled is None:
-        return reason(tier)
+        return exact_tier_limit(tier)
     return sampled.reason or "the promised power was not reached"
 
 
-def findings_of(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Finding]:
+def audit_findings(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Finding]:
     """What fails the audit; the probes come first."""
-    found = probe_findings(probes)
+    findings = probe_findings(probes)
     recorded = [f for judged in tier.failures for f in judged.comparison.findings]
     if tier.not_enumerable is not None:
         recorded += tier.not_enumerable.findings
-    found += [
-        finding("contract", f"{f.kind}: {f.message}", f.kind)
+    findings += [
+        make_finding("contract", f"{f.kind}: {f.message}", f.kind)
         for f in recorded
         if f.severity == "violation"
     ]
-    found += [_deviation(judged) for judged in tier.failures if judged.deviates]
-    return list(dict.fromkeys(found))
+    findings += [_deviation_finding(judged) for judged in tier.failures if judged.deviates]
+    return list(dict.fromkeys(findings))
 
 
-def _deviation(judged: Judged) -> doc.Finding:
+def _deviation_finding(judged: ExactResult) -> doc.Finding:
     held = judged.held
     why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
     if judged.comparison.call is not None:
@@ -122,7 +121,7 @@ def _deviation(judged: Judged) -> doc.Finding:
     )
 
 
-def verdict_of(
+def decide_verdict(
     findings: list[doc.Finding], tier: ExactTier, sampled: SampledAudit | None
 ) -> doc.Verdict:
     """PASS, FAIL or INCONCLUSIVE."""
@@ -130,4 +129,4 @@ def verdict_of(
         return "FAIL"
     if sampled is not None:
         return sampled.verdict
-    return "PASS" if is_whole(tier) else "INCONCLUSIVE"
+    return "PASS" if is_complete(tier) else "INCONCLUSIVE"

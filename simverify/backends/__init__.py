@@ -7,22 +7,23 @@ with the first of these names: listing engines looks into this package, and cost
 
 __simverify_role__ = "under test"
 
+
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simverify.backends.dispatch import verify as verify
+    from simverify.backends.batch import RULES as RULES
+    from simverify.backends.batch import Verified as Verified
     from simverify.backends.philox import draft_uniforms as draft_uniforms
     from simverify.backends.philox import uniforms as uniforms
-    from simverify.backends.verified import RULES as RULES
-    from simverify.backends.verified import Verified as Verified
+    from simverify.backends.rules import verify as verify
 
 _HOME = {
-    "RULES": "verified",
-    "Verified": "verified",
+    "RULES": "batch",
+    "Verified": "batch",
     "draft_uniforms": "philox",
     "uniforms": "philox",
-    "verify": "dispatch",
+    "verify": "rules",
 }
 
 __all__ = sorted(_HOME)

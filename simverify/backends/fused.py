@@ -7,12 +7,11 @@ from typing import Any
 
 import torch
 
-from simverify.backends.interpreter import interpreter, load_triton
-from simverify.backends.verified import Verified, verify_iv
+from simverify.backends.batch import Verified, check_verify, interpreter, load_triton
 from simverify.errors import UsageError
 from simverify.folders import find_package
 
-RULES = ("token", "block")
+FUSED_RULES = ("token", "block")
 
 TILE = 8192
 """Entries that a program holds at a time; a row of V = 152,064 is 19 of them."""
@@ -30,7 +29,7 @@ estimate: the running sums of a row at V = 152,064 were found to be off by 2e-7 
 """
 
 
-def installed() -> bool:
+def has_triton() -> bool:
     """Whether Triton can be imported."""
     return find_package("triton") is not None
 
@@ -53,9 +52,9 @@ def verify(
     Raises ``UsageError`` as there, for other rules and strides, without Triton, and for CPU
     tensors where the kernels are compiled.
     """
-    if rule not in RULES:
-        raise UsageError(f"rule={rule!r}: the fused kernels have {' and '.join(RULES)}")
-    verify_iv(rule, target, draft, draft_tokens, uniforms, logits=logits, check=check)
+    if rule not in FUSED_RULES:
+        raise UsageError(f"rule={rule!r}: the fused kernels have {' and '.join(FUSED_RULES)}")
+    check_verify(rule, target, draft, draft_tokens, uniforms, logits=logits, check=check)
     assert draft is not None
     for name, rows in (("target", target), ("draft", draft)):
         if rows.stride(-1) != 1 and rows.shape[-1] > 1:
@@ -63,12 +62,12 @@ def verify(
     kernels = _kernels(target.device)
     batch, gamma = draft_tokens.shape
     vocab = target.shape[2]
-    tile = min(TILE, _power_of_two(vocab))
+    tile = min(TILE, _next_power_of_two(vocab))
     tiles = -(-vocab // tile)
     kind = torch.float64 if target.dtype == torch.float64 else torch.float32
     sizes = {"GAMMA": gamma, "TILES": tiles}
     ways = {"LOGITS": logits, "FLOAT": _triton_dtype(kind)}
-    lanes = {"G": _power_of_two(gamma + 1), "T": _power_of_two(tiles)}
+    lanes = {"G": _next_power_of_two(gamma + 1), "T": _next_power_of_two(tiles)}
     rows_given = [y for x in (target, draft) for y in (x, x.stride(1), x.stride(0))]
     tokens, coins = draft_tokens.contiguous(), uniforms.contiguous()
 
@@ -90,21 +89,68 @@ def verify(
         if logits:
             for rows, count, first in ((target, gamma + 1, 0), (draft, gamma, gamma + 1)):
                 kernels.sum_tiles[(batch * count * tiles,)](
-                    rows, rows.stride(1), rows.stride(0), count, most, total, first, every,
-                    V=vocab, TILES=tiles, TILE=tile, FLOAT=ways["FLOAT"], num_warps=warps,
-                )  # fmt: skip
+                    rows,
+                    rows.stride(1),
+                    rows.stride(0),
+                    count,
+                    most,
+                    total,
+                    first,
+                    every,
+                    V=vocab,
+                    TILES=tiles,
+                    TILE=tile,
+                    FLOAT=ways["FLOAT"],
+                    num_warps=warps,
+                )
         kernels.weigh[(batch,)](
-            *rows_given, tokens, coins, most, total, peaks, scales, weights, states,
-            **sizes, **lanes, **ways, BLOCK_RULE=rule == "block",
-        )  # fmt: skip
+            *rows_given,
+            tokens,
+            coins,
+            most,
+            total,
+            peaks,
+            scales,
+            weights,
+            states,
+            **sizes,
+            **lanes,
+            **ways,
+            BLOCK_RULE=rule == "block",
+        )
         kernels.sum_laws[(batch * (gamma + 1) * tiles,)](
-            *rows_given, peaks, scales, weights, states, residuals, plains,
-            **sizes, **ways, V=vocab, TILE=tile, num_warps=8,
-        )  # fmt: skip
+            *rows_given,
+            peaks,
+            scales,
+            weights,
+            states,
+            residuals,
+            plains,
+            **sizes,
+            **ways,
+            V=vocab,
+            TILE=tile,
+            num_warps=8,
+        )
         kernels.draw[(batch,)](
-            *rows_given, peaks, scales, tokens, coins, weights, states, residuals, plains,
-            out, tau, **sizes, **lanes, **ways, V=vocab, TILE=tile, num_warps=8,
-        )  # fmt: skip
+            *rows_given,
+            peaks,
+            scales,
+            tokens,
+            coins,
+            weights,
+            states,
+            residuals,
+            plains,
+            out,
+            tau,
+            **sizes,
+            **lanes,
+            **ways,
+            V=vocab,
+            TILE=tile,
+            num_warps=8,
+        )
     return Verified(out, tau)
 
 
@@ -123,14 +169,14 @@ def fused_uniforms(
 
 
 @functools.cache
-def _loaded() -> tuple[Any, str]:
-    if not installed():
+def _load_kernels() -> tuple[Any, str]:
+    if not has_triton():
         raise UsageError("the fused kernels need Triton: pip install triton")
     return load_triton(lambda: importlib.import_module("simverify.backends.kernels"))
 
 
 def _kernels(device: torch.device) -> Any:
-    kernels, runs_on = _loaded()
+    kernels, runs_on = _load_kernels()
     if device.type != runs_on:
         raise UsageError(
             f"the tensors are on {device.type}, the fused kernels run on {runs_on} here: move "
@@ -151,5 +197,5 @@ def _triton_dtype(kind: torch.dtype) -> Any:
     return language.float64 if kind == torch.float64 else language.float32
 
 
-def _power_of_two(least: int) -> int:
+def _next_power_of_two(least: int) -> int:
     return 1 << (least - 1).bit_length()

@@ -49,9 +49,19 @@ def fill_uniforms(out, seed, first_trial, call, batch, GAMMA: tl.constexpr, BLOC
 
 @triton.jit
 def sum_tiles(
-    rows, row_stride, block_stride, count, most_out, sum_out, first, all_rows,
-    V: tl.constexpr, TILES: tl.constexpr, TILE: tl.constexpr, FLOAT: tl.constexpr,
-):  # fmt: skip
+    rows,
+    row_stride,
+    block_stride,
+    count,
+    most_out,
+    sum_out,
+    first,
+    all_rows,
+    V: tl.constexpr,
+    TILES: tl.constexpr,
+    TILE: tl.constexpr,
+    FLOAT: tl.constexpr,
+):
     """Maximum and sum of exp(logit - maximum) of one tile.
 
     ``rows`` (B, count, V); written to places ``first`` to ``first + count - 1`` of
@@ -88,11 +98,28 @@ def normalisers(most, total, row, mask, TILES: tl.constexpr, T: tl.constexpr):
 
 @triton.jit
 def weigh(
-    target, target_row, target_block, draft, draft_row, draft_block, tokens, uniforms,
-    most, total, peak_out, scale_out, weight_out, state_out,
-    GAMMA: tl.constexpr, G: tl.constexpr, TILES: tl.constexpr, T: tl.constexpr,
-    BLOCK_RULE: tl.constexpr, LOGITS: tl.constexpr, FLOAT: tl.constexpr,
-):  # fmt: skip
+    target,
+    target_row,
+    target_block,
+    draft,
+    draft_row,
+    draft_block,
+    tokens,
+    uniforms,
+    most,
+    total,
+    peak_out,
+    scale_out,
+    weight_out,
+    state_out,
+    GAMMA: tl.constexpr,
+    G: tl.constexpr,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    BLOCK_RULE: tl.constexpr,
+    LOGITS: tl.constexpr,
+    FLOAT: tl.constexpr,
+):
     """Weights and states of the rows of one block.
 
     ``weight_out`` float64 and ``state_out`` int32 (B, GAMMA+1); from logits also ``peak_out``,
@@ -144,11 +171,24 @@ def weigh(
 
 @triton.jit
 def tile_laws(
-    target, target_row, target_block, draft, draft_row, draft_block, peaks, scales, weight,
-    b, i, tile,
-    GAMMA: tl.constexpr, V: tl.constexpr, TILE: tl.constexpr, LOGITS: tl.constexpr,
+    target,
+    target_row,
+    target_block,
+    draft,
+    draft_row,
+    draft_block,
+    peaks,
+    scales,
+    weight,
+    b,
+    i,
+    tile,
+    GAMMA: tl.constexpr,
+    V: tl.constexpr,
+    TILE: tl.constexpr,
+    LOGITS: tl.constexpr,
     FLOAT: tl.constexpr,
-):  # fmt: skip
+):
     """Elements of max(weight p - q, 0) and of p, on one tile of row i: p twice on the bonus row."""
     ids = tile * TILE + tl.arange(0, TILE)
     nothing = float("-inf") if LOGITS else 0.0
@@ -161,17 +201,31 @@ def tile_laws(
         at += GAMMA + 1
         peak = tl.load(peaks + at, i < GAMMA, 0.0)
         q = tl.exp(q - peak) * tl.load(scales + at, i < GAMMA, 0.0)
-    kept = tl.where(i < GAMMA, weight, 1.0).to(FLOAT)
-    return tl.maximum(kept * p - q, 0.0), p
+    factor = tl.where(i < GAMMA, weight, 1.0).to(FLOAT)
+    return tl.maximum(factor * p - q, 0.0), p
 
 
 @triton.jit
 def sum_laws(
-    target, target_row, target_block, draft, draft_row, draft_block, peaks, scales,
-    weights, states, residual_out, plain_out,
-    GAMMA: tl.constexpr, V: tl.constexpr, TILES: tl.constexpr, TILE: tl.constexpr,
-    LOGITS: tl.constexpr, FLOAT: tl.constexpr,
-):  # fmt: skip
+    target,
+    target_row,
+    target_block,
+    draft,
+    draft_row,
+    draft_block,
+    peaks,
+    scales,
+    weights,
+    states,
+    residual_out,
+    plain_out,
+    GAMMA: tl.constexpr,
+    V: tl.constexpr,
+    TILES: tl.constexpr,
+    TILE: tl.constexpr,
+    LOGITS: tl.constexpr,
+    FLOAT: tl.constexpr,
+):
     """Masses of one tile of the residual and of the target row, where it can be the last row.
 
     Written to ``residual_out``, ``plain_out`` float64 (B, GAMMA+1, TILES).
@@ -180,10 +234,24 @@ def sum_laws(
     row = (tl.program_id(0) // TILES).to(tl.int64)
     if tl.load(states + row) != OUT:
         residual, p = tile_laws(
-            target, target_row, target_block, draft, draft_row, draft_block, peaks, scales,
-            tl.load(weights + row), row // (GAMMA + 1), row % (GAMMA + 1), tile,
-            GAMMA, V, TILE, LOGITS, FLOAT,
-        )  # fmt: skip
+            target,
+            target_row,
+            target_block,
+            draft,
+            draft_row,
+            draft_block,
+            peaks,
+            scales,
+            tl.load(weights + row),
+            row // (GAMMA + 1),
+            row % (GAMMA + 1),
+            tile,
+            GAMMA,
+            V,
+            TILE,
+            LOGITS,
+            FLOAT,
+        )
         out = row * TILES + tile
         tl.store(residual_out + out, tl.sum(residual.to(tl.float64), axis=0))
         tl.store(plain_out + out, tl.sum(p.to(tl.float64), axis=0))
@@ -198,17 +266,37 @@ def place_of(law, before, goal, SIZE: tl.constexpr):
     place = tl.arange(0, SIZE)
     sums = before + tl.cumsum(law, axis=0)
     first = tl.min(tl.where((sums > goal) & (law > 0), place, SIZE), axis=0)
-    found = tl.minimum(first, tl.max(tl.where(law > 0, place, 0), axis=0))
-    return found, tl.max(tl.where(place < found, sums, before), axis=0)
+    index = tl.minimum(first, tl.max(tl.where(law > 0, place, 0), axis=0))
+    return index, tl.max(tl.where(place < index, sums, before), axis=0)
 
 
 @triton.jit
 def draw(
-    target, target_row, target_block, draft, draft_row, draft_block, peaks, scales,
-    tokens, uniforms, weights, states, residuals, plains, tokens_out, tau_out,
-    GAMMA: tl.constexpr, G: tl.constexpr, V: tl.constexpr, TILES: tl.constexpr, T: tl.constexpr,
-    TILE: tl.constexpr, LOGITS: tl.constexpr, FLOAT: tl.constexpr,
-):  # fmt: skip
+    target,
+    target_row,
+    target_block,
+    draft,
+    draft_row,
+    draft_block,
+    peaks,
+    scales,
+    tokens,
+    uniforms,
+    weights,
+    states,
+    residuals,
+    plains,
+    tokens_out,
+    tau_out,
+    GAMMA: tl.constexpr,
+    G: tl.constexpr,
+    V: tl.constexpr,
+    TILES: tl.constexpr,
+    T: tl.constexpr,
+    TILE: tl.constexpr,
+    LOGITS: tl.constexpr,
+    FLOAT: tl.constexpr,
+):
     """Accepted count and tokens of one block: ``tau_out`` (B,), ``tokens_out`` (B, GAMMA+1)."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.arange(0, G)
@@ -233,9 +321,24 @@ def draw(
     goal = tl.load(uniforms + rows + GAMMA) * tl.sum(law, axis=0)
     tile, before = place_of(law, 0.0, goal, T)
     excess, p = tile_laws(
-        target, target_row, target_block, draft, draft_row, draft_block, peaks, scales,
-        tl.load(weights + row), b, tau, tile, GAMMA, V, TILE, LOGITS, FLOAT,
-    )  # fmt: skip
+        target,
+        target_row,
+        target_block,
+        draft,
+        draft_row,
+        draft_block,
+        peaks,
+        scales,
+        tl.load(weights + row),
+        b,
+        tau,
+        tile,
+        GAMMA,
+        V,
+        TILE,
+        LOGITS,
+        FLOAT,
+    )
     elements = tl.where(empty, p, excess).to(tl.float64)
     place, _ = place_of(elements, before, goal, TILE)
     drafted = tl.load(tokens + b * GAMMA + i, i < GAMMA, -1)

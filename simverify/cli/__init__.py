@@ -7,23 +7,24 @@ before Ctrl-C is handled. Exit codes: 0 pass, 1 a fault was found, 2 usage or ba
 
 __simverify_role__ = "interface"
 
+
 import errno
 import os
 import sys
 
 from simverify.cli.interrupt import (
-    INTERRUPTED,
-    MESSAGE,
+    INTERRUPT_EXIT_CODE,
+    INTERRUPT_MESSAGE,
     ignore_interrupts,
     leave_on_interrupt,
 )
-from simverify.cli.streams import UNWRITABLE, discard_output, open_streams, say_error
+from simverify.cli.streams import UNWRITABLE_ERRNOS, discard_output, open_streams, print_error
 
-_LONGEST = 1000
+_MAX_ERROR_LINE = 1000
 """Characters of an error: a line that quotes a whole file helps nobody."""
 
 
-_OF_A_NAME = (errno.ENAMETOOLONG, errno.EACCES)
+_PATH_ERRNOS = (errno.ENAMETOOLONG, errno.EACCES)
 """What even a look at a path may fail with: the name was a user's, and nothing is broken."""
 
 
@@ -33,8 +34,8 @@ def main() -> None:
     if open_streams():
         code = run(sys.argv[1:])
     else:
-        code = _complain("standard output is closed: send it to a file, or to /dev/null", 2)
-    if code == INTERRUPTED:
+        code = _print_error("standard output is closed: send it to a file, or to /dev/null", 2)
+    if code == INTERRUPT_EXIT_CODE:
         # Threads that are still compiling would hold the exit back for seconds.
         os._exit(code)
     ignore_interrupts()
@@ -46,28 +47,28 @@ def run(arguments: list[str]) -> int:
     from simverify.errors import SimverifyError
 
     try:
-        return _run(arguments)
+        return _run_app(arguments)
     except SimverifyError as error:
-        return _complain(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
         # One with words was raised again by a command that has written something.
-        say_error(f"simverify: {interrupt}" if interrupt.args else MESSAGE.rstrip())
-        return INTERRUPTED
+        print_error(f"simverify: {interrupt}" if interrupt.args else INTERRUPT_MESSAGE.rstrip())
+        return INTERRUPT_EXIT_CODE
     except MemoryError:
-        return _complain("out of memory: take a smaller vocabulary, gamma or --blocks", 4)
+        return _print_error("out of memory: take a smaller vocabulary, gamma or --blocks", 4)
     except OSError as error:
-        if error.filename is not None and error.errno in _OF_A_NAME:
-            return _complain(f"{error.filename} cannot be used: {error.strerror}", 2)
+        if error.filename is not None and error.errno in _PATH_ERRNOS:
+            return _print_error(f"{error.filename} cannot be used: {error.strerror}", 2)
         # Whatever opens a file of its own says which; standard output has no name.
-        if error.filename is not None or error.errno not in UNWRITABLE:
-            return _internal(error)
+        if error.filename is not None or error.errno not in UNWRITABLE_ERRNOS:
+            return _report_internal_error(error)
         discard_output()
-        return _complain(f"the output cannot be written: {error.strerror}", 2)
+        return _print_error(f"the output cannot be written: {error.strerror}", 2)
     except Exception as error:  # the last line of defence, with what a bug report needs
-        return _internal(error)
+        return _report_internal_error(error)
 
 
-def _run(arguments: list[str]) -> int:
+def _run_app(arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
     from simverify.cli.app import app
@@ -92,18 +93,18 @@ def _run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _internal(error: Exception) -> int:
+def _report_internal_error(error: Exception) -> int:
     import traceback
 
-    say_error("".join(traceback.format_exception(error)).rstrip())
-    return _complain(f"internal error: {type(error).__name__}: {error}", 4)
+    print_error("".join(traceback.format_exception(error)).rstrip())
+    return _print_error(f"internal error: {type(error).__name__}: {error}", 4)
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     from simverify.checks import printable
 
     line = printable(" ".join(message.split()))
-    if len(line) > _LONGEST:
-        line = f"{line[: _LONGEST - 300]} ... {line[-300:]}"
-    say_error(f"simverify: {line}")
+    if len(line) > _MAX_ERROR_LINE:
+        line = f"{line[: _MAX_ERROR_LINE - 300]} ... {line[-300:]}"
+    print_error(f"simverify: {line}")
     return code

@@ -2,29 +2,29 @@
 
 from cyclopts import App, Parameter
 
-from simverify.cli.settings import converted, sources
+from simverify.cli.settings import convert_option, option_sources
 
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
-    "table": ("surveys.table:table", "Audit every engine that is here, side by side."),
-    "sweep": ("surveys.sweep:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
-    "bisect": ("surveys.bisect:bisect", "Find the release or the commit that changed the law."),
-    "capture": ("capture:capture", "Record the blocks of two real models, to be replayed."),
-    "matrix": ("served.matrix:matrix", "Say which parameters of a request a server honours."),
-    "triage": ("served.triage:triage", "Say why two engines' greedy answers differ."),
-    "watch": ("served.watch:watch", "Watch a server: an alarm when it strays from its target."),
-    "plan": ("plan:plan", "Say what a claim costs, or what a budget detects."),
+    "table": ("surveys:table", "Audit every engine that is here, side by side."),
+    "sweep": ("surveys:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
+    "bisect": ("surveys:bisect", "Find the release or the commit that changed the law."),
+    "capture": ("compare:capture", "Record the blocks of two real models, to be replayed."),
+    "matrix": ("served:matrix", "Say which parameters of a request a server honours."),
+    "triage": ("served:triage", "Say why two engines' greedy answers differ."),
+    "watch": ("served:watch", "Watch a server: an alarm when it strays from its target."),
+    "plan": ("compare:plan", "Say what a claim costs, or what a budget detects."),
     "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
-    "figure": ("figure:figure", "Draw a figure for a paper from run files."),
-    "replay": ("replay:replay", "Show one failing path of an audit again."),
-    "baseline": ("baseline:baseline", "Keep a run, and hold others against it, by tests."),
-    "runs": ("runs:runs", "List, search and compare recorded runs."),
+    "figure": ("report:figure", "Draw a figure for a paper from run files."),
+    "replay": ("history:replay", "Show one failing path of an audit again."),
+    "baseline": ("history:baseline", "Keep a run, and hold others against it, by tests."),
+    "runs": ("history:runs", "List, search and compare recorded runs."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
     "faults": ("info:faults", "List the catalogue of faulty verifiers."),
     "engines": ("info:engines", "List the engines that can be audited."),
-    "doctor": ("doctor:doctor", "Check this installation; for bug reports."),
+    "doctor": ("info:doctor", "Check this installation; for bug reports."),
     "schema": ("info:schema", "Print the JSON Schema of result files."),
 }
 """Where each command lives, and its line in ``--help``, which loads none of them."""
@@ -126,8 +126,8 @@ app = App(
         "simverify audit my_sampler.py:verify"
     ),
     version=_version,
-    config=sources(_COMMANDS),
-    default_parameter=Parameter(converter=converted, negative=(), show_env_var=False),
+    config=option_sources(_COMMANDS),
+    default_parameter=Parameter(converter=convert_option, negative=(), show_env_var=False),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,
 )

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from simverify.checks import printable
-from simverify.cli.streams import discard_output, say_error
+from simverify.cli.streams import discard_output, print_error
 from simverify.errors import UsageError
-from simverify.reports.terminal import WIDTH, Trimmed
+from simverify.reports.view import WIDTH, TrimmedStream
 
 if TYPE_CHECKING:
     from simverify.results import Document
 
-Made = TypeVar("Made", bound="Document")
+DocumentT = TypeVar("DocumentT", bound="Document")
 
 EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
@@ -35,7 +35,9 @@ def output_console() -> Console:
     """Console for results: a pipe gets 80 columns, a terminal its own width."""
     if sys.stdout.isatty():
         return _OutputConsole(highlight=False)
-    return _OutputConsole(highlight=False, width=WIDTH, file=cast("TextIO", Trimmed(sys.stdout)))
+    return _OutputConsole(
+        highlight=False, width=WIDTH, file=cast("TextIO", TrimmedStream(sys.stdout))
+    )
 
 
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
@@ -75,7 +77,7 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
         with errors.status("starting") as status:
             yield lambda line: status.update(Text(line))  # a name may look like markup
     else:
-        yield lambda line: say_error(fill(printable(line), WIDTH, subsequent_indent="  "))
+        yield lambda line: print_error(fill(printable(line), WIDTH, subsequent_indent="  "))
 
 
 def check_output(json: str | None, report: Path | None = None) -> None:
@@ -83,24 +85,24 @@ def check_output(json: str | None, report: Path | None = None) -> None:
 
     Makes the folder ``report``.
     """
-    from simverify.reports.present import make_folder
-    from simverify.results.reading.document import check_writable
+    from simverify.reports.present import prepare_folder
+    from simverify.results.reading import check_writable
 
     if json == "":
         raise UsageError('--json is empty: name a file, or "-" for standard output')
-    json_text_iv(json or "")
+    check_json_text(json or "")
     if json is not None and json != "-":
         check_writable(Path(json))
     if report is not None:
-        make_folder(report)
-    from simverify.record.store import check_store, store_path
+        prepare_folder(report)
+    from simverify.history.record import check_store, store_path
 
     store = store_path()
     if store is not None:
         check_store(store)
 
 
-def json_text_iv(text: str) -> None:
+def check_json_text(text: str) -> None:
     """Raise ``UsageError`` if ``text``, from the command line, cannot stand in a JSON file."""
     try:
         text.encode()
@@ -108,14 +110,14 @@ def json_text_iv(text: str) -> None:
         raise UsageError(f"{text} is not UTF-8, which a JSON file needs: rename it") from None
 
 
-def deliver(run: "Document", json: str | None, report: Path | None = None) -> bool:
+def write_outputs(run: "Document", json: str | None, report: Path | None = None) -> bool:
     """Write the document where ``--json`` says, and its renderings to the folder ``report``.
 
     In a GitHub job its Markdown joins the step's summary. A run store, if there is one, gets the
     run. True if standard output is still free.
     """
     from simverify.reports.present import append_summary, write_reports
-    from simverify.results.reading.document import document_text, write_whole
+    from simverify.results.reading import document_text, write_whole
 
     append_summary(run)
     if report is not None:
@@ -123,7 +125,7 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
 
     if json is not None and json != "-":
         write_whole(Path(json), document_text(run))
-    _record(run)
+    _record_run(run)
     if json == "-":
         try:
             sys.stdout.write(document_text(run))
@@ -134,10 +136,15 @@ def deliver(run: "Document", json: str | None, report: Path | None = None) -> bo
     return True
 
 
-def tell(
-    make: "Callable[[Callable[[str], None]], Made]", json: str | None, report: Path | None,
-    *, quiet: bool, verbose: bool = False, names: Iterable[str] = (),
-) -> "Made":  # fmt: skip
+def run_and_report(
+    make: "Callable[[Callable[[str], None]], DocumentT]",
+    json: str | None,
+    report: Path | None,
+    *,
+    quiet: bool,
+    verbose: bool = False,
+    names: Iterable[str] = (),
+) -> "DocumentT":
     """Make a run with progress, deliver it, and print it where standard output is still free.
 
     ``names``: what the document would say of what was named, which has to fit into a JSON file.
@@ -146,22 +153,22 @@ def tell(
 
     if json is not None or report is not None:
         for name in names:
-            json_text_iv(name)
+            check_json_text(name)
     with progress(quiet) as say:
         run = make(say)
-    if deliver(run, json, report):
+    if write_outputs(run, json, report):
         print_run(run, output_console(), verbose=verbose)
     return run
 
 
-def _record(run: "Document") -> None:
+def _record_run(run: "Document") -> None:
     """Add the run to the store, if there is one; what goes wrong takes no verdict away."""
-    from simverify.record.store import add, store_path
+    from simverify.history.record import add_run, store_path
 
     store = store_path()
     if store is None:
         return
     try:
-        add(store, run, ["simverify", *sys.argv[1:]])
+        add_run(store, run, ["simverify", *sys.argv[1:]])
     except UsageError as error:
-        say_error(f"simverify: not recorded: {printable(str(error))}")
+        print_error(f"simverify: not recorded: {printable(str(error))}")

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-INTERRUPTED = 130
-MESSAGE = "simverify: interrupted; nothing was written\n"
+INTERRUPT_EXIT_CODE = 130
+INTERRUPT_MESSAGE = "simverify: interrupted; nothing was written\n"
 
 # Kept: while code is under audit, os._exit is another.
 _exit = os._exit
@@ -33,7 +33,7 @@ def leave_on_interrupt() -> None:
     loading of compiled code may be swallowed, or come out as another one. So does a second one.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _first)
+        signal.signal(signal.SIGINT, _on_first_interrupt)
 
 
 class Terminated(KeyboardInterrupt):
@@ -41,7 +41,7 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def also_terminated() -> Iterator[None]:
+def handle_sigterm() -> Iterator[None]:
     """Raise ``Terminated`` at SIGTERM meanwhile, unless somebody handles it already.
 
     For commands without processes of their own, which would take the handler over.
@@ -52,17 +52,17 @@ def also_terminated() -> Iterator[None]:
     ):
         yield
         return
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _raise_terminated)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _terminated(_number: int, frame: FrameType | None) -> None:
+def _raise_terminated(_number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if _importing(frame):
-        _leave()
+    if _is_importing(frame):
+        _exit_interrupted()
     raise Terminated
 
 
@@ -71,14 +71,14 @@ def ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _first(_number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGINT, lambda *_: _leave())
-    if _importing(frame):
-        _leave()
+def _on_first_interrupt(_number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, lambda *_: _exit_interrupted())
+    if _is_importing(frame):
+        _exit_interrupted()
     raise KeyboardInterrupt
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     machinery = {"<frozen importlib._bootstrap>", importlib.__file__}
     while frame is not None:
         if frame.f_code.co_filename in machinery:
@@ -87,10 +87,10 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _leave() -> NoReturn:
+def _exit_interrupted() -> NoReturn:
     # A progress line on a terminal hides the cursor while it turns.
     clear = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
     try:
-        os.write(2, (clear + MESSAGE).encode())
+        os.write(2, (clear + INTERRUPT_MESSAGE).encode())
     finally:
-        _exit(INTERRUPTED)
+        _exit(INTERRUPT_EXIT_CODE)

@@ -2,74 +2,90 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, make_dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from cyclopts import Token, config, convert
+from cyclopts import Group, Parameter, Token, config, convert
 
-from simverify.checks import pick, read_toml
+from simverify.checks import pick_name, read_toml
+from simverify.cli.streams import print_error
 from simverify.errors import UsageError
+from simverify.options.modes import renamed
+from simverify.options.option import (
+    COMPARED,
+    GROUPS,
+    OTHERS,
+    OUTPUT,
+    SUBJECT,
+    Option,
+    Options,
+    flag,
+    option_of,
+)
 
-_PREFIX = "SIMVERIFY_"
-_LISTS = ("--models", "--verifiers", "--engines", "--audits", "--cells")
+_VARIABLE_PREFIX = "SIMVERIFY_"
+_LIST_OPTIONS = ("--models", "--verifiers", "--engines", "--audits", "--cells")
 """Options that take several names: comma-separated, or a list in pyproject.toml."""
 
 
-def sources(commands: Iterable[str]) -> list[Any]:
+def option_sources(commands: Iterable[str]) -> list[Any]:
     """Sources of options after the command line, strongest first, for an app of ``commands``.
 
     ``SIMVERIFY_COMMAND_OPTION`` in the environment, then ``[tool.simverify.COMMAND]`` in the
     nearest pyproject.toml. Both raise ``UsageError`` on an unknown name, with the nearest one.
     """
     tables = (*commands, "pytest")
-    return [_check_environment, config.Env(_PREFIX), partial(_read_pyproject, tables)]
+    return [_check_environment, config.Env(_VARIABLE_PREFIX), partial(_read_pyproject, tables)]
 
 
 def _check_environment(_app: object, command: tuple[str, ...], arguments: Iterable[Any]) -> None:
     if not command:
         return
-    prefix = f"{_PREFIX}{command[0].upper()}_"
-    known = [prefix + name.upper().replace("-", "_") for name in _options(arguments)]
+    prefix = f"{_VARIABLE_PREFIX}{command[0].upper()}_"
+    known = [prefix + name.upper().replace("-", "_") for name in _unset_options(arguments)]
     for variable in os.environ:
         if variable.startswith(prefix):
-            pick(variable, known, "environment variable")
+            pick_name(variable, known, "environment variable")
 
 
 def _read_pyproject(
     tables: tuple[str, ...], _app: object, command: tuple[str, ...], arguments: Iterable[Any]
 ) -> None:
     """Hand the table of ``command`` to those of its options that have no value yet."""
-    path = _nearest(Path.cwd())
+    path = _nearest_pyproject(Path.cwd())
     if not command or path is None:
         return
-    section = _table(read_toml(path), "tool", "simverify", path=path)
+    section = _config_table(read_toml(path), "tool", "simverify", path=path)
     for name in section:
-        pick(name, tables, "name in [tool.simverify]")
+        pick_name(name, tables, "name in [tool.simverify]")
     where = f"[tool.simverify.{command[0]}]"
-    table = _table(section, command[0], path=path, above="tool.simverify.")
-    options = _options(arguments)
+    table = _config_table(section, command[0], path=path, above="tool.simverify.")
+    options = _unset_options(arguments)
     seen = set()
     for key, value in table.items():
-        name = pick(key.replace("_", "-"), options, f"name in {where}")
+        name = pick_name(key.replace("_", "-"), options, f"name in {where}")
         if name in seen:
             raise UsageError(f"{path}: {where} has {name} twice, with a hyphen and without")
         seen.add(name)
-        text = _text(options[name], value, f"{path}: {where} {key}")
+        text = _option_text(options[name], value, f"{path}: {where} {key}")
         if not options[name].has_tokens:
             options[name].append(Token(keyword=f"{where} {key}", value=text, source=str(path)))
 
 
-def _options(arguments: Iterable[Any]) -> dict[str, Any]:
+def _unset_options(arguments: Iterable[Any]) -> dict[str, Any]:
     return {a.name.removeprefix("--"): a for a in arguments if a.name.startswith("--")}
 
 
-def _nearest(folder: Path) -> Path | None:
+def _nearest_pyproject(folder: Path) -> Path | None:
     paths = (parent / "pyproject.toml" for parent in (folder, *folder.parents))
     return next((path for path in paths if path.is_file()), None)
 
 
-def _table(
+def _config_table(
     document: Mapping[str, Any], *keys: str, path: Path, above: str = ""
 ) -> Mapping[str, Any]:
     table: Any = document
@@ -81,14 +97,14 @@ def _table(
     return table  # type: ignore[no-any-return]
 
 
-def _text(option: Any, value: Any, where: str) -> str:
+def _option_text(option: Any, value: Any, where: str) -> str:
     """Return ``value`` as the command line would have it; ``UsageError`` if its type is wrong."""
-    if option.name in _LISTS:
+    if option.name in _LIST_OPTIONS:
         names = value if isinstance(value, list) else [value]
         if all(isinstance(name, str) for name in names):
             if isinstance(value, list) and any("," in name or not name.strip() for name in names):
                 raise UsageError(f"{where} is {value!r}: expected one name in each place")
-            return _line(",".join(names), where)
+            return _option_line(",".join(names), where)
         raise UsageError(f"{where} is {value!r}: expected a list of names, or comma-separated text")
     kinds: dict[type, tuple[tuple[type, ...], str]] = {
         bool: ((bool,), "true or false"),
@@ -99,16 +115,16 @@ def _text(option: Any, value: Any, where: str) -> str:
     fits, expected = kinds.get(kind, ((str,), "text"))
     if not isinstance(value, fits) or (isinstance(value, bool) and kind is not bool):
         raise UsageError(f"{where} is {value!r}: expected {expected}")
-    return _line(str(value).lower() if kind is bool else str(value), where)
+    return _option_line(str(value).lower() if kind is bool else str(value), where)
 
 
-def _line(text: str, where: str) -> str:
+def _option_line(text: str, where: str) -> str:
     if "\0" in text:
         raise UsageError(f"{where} is {text!r}: expected text without a null character")
     return text
 
 
-def converted(kind: Any, tokens: Sequence[Token]) -> Any:
+def convert_option(kind: Any, tokens: Sequence[Token]) -> Any:
     """Return what stands for an option of that type; a whole number is written as one.
 
     cyclopts alone would round "2.5" to 2.
@@ -120,3 +136,95 @@ def converted(kind: Any, tokens: Sequence[Token]) -> Any:
         return int(text)
     except ValueError:
         raise ValueError(f"{text!r} is not a whole number") from None
+
+
+# The options of a command, from the dataclasses of its modes.
+
+
+_GROUPS = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
+
+IN_SUBJECT = _GROUPS[SUBJECT]
+IN_COMPARED = _GROUPS[COMPARED]
+IN_OTHERS = _GROUPS[OTHERS]
+IN_OUTPUT = _GROUPS[OUTPUT]
+"""The group of a command's own options, which say where its result goes."""
+
+Json = Annotated[str | None, Parameter(allow_leading_hyphen=True, group=IN_OUTPUT)]
+Report = Annotated[Path | None, Parameter(group=IN_OUTPUT)]
+Switch = Annotated[bool, Parameter(group=IN_OUTPUT)]
+
+
+def command_options(modes: Sequence[type[Options]], *, without: Sequence[str] = ()) -> Any:
+    """Return a dataclass of what a command may be given; None is not given.
+
+    An option of several modes is one option here, whose help says what it means in each.
+    ``without``: options that the command takes in another way.
+    """
+    names = dict.fromkeys(name for mode in modes for name in mode.names() if name not in without)
+    shown = {name: (_type(modes, name), _help(modes, name), _group(modes, name)) for name in names}
+    made = [
+        _field(name, kind, Parameter(help=words, group=group))
+        for name, (kind, words, group) in shown.items()
+    ]
+    for name in names:
+        old = _first(modes, name).old
+        if old is not None:
+            made.append(_field(old, shown[name][0], Parameter(show=False)))
+    given = make_dataclass("Given", made, frozen=True, kw_only=True)
+    given.__module__ = __name__  # cyclopts takes what comes from `types` for no class of ours
+    return given
+
+
+def _field(name: str, kind: Any, parameter: Parameter) -> tuple[str, Any, Any]:
+    optional = kind | None
+    return name, Annotated[optional, parameter], field(default=None)
+
+
+def given_by(modes: Sequence[type[Options]], options: object) -> dict[str, Any]:
+    """Return what was given, by today's names; the command is told once of an old one."""
+    return renamed(modes, vars(options), _say_new_name)
+
+
+def _say_new_name(old: str, new: str) -> None:
+    print_error(f"simverify: {flag(old)} is now called {flag(new)}")
+
+
+def _owners(modes: Sequence[type[Options]], name: str) -> list[type[Options]]:
+    return [mode for mode in modes if name in mode.names()]
+
+
+def _first(modes: Sequence[type[Options]], name: str) -> Option:
+    return option_of(_owners(modes, name)[0].option(name))
+
+
+def _group(modes: Sequence[type[Options]], name: str) -> Group:
+    groups = [option_of(mode.option(name)).group for mode in _owners(modes, name)]
+    return _GROUPS[min(groups, key=GROUPS.index)]
+
+
+def _help(modes: Sequence[type[Options]], name: str) -> str:
+    """Return the help of an option: what it is first, and then what else it is in other modes."""
+    first, *others = _owners(modes, name)
+    words = option_of(first.option(name)).help
+    default = first.option(name).default
+    meanings: dict[str, list[str]] = {}
+    for mode in others:
+        meanings.setdefault(option_of(mode.option(name)).help, []).append(mode.name())
+    meanings.pop(words, None)
+    for text, titles in meanings.items():
+        of = ", ".join(titles)
+        words += f" {of[0].upper()}{of[1:]}: {text[0].lower()}{text[1:]}"
+    return words if default is None or default is False else f"{words} [default: {default}]"
+
+
+def _type(modes: Sequence[type[Options]], name: str) -> Any:
+    """Return the type that a word of the command line becomes."""
+    hint = _owners(modes, name)[0].types()[name]
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    if get_origin(hint) is Literal:
+        return hint
+    if any(get_origin(kind) is Literal for kind in kinds):
+        return kinds[0]
+    if any((get_origin(kind) or kind) is PathLike for kind in kinds):
+        return str if _first(modes, name).verbatim else Path
+    return kinds[0] if len(kinds) == 1 else str

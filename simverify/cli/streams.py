@@ -5,7 +5,7 @@ import io
 import os
 import sys
 
-UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+UNWRITABLE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What writing to standard output fails with, when its reader is not what is missing."""
 
 
@@ -35,18 +35,18 @@ def open_streams() -> bool:
 
 def discard_output() -> None:
     """Let what is still written to standard output go nowhere: its reader has left."""
-    _discard(1)
+    _redirect_to_null(1)
 
 
-def say_error(line: str) -> None:
+def print_error(line: str) -> None:
     """Print ``line`` on standard error, if anyone still reads it."""
     try:
         print(line, file=sys.stderr, flush=True)
     except OSError:
-        _discard(2)
+        _redirect_to_null(2)
 
 
-def _discard(number: int) -> None:
+def _redirect_to_null(number: int) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, number)
     os.close(null)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from simverify import results as doc
-from simverify.battery.judgement import stamped
-from simverify.checks import comparison_iv, ranges_iv
-from simverify.comparing.kernels.kernel import Counted
-from simverify.comparing.model import ModelComparison, Settings
-from simverify.comparing.own import OwnRule
+from simverify.battery.battery import start_meta
+from simverify.checks import check_comparison, check_ranges
+from simverify.comparing.custom_rules import UserRule
+from simverify.comparing.model import ComparisonSettings, ModelComparison
+from simverify.comparing.sampled import CountFunction
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
 from simverify.models.ngram import NgramModel
 from simverify.simulators.kernels import compiled_before
-from simverify.simulators.latency import ALONE, Load
+from simverify.simulators.latency import SINGLE_SEQUENCE, Load
 from simverify.simulators.run import default_threads
 from simverify.verifiers import get_verifier
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 POWER = 0.9
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
-MAX_BATCH = 10**6
+MAX_BATCH_SIZE = 10**6
 
 
 def compare(
@@ -41,14 +41,14 @@ def compare(
     calls: int = 0,
     eos: int | None = None,
     cost_ratio: float = 0.1,
-    load: Load = ALONE,
+    load: Load = SINGLE_SEQUENCE,
     alpha: float = 1e-6,
     detect: float = 0.01,
     seed: int = 0,
     threads: int | None = None,
     distance: float = DEFAULT_DISTANCE,
     temperature: float = 1.0,
-    own: Mapping[str, OwnRule] | None = None,
+    own: Mapping[str, UserRule] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.CompareRun:
     """Run every verifier on every model and say what each is worth.
@@ -90,13 +90,13 @@ def compare(
     UsageError
         Unknown names, names given twice, bad files, values out of range.
     """
-    _lists_iv(models, ("block",) if verifiers is None else verifiers)
-    comparison_iv(
+    _check_lists(models, ("block",) if verifiers is None else verifiers)
+    check_comparison(
         verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
-    _knobs_iv(distance, temperature)
-    settings = _settings_iv(
-        Settings(
+    _check_knobs(distance, temperature)
+    settings = _check_settings(
+        ComparisonSettings(
             gamma,
             blocks,
             calls,
@@ -110,23 +110,23 @@ def compare(
         )
     )
     say = progress or (lambda _line: None)
-    rules = rules_of(verifiers, drafting, own or {})
+    rules = resolve_rules(verifiers, drafting, own or {})
     loaded = [
         get_model(model, distance=distance, temperature=temperature, announce=say)
         if isinstance(model, str)
         else model
         for model in models
     ]
-    _models_iv(loaded, eos)
+    _check_models(loaded, eos)
     if not compiled_before():
         say("compiling kernels (only once, some 15 seconds)")
-    stamp = stamped()
+    stamp = start_meta()
     share = alpha / (len(rules) * len(loaded))
-    of_model = comparing(drafting, rules, settings, share, say)
+    of_model = model_runner(drafting, rules, settings, share, say)
     rows, infos, timings = [], [], []
-    for asked, model in zip(models, loaded, strict=True):
+    for source, model in zip(models, loaded, strict=True):
         comparison = of_model(model)
-        infos.append(comparison.info(asked if isinstance(asked, str) else None))
+        infos.append(comparison.info(source if isinstance(source, str) else None))
         for name, rule in rules.items():
             row, speed = comparison.row(rule)
             rows.append(row)
@@ -150,7 +150,7 @@ def compare(
     )
 
 
-class _OneModel(Protocol):
+class _ModelRunner(Protocol):
     """One model of a comparison, whatever kind of rules it takes."""
 
     def info(self, given: str | None) -> doc.ModelInfo: ...
@@ -158,47 +158,51 @@ class _OneModel(Protocol):
     def row(self, verifier: Any) -> tuple[doc.CompareResult, float]: ...
 
 
-def rules_of(
-    names: Sequence[str] | None, drafting: "Drafting | None", own: Mapping[str, OwnRule]
-) -> "Mapping[str, Verifier | TreeVerifier | OwnRule]":
+def resolve_rules(
+    names: Sequence[str] | None, drafting: "Drafting | None", own: Mapping[str, UserRule]
+) -> "Mapping[str, Verifier | TreeVerifier | UserRule]":
     """Return the rules that are called ``names``; None: those lossless on the trees."""
     if drafting is None:
         return {name: own.get(name) or get_verifier(name) for name in names or ()}
-    from simverify.comparing.trees.rules import tree_rules
+    from simverify.comparing.trees import tree_rules
 
     return tree_rules(names, drafting, own)
 
 
-def comparing(
+def model_runner(
     drafting: "Drafting | None",
     rules: "Mapping[str, Any]",
-    settings: Settings,
+    settings: ComparisonSettings,
     share: float,
     say: Callable[[str], None],
-    counted: Counted | None = None,
-) -> "Callable[[Model], _OneModel]":
+    counted: CountFunction | None = None,
+) -> "Callable[[Model], _ModelRunner]":
     """Return what compares the rules on a model, for a single draft or for trees.
 
     ``counted``: of a single rule, its trials where they were counted already.
     """
     if drafting is None:
         return lambda model: ModelComparison(model, rules, settings, share, say, counted)
-    from simverify.comparing.trees.called import CalledTrees
-    from simverify.comparing.trees.model import TreeComparison
+    from simverify.comparing.tree_models import PythonRuleComparison, TreeComparison
 
-    return lambda model: (CalledTrees if isinstance(model, NgramModel) else TreeComparison)(
-        model, drafting, rules, settings, share, say, counted
-    )
+    return lambda model: (
+        PythonRuleComparison if isinstance(model, NgramModel) else TreeComparison
+    )(model, drafting, rules, settings, share, say, counted)
 
 
-def _settings_iv(settings: Settings) -> Settings:
+def _check_settings(settings: ComparisonSettings) -> ComparisonSettings:
     blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
     load = settings.load
     rules: list[tuple[str, object, bool, str]] = [
         ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
         ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
         ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
-        ("batch size", load.batch_size, 1 <= load.batch_size <= MAX_BATCH, f"1 to {MAX_BATCH}"),
+        (
+            "batch size",
+            load.batch_size,
+            1 <= load.batch_size <= MAX_BATCH_SIZE,
+            f"1 to {MAX_BATCH_SIZE}",
+        ),
         (
             "free rows",
             load.free_rows,
@@ -206,7 +210,7 @@ def _settings_iv(settings: Settings) -> Settings:
             "1 or more",
         ),
     ]
-    ranges_iv(rules)
+    check_ranges(rules)
     if settings.eos is not None and not settings.calls:
         raise UsageError(
             f"end-of-sequence token {settings.eos} without calls: it ends the generations of "
@@ -215,7 +219,7 @@ def _settings_iv(settings: Settings) -> Settings:
     return settings
 
 
-def _knobs_iv(distance: float, temperature: float) -> None:
+def _check_knobs(distance: float, temperature: float) -> None:
     # Here too, because a run without markov-V would not look at them.
     if not 0 <= distance <= 1:
         raise UsageError(f"draft distance is {distance}: expected 0 to 1")
@@ -223,7 +227,7 @@ def _knobs_iv(distance: float, temperature: float) -> None:
         raise UsageError(f"temperature is {temperature}: expected a finite number, 0 or more")
 
 
-def _lists_iv(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
+def _check_lists(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
     for name, given in (("models", models), ("verifiers", verifiers)):
         if isinstance(given, str):
             raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
@@ -231,7 +235,7 @@ def _lists_iv(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
             raise UsageError("nothing to compare: name at least one model and one verifier")
 
 
-def _models_iv(models: Sequence[Model], eos: int | None) -> None:
+def _check_models(models: Sequence[Model], eos: int | None) -> None:
     names = [model.name for model in models]
     for name in names:
         if names.count(name) > 1:

@@ -9,19 +9,16 @@ import numpy.typing as npt
 
 from simverify import results as doc
 from simverify import stats
-from simverify.battery.judgement import (
-    Judgement,
+from simverify.battery.battery import (
+    TestReport,
     certificate_document,
     faults_document,
-    finite,
+    finite_or_none,
     suspect_document,
     test_document,
 )
-from simverify.comparing.exact.curves import CONFIDENCE, AcceptanceCurve
-from simverify.comparing.exact.laws import passes
-from simverify.comparing.kernels.acceptance import Generations
-from simverify.comparing.kernels.check import SampledCheck
-from simverify.comparing.kernels.pits import ORDERS
+from simverify.comparing.curves import CONFIDENCE, AcceptanceCurve, is_exact
+from simverify.comparing.sampled import PIT_ORDERS, GenerationLengths, SampledCheck
 from simverify.simulators.run import Counts
 
 if TYPE_CHECKING:
@@ -33,10 +30,10 @@ _ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
     "INCONCLUSIVE": "too few blocks to tell it from other rules",
 }
 
-STEPS = 64
+CURVE_STEPS = 64
 """Steps of a curve from u = 0 to 1: finer than a picture of it shows."""
 
-UNKNOWN_LAW = "not judged, as the rule's own law is not known"
+UNKNOWN_LAW_WORDS = "not judged, as the rule's own law is not known"
 
 
 def lossless_document(
@@ -46,7 +43,7 @@ def lossless_document(
     sampled = check.lossless
     findings = list(sampled.findings)
     verdict = sampled.verdict(detect)
-    if exact is not None and not passes(exact):
+    if exact is not None and not is_exact(exact):
         verdict = "FAIL"
         findings.insert(
             0, f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
@@ -58,10 +55,10 @@ def lossless_document(
         tv=None if exact is None else exact.tv,
         exact=exact,
         tests=tuple(test_document(test) for test in sampled.tests),
-        detectable=finite(sampled.detectable),
+        detectable=finite_or_none(sampled.detectable),
         deviation=sampled.deviation,
         beside=tuple(
-            doc.Power(deviation=deviation, detectable=finite(size))
+            doc.Power(deviation=deviation, detectable=finite_or_none(size))
             for deviation, size in sampled.beside
         ),
         # A bound beside a FAIL would certify what was found to be wrong.
@@ -73,20 +70,20 @@ def lossless_document(
     )
 
 
-def acceptance_document(judgement: Judgement, detect: float) -> doc.Acceptance:
+def acceptance_document(judgement: TestReport, detect: float) -> doc.Acceptance:
     """Return whether a kernel accepts as its rule does; where that is not known, that it is not."""
     verdict = judgement.verdict(detect)
     return doc.Acceptance(
         verdict=verdict,
-        words=_ACCEPTANCE_WORDS[verdict] if judgement.tests else UNKNOWN_LAW,
+        words=_ACCEPTANCE_WORDS[verdict] if judgement.tests else UNKNOWN_LAW_WORDS,
         tests=tuple(test_document(test) for test in judgement.tests),
-        detectable=finite(judgement.detectable),
+        detectable=finite_or_none(judgement.detectable),
         deviation=judgement.deviation,
         findings=judgement.findings,
     )
 
 
-def after_calls(generations: Generations, gamma: int) -> tuple[doc.AfterCalls, ...]:
+def after_calls(generations: GenerationLengths, gamma: int) -> tuple[doc.AfterCalls, ...]:
     """Tokens out after 1.. calls, measured, and exact where they are known."""
     counts = generations.counts
     calls = counts.lengths.shape[1]
@@ -95,8 +92,8 @@ def after_calls(generations: Generations, gamma: int) -> tuple[doc.AfterCalls, .
         doc.AfterCalls(
             calls=i + 1,
             exact=None if mean is None else float(mean),
-            fraction=_fraction(mean),
-            measured=measured(
+            fraction=_fraction_text(mean),
+            measured=measured_mean(
                 int(counts.lengths[0, i]),
                 int(counts.lengths[1, i]),
                 counts.trials,
@@ -112,7 +109,7 @@ def expected_document(curve: AcceptanceCurve) -> doc.Expected:
     """Return E[tau] of ``curve``, with its bounds."""
     return doc.Expected(
         exact=curve.expected if curve.sample is None else None,
-        fraction=_fraction(curve.fraction),
+        fraction=_fraction_text(curve.fraction),
         lower=curve.expected_lower,
         upper=curve.expected_upper,
         method=curve.method,
@@ -124,10 +121,10 @@ def measured_tau(counts: Counts, gamma: int) -> doc.Measured:
     """Return the mean of tau over the first calls of a run."""
     values = np.arange(gamma + 1)
     total = int(counts.accepted @ values)
-    return measured(total, int(counts.accepted @ values**2), counts.trials, low=0, high=gamma)
+    return measured_mean(total, int(counts.accepted @ values**2), counts.trials, low=0, high=gamma)
 
 
-def measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Measured:
+def measured_mean(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Measured:
     """Return a mean of ``n`` whole numbers from ``low`` to ``high`` with its interval."""
     # Integer sums keep the variance exact however many blocks there are.
     variance = (n * squares - total * total) / (n * max(n - 1, 1))
@@ -135,12 +132,15 @@ def measured(total: int, squares: int, n: int, *, low: int, high: int) -> doc.Me
         total / n, variance, n, low=low, high=high, error=1.0 - CONFIDENCE
     )
     return doc.Measured(
-        mean=total / n, ci_low=float(ci_low), ci_high=float(ci_high), confidence=CONFIDENCE,
+        mean=total / n,
+        ci_low=float(ci_low),
+        ci_high=float(ci_high),
+        confidence=CONFIDENCE,
         blocks=n,
-    )  # fmt: skip
+    )
 
 
-def _fraction(value: Any) -> str | None:
+def _fraction_text(value: Any) -> str | None:
     return str(value) if isinstance(value, Fraction) else None
 
 
@@ -151,14 +151,14 @@ def pit_curves(pits: npt.NDArray[Any]) -> tuple[doc.PitCurve, ...]:
     tokens of all positions together as n grows: each PIT is uniform given all before it.
     """
     curves = []
-    for order, histograms in zip(ORDERS, pits, strict=True):
+    for order, histograms in zip(PIT_ORDERS, pits, strict=True):
         counts = histograms.sum(axis=0)
         n = int(counts.sum()) if counts.size else 0
         if n == 0:
             continue
-        below = np.concatenate([[0], np.cumsum(counts)])[:: counts.size // STEPS] / n
+        below = np.concatenate([[0], np.cumsum(counts)])[:: counts.size // CURVE_STEPS] / n
         # A ten-millionth is less than a picture shows, and the document stays short.
-        differences = np.round(below - np.linspace(0, 1, STEPS + 1), 7)
+        differences = np.round(below - np.linspace(0, 1, CURVE_STEPS + 1), 7)
         curves.append(
             doc.PitCurve(
                 order=order,

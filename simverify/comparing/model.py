@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from simverify import results as doc
+from simverify.comparing.curves import acceptance_curves, check_exactly, is_enumerable
+from simverify.comparing.custom_rules import UserRule, judge_user_rule
 from simverify.comparing.documents import (
     acceptance_document,
     after_calls,
@@ -13,24 +15,29 @@ from simverify.comparing.documents import (
     lossless_document,
     measured_tau,
 )
-from simverify.comparing.exact.curves import acceptance_curves, enumerable
-from simverify.comparing.exact.laws import exact_check
-from simverify.comparing.kernels.acceptance import Generations
-from simverify.comparing.kernels.check import plan_blocks, plan_trials, sampled_check
-from simverify.comparing.kernels.kernel import Counted, Trial
-from simverify.comparing.own import OwnRule, own_row
+from simverify.comparing.sampled import (
+    CountFunction,
+    GenerationLengths,
+    KernelTrial,
+    plan_blocks,
+    plan_trials,
+    sampled_check,
+)
 from simverify.models import MarkovModel, Model
-from simverify.simulators.exact.calls import TooManyCalls, laws_by_tree, tokens_after_calls
-from simverify.simulators.exact.rows import markov_rows
-from simverify.simulators.latency import ALONE, Load, predicted_speedup
-from simverify.simulators.run import simulate
-from simverify.simulators.tables import model_tables
+from simverify.simulators.exact.laws import (
+    TooManyCalls,
+    laws_by_tree,
+    markov_rows,
+    tokens_after_calls,
+)
+from simverify.simulators.latency import SINGLE_SEQUENCE, Load, predicted_speedup
+from simverify.simulators.run import model_tables, simulate
 from simverify.verifiers import VERIFIERS, Verifier
 
 if TYPE_CHECKING:
     from simverify.trees import TreeShape
 
-GENERATIONS = 200_000
+MAX_GENERATIONS = 200_000
 """Generations behind the tokens after i calls."""
 
 _EXACT_CALL_LEAVES = 30_000
@@ -38,7 +45,7 @@ _EXACT_CALL_LEAVES = 30_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComparisonSettings:
     """What a comparison is asked for; see :func:`simverify.compare`."""
 
     gamma: int
@@ -50,10 +57,10 @@ class Settings:
     detect: float
     seed: int
     threads: int
-    load: Load = ALONE
+    load: Load = SINGLE_SEQUENCE
 
 
-def model_info(model: Model, given: str | None, coupling: doc.Expected) -> doc.ModelInfo:
+def model_document(model: Model, given: str | None, coupling: doc.Expected) -> doc.ModelInfo:
     """Return a model's own entry, with the ``coupling`` bound on one call."""
     return doc.ModelInfo(
         name=model.name,
@@ -70,7 +77,7 @@ def model_info(model: Model, given: str | None, coupling: doc.Expected) -> doc.M
 
 
 def speedup_document(
-    accepted: float, gamma: int, settings: Settings, shape: "TreeShape | None" = None
+    accepted: float, gamma: int, settings: ComparisonSettings, shape: "TreeShape | None" = None
 ) -> doc.Speedup:
     """Return what the latency model makes of ``accepted`` tokens a call."""
     load = settings.load
@@ -93,11 +100,11 @@ class ModelComparison:
     def __init__(
         self,
         model: Model,
-        rules: Mapping[str, Verifier | OwnRule],
-        settings: Settings,
+        rules: Mapping[str, Verifier | UserRule],
+        settings: ComparisonSettings,
         alpha: float,
         say: Callable[[str], None],
-        counted: Counted | None = None,
+        counted: CountFunction | None = None,
     ) -> None:
         self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
         self.counted = counted
@@ -117,20 +124,29 @@ class ModelComparison:
         ``given``: the name or file that the model was asked for by, if it was.
         """
         # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-        return model_info(self.model, given, expected_document(self.curves["greedy"]))
+        return model_document(self.model, given, expected_document(self.curves["greedy"]))
 
-    def row(self, verifier: Verifier | OwnRule) -> tuple[doc.CompareResult, float]:
+    def row(self, verifier: Verifier | UserRule) -> tuple[doc.CompareResult, float]:
         """Judge and measure one verifier; returns its row and its blocks per second."""
         self.say(f"{self.model.name}: {verifier.name}")
-        if isinstance(verifier, OwnRule):
+        if isinstance(verifier, UserRule):
             return self._own_row(verifier)
         settings, curve = self.settings, self.curves[verifier.name]
         coupling = verifier.contract == "step"
         best = self.curves["greedy" if coupling else "block"]
-        trial = Trial(
-            verifier, self.model, self.tables, settings.gamma, settings.seed, settings.threads,
-            curve, best, self.alpha, settings.detect, counted=self.counted,
-        )  # fmt: skip
+        trial = KernelTrial(
+            verifier,
+            self.model,
+            self.tables,
+            settings.gamma,
+            settings.seed,
+            settings.threads,
+            curve,
+            best,
+            self.alpha,
+            settings.detect,
+            counted=self.counted,
+        )
         calls = settings.calls > 0
         trials = settings.blocks or plan_trials(trial, calls=calls)
         first = None
@@ -144,8 +160,8 @@ class ModelComparison:
         if first is None:
             first, seconds = check.counts, check.seconds
         exact = None
-        if enumerable(self.model, settings.gamma):
-            exact = exact_check(verifier, self.model, settings.gamma)
+        if is_enumerable(self.model, settings.gamma):
+            exact = check_exactly(verifier, self.model, settings.gamma)
         lossless = lossless_document(check, exact, settings.detect)
         acceptance = acceptance_document(check.acceptance, settings.detect)
         optimum = best.expected
@@ -175,36 +191,40 @@ class ModelComparison:
         )
         return row, first.trials / max(seconds, 1e-9)
 
-    def _own_row(self, rule: OwnRule) -> tuple[doc.CompareResult, float]:
+    def _own_row(self, rule: UserRule) -> tuple[doc.CompareResult, float]:
         settings = self.settings
         # Of a rule that drafts for itself nothing is known but the bound of all.
         name: Literal["block", "coupling"] = "coupling" if rule.contract == "step" else "block"
         best = self.curves["greedy" if name == "coupling" else "block"]
-        return own_row(
-            rule, self.model, doc.Optimum(name=name, expected_accepted=best.expected),
-            gamma=settings.gamma, blocks=settings.blocks, alpha=self.alpha,
+        return judge_user_rule(
+            rule,
+            self.model,
+            doc.Optimum(name=name, expected_accepted=best.expected),
+            gamma=settings.gamma,
+            blocks=settings.blocks,
+            alpha=self.alpha,
             detect=settings.detect,
             speedup=lambda accepted: speedup_document(accepted, settings.gamma, settings),
-        )  # fmt: skip
+        )
 
-    def _generations(self, verifier: Verifier) -> Generations:
+    def _generations(self, verifier: Verifier) -> GenerationLengths:
         """Run generations of many calls, and work out their lengths where the model allows it."""
         settings = self.settings
         counts = simulate(
             self.tables,
             verifier.name,
             settings.gamma,
-            min(settings.blocks or GENERATIONS, GENERATIONS),
+            min(settings.blocks or MAX_GENERATIONS, MAX_GENERATIONS),
             seed=settings.seed,
             threads=settings.threads,
             calls=settings.calls,
             eos=settings.eos,
         )
-        return Generations(counts, self._exact_calls(verifier), settings.eos is not None)
+        return GenerationLengths(counts, self._exact_calls(verifier), settings.eos is not None)
 
     def _exact_calls(self, verifier: Verifier) -> list[Any] | None:
         model, settings = self.model, self.settings
-        if not isinstance(model, MarkovModel) or not enumerable(model, settings.gamma):
+        if not isinstance(model, MarkovModel) or not is_enumerable(model, settings.gamma):
             return None
         laws = laws_by_tree(verifier, markov_rows(model), settings.gamma)
         budget = max(_EXACT_CALL_LEAVES // model.vocab_size**settings.gamma, 1)

@@ -2,6 +2,7 @@
 
 __simverify_role__ = "shared"
 
+
 from typing import TYPE_CHECKING, Any
 
 from simverify.drafting.groups import layer_groups

@@ -7,18 +7,87 @@ accepted tokens and the one behind them through the model as it is, which refill
 gives the law of the first draft; the others of a phase are fuzzy.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
-from simverify.drafting.drafter import Logits
-from simverify.drafting.fuzzy import grouped
+from simverify.checks import check_ranges
+from simverify.drafting.fuzzy import LayerGroup, decoder_layers, group_layers
 from simverify.drafting.groups import layer_groups
-from simverify.drafting.plain import Plain, last
+from simverify.drafting.texts import Logits
+from simverify.drafting.time_model import BlockTimes
+from simverify.errors import UsageError
+from simverify.models.kv_cache import CachedModel, UncachedModel
+from simverify.results import LayerSimilarity
+
+# Drafting token by token with a draft model: what the others are compared with.
 
 
-class EasySpec(Plain):
+class PlainDrafter:
+    """Drafts of a causal model, which is fed every token once.
+
+    Parameters
+    ----------
+    model
+        As :class:`~simverify.models.kv_cache.CachedModel` takes it.
+    requests
+        Size of the batch.
+    whole
+        Whether nothing can be taken back from the model's memory, so that it is to have none.
+    """
+
+    def __init__(self, model: Any, requests: int, *, whole: bool = False) -> None:
+        self.cached = (UncachedModel if whole else CachedModel)(model, requests)
+        self.drafted = 0
+        """Drafts of this phase that were fed to each request's chain."""
+
+    def read(self, request: int, tokens: Sequence[int]) -> None:
+        """Begin a request with its prompt, but for the prompt's last token."""
+        self.cached.read(request, tokens)
+
+    def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
+        """Begin a phase; return float32 (requests, V), the logits for the first drafts."""
+        return last_logits(self.cached.feed(tokens))
+
+    def extend(self, tokens: Sequence[int]) -> Logits:
+        """Append one draft to each request's; return float32 (requests, V), for the next ones."""
+        self.drafted += 1
+        return last_logits(self.cached.feed([[token] for token in tokens]))
+
+    def grow(
+        self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
+    ) -> list[Logits]:
+        """Append nodes to the requests' draft trees; return (n_r, V), the logits after each."""
+        return self.cached.grow(tokens, parents)
+
+    def accept(self, kept: Sequence[Sequence[int]]) -> None:
+        """End the phase: of each request the drafts that have come into the text, by number."""
+        if self.drafted:
+            self.cached.take_back([self.drafted - len(way) for way in kept])
+        else:
+            self.cached.keep(kept)
+        self.drafted = 0
+
+    def end(self, requests: Sequence[bool]) -> None:
+        """Forget the texts of the requests that have ended."""
+        self.cached.take_back(np.where(requests, self.cached.lengths, 0).tolist())
+
+    def select(self, requests: Sequence[int]) -> None:
+        """Go on with these requests of the batch, in this order."""
+        self.cached.select(requests)
+
+
+def last_logits(logits: Sequence[Logits]) -> Logits:
+    """Stack the last row of each request: float32 (requests, V)."""
+    return np.stack([own[-1] for own in logits])
+
+
+class EasySpec(PlainDrafter):
     """Drafts of a causal model whose layers run in groups.
 
     With one layer a group no pass is fuzzy, nothing has to be mended, and drafts are plain ones
@@ -47,7 +116,7 @@ class EasySpec(Plain):
     ) -> None:
         super().__init__(model, requests)
         groups = layer_groups(model.config.num_hidden_layers, layer_parallel)
-        self._fuzzy = grouped(model, layer_parallel, devices=group_devices(model.device))
+        self._fuzzy = group_layers(model, layer_parallel, devices=group_devices(model.device))
         self._calibrates = calibration and any(len(group) > 1 for group in groups)
         self._exactly = None if self._calibrates else self._fuzzy
         # Of this phase the drafts of each request; of the last one those to be run again.
@@ -56,15 +125,15 @@ class EasySpec(Plain):
 
     def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
         """Begin a phase; return float32 (requests, V), the logits for the first drafts."""
-        due = [[*owed, *own] for owed, own in zip(self._owed, tokens, strict=True)]
+        pending = [[*owed, *own] for owed, own in zip(self._owed, tokens, strict=True)]
         self._owed = [[] for _ in tokens]
-        return last(self.cached.feed(due, through=self._exactly))
+        return last_logits(self.cached.feed(pending, through=self._exactly))
 
     def extend(self, tokens: Sequence[int]) -> Logits:
         """Append one draft to each request's; return float32 (requests, V), for the next ones."""
         self.drafted += 1
         self._count([[token] for token in tokens])
-        return last(self.cached.feed([[token] for token in tokens], through=self._fuzzy))
+        return last_logits(self.cached.feed([[token] for token in tokens], through=self._fuzzy))
 
     def grow(
         self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
@@ -98,8 +167,8 @@ class EasySpec(Plain):
         self._owed = [self._owed[r] for r in requests]
 
     def _count(self, tokens: Sequence[Sequence[int]]) -> None:
-        for drafts, own in zip(self._drafts, tokens, strict=True):
-            drafts.extend(own)
+        for drafts, new_tokens in zip(self._drafts, tokens, strict=True):
+            drafts.extend(new_tokens)
 
 
 def group_devices(home: torch.device) -> list[torch.device] | None:
@@ -108,3 +177,262 @@ def group_devices(home: torch.device) -> list[torch.device] | None:
         return None
     others = [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
     return [home, *(device for device in others if device != home)]
+
+
+# How near a fuzzy pass comes to the exact one, layer by layer.
+
+
+_RECORDED_TENSORS = ("hidden", "attention", "q", "k", "v")
+
+
+@torch.no_grad()
+def layer_similarities(
+    model: Any, input_ids: Any, layer_parallel: int, *, exact_tokens: int = 0
+) -> list[LayerSimilarity]:
+    """Compare a fuzzy pass over texts with the exact one.
+
+    Every layer of the fuzzy pass works on what the fuzzy layers below it gave, so that deviations
+    add up as they do in drafting.
+
+    Parameters
+    ----------
+    model
+        A causal model of Transformers, of type llama or qwen2, in ``eval`` mode.
+    input_ids
+        Token ids, int (batch, n).
+    layer_parallel
+        N, layers of a group at most; at 1 all similarities are 1, up to rounding.
+    exact_tokens
+        How many tokens at the start of each text are read exactly by both, as after calibration;
+        the others alone are compared. At 0 the fuzzy pass reads fuzzy keys and values throughout.
+
+    Returns
+    -------
+    list of LayerSimilarity
+        One a layer.
+
+    Raises
+    ------
+    UsageError
+        If the model has no layers to group, or no token is left to compare.
+
+    Notes
+    -----
+    Table 4 of Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU
+    Utilization".
+    """
+    from transformers import DynamicCache
+
+    ids = torch.as_tensor(input_ids, device=model.device)
+    if ids.ndim != 2 or not 0 <= exact_tokens < ids.shape[1] or not len(ids):
+        raise UsageError(
+            f"token ids of shape {tuple(ids.shape)} with {exact_tokens} exact tokens leave none "
+            "to compare: expected (batch, n) and exact tokens from 0 to n - 1"
+        )
+    passes = []
+    for run in (model, group_layers(model, layer_parallel)):
+        cache = DynamicCache(config=model.config)
+        if exact_tokens:
+            model(ids[:, :exact_tokens], past_key_values=cache, use_cache=True)
+        with _record_attention(decoder_layers(model)) as seen:
+            run(ids[:, exact_tokens:], past_key_values=cache, use_cache=True)
+        passes.append(seen)
+    exact, fuzzy = passes
+    return [
+        LayerSimilarity(
+            layer=i,
+            **{what: _mean_cosine(exact[i, what], fuzzy[i, what]) for what in _RECORDED_TENSORS},
+        )
+        for i in range(len(decoder_layers(model)))
+    ]
+
+
+@contextmanager
+def _record_attention(layers: list[Any]) -> Iterator[dict[tuple[int, str], torch.Tensor]]:
+    """Note what the attention blocks of ``layers`` read and give while this is open."""
+    seen: dict[tuple[int, str], torch.Tensor] = {}
+    hooks = []
+
+    def note_input(module: Any, i: int) -> None:
+        def hook(_: Any, given: Any) -> None:
+            seen[i, "hidden"] = given[0]
+
+        hooks.append(module.register_forward_pre_hook(hook))
+
+    def note_output(module: Any, i: int, what: str) -> None:
+        def hook(_: Any, __: Any, found: Any) -> None:
+            seen[i, what] = found[0] if isinstance(found, tuple) else found
+
+        hooks.append(module.register_forward_hook(hook))
+
+    try:
+        for i, layer in enumerate(layers):
+            note_input(layer.input_layernorm, i)
+            note_output(layer.self_attn, i, "attention")
+            for what in ("q", "k", "v"):
+                note_output(getattr(layer.self_attn, f"{what}_proj"), i, what)
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the mean over tokens of the cosine of vectors (batch, n, width)."""
+    a, b = (x.cpu().double() for x in (one, other))
+    return float(torch.nn.functional.cosine_similarity(a, b, dim=-1, eps=1e-300).mean())
+
+
+# Measures what attention and MLP blocks of a draft model take, for the time model.
+
+
+_WARM_UP_ROUNDS = 3
+"""Rounds that are not counted: threads start, memory is taken, kernels are chosen."""
+
+
+@torch.no_grad()
+def measure_blocks(
+    model: Any,
+    layer_parallel: int,
+    *,
+    lanes: int,
+    context: int,
+    repeats: int = 30,
+    devices: Sequence[str | torch.device] | None = None,
+) -> BlockTimes:
+    """Measure a draft model while each of ``lanes`` requests feeds one token.
+
+    Each figure is a median over ``repeats`` rounds through all layers, or all groups of the
+    largest size, so that no block finds its weights where it alone left them. On CUDA each
+    timing waits for the device and so includes the start of its kernels.
+
+    Parameters
+    ----------
+    model
+        A causal model of Transformers, of type llama or qwen2, in ``eval`` mode.
+    layer_parallel
+        N, layers of a group at most.
+    lanes
+        Requests that decode side by side.
+    context
+        Tokens that each holds in the cache, one or more.
+    repeats
+        Rounds.
+    devices
+        As in :func:`simverify.drafting.fuzzy.group_layers`, which is asked for the groups.
+
+    Returns
+    -------
+    BlockTimes
+        In seconds. Threads that run at once on a CPU, streams or devices count as workers.
+
+    Raises
+    ------
+    UsageError
+        If the model has no layers to group, or a count is below 1.
+    """
+    counts = {"lanes": lanes, "context": context, "repeats": repeats}
+    check_ranges((name, count, count >= 1, "1 or more") for name, count in counts.items())
+    fuzzy = group_layers(model, layer_parallel, devices=devices)
+    step, layers = _TimedStep(model, lanes, context), decoder_layers(model)
+    groups = [run for run in fuzzy.base_model.layers if isinstance(run, LayerGroup)]
+    size = max((len(group.layers) for group in groups), default=1)
+    largest = [group for group in groups if len(group.layers) == size]
+    attention, mlp, group, exact_pass, fuzzy_pass = step.medians(
+        [
+            (step.attention, layers),
+            (step.mlp, layers),
+            (step.group, largest) if largest else (step.attention, layers),
+            (step.whole, [model]),
+            (step.whole, [fuzzy]),
+        ],
+        repeats,
+    )
+    return BlockTimes(
+        layers=len(layers),
+        layer_parallel=layer_parallel,
+        attention=attention,
+        mlp=mlp,
+        group=group,
+        group_size=size,
+        workers=_worker_count(model.device, size, devices),
+        exact_pass=exact_pass,
+        fuzzy_pass=fuzzy_pass,
+    )
+
+
+class _TimedStep:
+    """One token for each request behind a filled cache, as often as it is asked for."""
+
+    def __init__(self, model: Any, lanes: int, context: int) -> None:
+        from transformers import DynamicCache
+
+        self._device, dtype = model.device, model.dtype
+        vocabulary, width = model.config.vocab_size, model.config.hidden_size
+        rng = torch.Generator().manual_seed(0)
+        ids = torch.randint(vocabulary, (lanes, context + 1), generator=rng).to(self._device)
+        cache = DynamicCache(config=model.config)
+        model(ids[:, :-1], past_key_values=cache, use_cache=True)
+        self._layers: list[Any] = list(cache.layers)
+        self._kept = [(layer.keys, layer.values) for layer in self._layers]
+        self._hidden = torch.randn((lanes, 1, width), generator=rng).to(self._device, dtype)
+        positions = torch.full((lanes, 1), context, device=self._device)
+        # Requests of different lengths have a mask.
+        mask = torch.zeros((lanes, 1, 1, context + 1), dtype=dtype, device=self._device)
+        self._memory = {
+            "attention_mask": mask,
+            "position_ids": positions,
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        self._ids = ids[:, -1:]
+        self._turns = model.base_model.rotary_emb(self._hidden, positions)
+
+    def attention(self, layer: Any) -> object:
+        normed = layer.input_layernorm(self._hidden)
+        return layer.self_attn(
+            hidden_states=normed, position_embeddings=self._turns, **self._memory
+        )
+
+    def mlp(self, layer: Any) -> object:
+        return layer.mlp(layer.post_attention_layernorm(self._hidden))
+
+    def group(self, group: LayerGroup) -> object:
+        return group.attended(self._hidden, position_embeddings=self._turns, **self._memory)
+
+    def whole(self, model: Any) -> object:
+        return model(self._ids, **self._memory)
+
+    def medians(
+        self, runs: Sequence[tuple[Callable[[Any], object], Sequence[Any]]], repeats: int
+    ) -> list[float]:
+        """Return the median time of each of ``runs`` on each of what it is for, in seconds.
+
+        They take turns, so that a machine that slows down does so for all.
+        """
+        taken: list[list[float]] = [[] for _ in runs]
+        for turn in range(_WARM_UP_ROUNDS + repeats):
+            for samples, (run, over) in zip(taken, runs, strict=True):
+                times = [self._timed(run, one) for one in over]
+                samples += times if turn >= _WARM_UP_ROUNDS else []
+        return [median(own) for own in taken]
+
+    def _timed(self, run: Callable[[Any], object], one: Any) -> float:
+        for layer, (keys, values) in zip(self._layers, self._kept, strict=True):
+            layer.keys, layer.values = keys, values
+        start = self._now()
+        run(one)
+        return self._now() - start
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+
+def _worker_count(
+    device: torch.device, size: int, devices: Sequence[str | torch.device] | None
+) -> int:
+    if devices is not None:
+        return min(size, len(set(map(torch.device, devices))))
+    return size if device.type == "cuda" else min(size, torch.get_num_threads())

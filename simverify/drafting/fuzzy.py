@@ -1,24 +1,167 @@
 """Forward passes in which the attention blocks of a group of layers all read the group's input."""
 
 import copy
-from collections.abc import Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from simverify.drafting.groups import layer_groups
-from simverify.drafting.placing import place
-from simverify.drafting.together import run_each
 from simverify.errors import UsageError
 
-TYPES = ("llama", "qwen2")
+# Runs the attention blocks of a group at once: on threads of a CPU, on streams of a GPU.
+
+
+Member = TypeVar("Member")
+
+
+def run_members(
+    run: Callable[[Member], Any], members: Sequence[Member], device: torch.device, at_once: bool
+) -> list[Any]:
+    """Return what ``run`` gives for each member, computed at once or one after another.
+
+    The numbers are the same either way. On a CPU there are as many threads as torch computes on,
+    and on one all go in order; on CUDA every member has a stream of its own.
+    """
+    if at_once and device.type == "cuda":
+        return _run_on_streams(run, members, device)
+    threads = min(len(members), torch.get_num_threads())
+    if at_once and device.type == "cpu" and threads > 1:
+        return _run_on_threads(run, members, threads)
+    return [run(member) for member in members]
+
+
+def _run_on_threads(
+    run: Callable[[Member], Any], members: Sequence[Member], threads: int
+) -> list[Any]:
+    """Share the members among this thread and ``threads`` - 1 of the pool.
+
+    torch releases the interpreter while it computes. Each thread splits its own operations among
+    as many as torch is set to, so that every sum is taken in the order it has without a pool.
+    """
+    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+
+    def share(start: int) -> list[Any]:
+        # Both modes are a thread's own.
+        with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+            return [run(member) for member in members[start::threads]]
+
+    pool = _thread_pool(torch.get_num_threads() - 1)
+    others = [pool.submit(share, start) for start in range(1, threads)]
+    try:
+        shares = [share(0)]
+    finally:
+        wait(others)  # none writes on behind the back of who handles an error
+    shares += [other.result() for other in others]
+    return [shares[i % threads][i // threads] for i in range(len(members))]
+
+
+@cache
+def _thread_pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="simverify-group")
+
+
+# Threads do not come along into a forked process.
+os.register_at_fork(after_in_child=_thread_pool.cache_clear)
+
+
+def _run_on_streams(
+    run: Callable[[Member], Any], members: Sequence[Member], device: torch.device
+) -> list[Any]:
+    """Run each member on a stream that begins after the present one and ends before its next step.
+
+    None stays on the present stream, and each has the same stream in every call: memory that is
+    let go on one is then taken again only behind what still reads it.
+    """
+    present = torch.cuda.current_stream(device)
+    results = []
+    for member, stream in zip(members, _cuda_streams(device, len(members)), strict=True):
+        stream.wait_stream(present)
+        with torch.cuda.stream(stream):
+            results.append(run(member))
+    for stream in _cuda_streams(device, len(members)):
+        present.wait_stream(stream)
+    return results
+
+
+_CUDA_STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
+
+
+def _cuda_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
+    stream: Any = torch.cuda.Stream  # its stubs have no types
+    streams = _CUDA_STREAMS.setdefault(device, [])
+    streams += [stream(device) for _ in range(count - len(streams))]
+    return streams[:count]
+
+
+# Attention blocks that lie on other devices than the rest of their model.
+
+
+_HOOKS_ATTRIBUTE = "_simverify_carriers"
+
+
+def place_attention_blocks(
+    layers: Sequence[Any],
+    groups: Sequence[Sequence[int]],
+    devices: Sequence[torch.device],
+    home: torch.device,
+) -> None:
+    """Move the attention block of each group's j-th layer, and its norm, to ``devices[j]``.
+
+    Around the devices where a group has more layers. What such a block is given is carried to its
+    device, and what it gives is carried to ``home``, so that nobody else need know; what it
+    writes into a cache stays with it. An earlier placement is undone.
+    """
+    if not devices:
+        raise UsageError("devices is empty: expected one device or more")
+    for group in groups:
+        for j, i in enumerate(group):
+            _move_layer(layers[i], devices[j % len(devices)], home)
+
+
+def _move_layer(layer: Any, device: torch.device, home: torch.device) -> None:
+    norm, attention = layer.input_layernorm, layer.self_attn
+    for hook in vars(layer).get(_HOOKS_ATTRIBUTE, ()):
+        hook.remove()
+
+    def to_device(_: Any, args: Any, kwargs: Any) -> Any:
+        return _move_tensors(args, device), {
+            key: _move_tensors(x, device) for key, x in kwargs.items()
+        }
+
+    def to_home(_: Any, args: Any, found: Any) -> Any:
+        return _move_tensors(found, home)
+
+    norm.to(device)
+    attention.to(device)
+    hooks = [
+        norm.register_forward_pre_hook(to_device, with_kwargs=True),
+        attention.register_forward_pre_hook(to_device, with_kwargs=True),
+        attention.register_forward_hook(to_home),
+    ]
+    setattr(layer, _HOOKS_ATTRIBUTE, hooks)
+
+
+def _move_tensors(given: Any, device: torch.device) -> Any:
+    """Return ``given`` with its tensors on ``device``; a cache is no tensor and stays."""
+    if isinstance(given, torch.Tensor):
+        return given.to(device, non_blocking=True)
+    if isinstance(given, tuple):
+        return tuple(_move_tensors(x, device) for x in given)
+    return given
+
+
+SUPPORTED_MODEL_TYPES = ("llama", "qwen2")
 """Types of models whose layers run in groups."""
 
-_PARTS = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
+_LAYER_PARTS = {"input_layernorm", "self_attn", "post_attention_layernorm", "mlp"}
 
 
-def grouped(
+def group_layers(
     model: Any,
     layer_parallel: int,
     *,
@@ -62,16 +205,18 @@ def grouped(
     -----
     Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU Utilization".
     """
-    layers = layers_of(model)
+    layers = decoder_layers(model)
     groups = layer_groups(len(layers), layer_parallel)
     if devices is not None:
-        place(layers, groups, [torch.device(device) for device in devices], model.device)
+        place_attention_blocks(
+            layers, groups, [torch.device(device) for device in devices], model.device
+        )
     base = model.base_model
     fuzzy, fuzzy_base = copy.copy(model), copy.copy(base)
     fuzzy._modules = model._modules | {model.base_model_prefix: fuzzy_base}
     # The model numbers what it runs, for masks of different kinds; all of its layers have one.
     members = [[layers[i] for i in group] for group in groups]
-    run = [own[0] if len(own) == 1 else Group(own, at_once) for own in members]
+    run = [own[0] if len(own) == 1 else LayerGroup(own, at_once) for own in members]
     fuzzy_base._modules = base._modules | {"layers": nn.ModuleList(run)}
     return fuzzy
 
@@ -97,23 +242,24 @@ def fuzzy_logits(model: Any, input_ids: Any, layer_parallel: int) -> torch.Tenso
     Raises
     ------
     UsageError
-        As :func:`grouped` does, or if ``input_ids`` has not two axes.
+        As :func:`group_layers` does, or if ``input_ids`` has not two axes.
     """
     ids = torch.as_tensor(input_ids, device=model.device)
     if ids.ndim != 2:
         raise UsageError(f"input_ids has the shape {tuple(ids.shape)}: expected (batch, n)")
-    logits: torch.Tensor = grouped(model, layer_parallel)(ids, use_cache=False).logits
+    logits: torch.Tensor = group_layers(model, layer_parallel)(ids, use_cache=False).logits
     return logits
 
 
-def layers_of(model: Any) -> list[Any]:
+def decoder_layers(model: Any) -> list[Any]:
     """Return the decoder layers of ``model``, or raise ``UsageError`` if they make no groups."""
     config: Any = getattr(model, "config", None)
     name = type(model).__name__
     kind = getattr(config, "model_type", None)
-    if kind not in TYPES:
+    if kind not in SUPPORTED_MODEL_TYPES:
         raise UsageError(
-            f"{name} is a model of type {kind}: layers run in groups in types {' and '.join(TYPES)}"
+            f"{name} is a model of type {kind}: layers run in groups in types "
+            f"{' and '.join(SUPPORTED_MODEL_TYPES)}"
         )
     base = getattr(model, "base_model", None)
     if (
@@ -130,10 +276,10 @@ def layers_of(model: Any) -> list[Any]:
         )
     layers = list(base.layers)[: config.num_hidden_layers]
     for i, layer in enumerate(layers):
-        if (parts := {part for part, _ in layer.named_children()}) != _PARTS:
+        if (parts := {part for part, _ in layer.named_children()}) != _LAYER_PARTS:
             raise UsageError(
                 f"layer {i} of {name} has the parts {', '.join(sorted(parts))}: expected "
-                f"{', '.join(sorted(_PARTS))}"
+                f"{', '.join(sorted(_LAYER_PARTS))}"
             )
     kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
     if kinds:
@@ -144,7 +290,7 @@ def layers_of(model: Any) -> list[Any]:
     return layers
 
 
-class Group(nn.Module):
+class LayerGroup(nn.Module):
     """Layers whose attention blocks read one input, in the place of a layer."""
 
     def __init__(self, layers: Sequence[Any], at_once: bool) -> None:
@@ -167,15 +313,15 @@ class Group(nn.Module):
 
         def run(layer: Any) -> torch.Tensor:
             normed = layer.input_layernorm(hidden_states)
-            found: torch.Tensor = layer.self_attn(
+            output: torch.Tensor = layer.self_attn(
                 hidden_states=normed, past_key_values=past_key_values, **others
             )[0]
-            return found
+            return output
 
         members = self._members()
         # A cache that makes its layers when they are first written makes them in order.
         made = past_key_values is None or len(past_key_values) > members[-1].self_attn.layer_idx
-        return run_each(run, members, hidden_states.device, self._at_once and made)
+        return run_members(run, members, hidden_states.device, self._at_once and made)
 
     def _members(self) -> list[Any]:
         return list(self.layers)

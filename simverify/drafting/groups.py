@@ -38,14 +38,14 @@ def layer_groups(layers: int, layer_parallel: int) -> list[list[int]]:
     >>> layer_groups(10, 4)
     [[0], [1, 2, 3], [4, 5, 6, 7], [8], [9]]
     """
-    layers = _count_iv("layers", layers)
-    wide = _count_iv("layer_parallel", layer_parallel)
+    layers = _check_count("layers", layers)
+    wide = _check_count("layer_parallel", layer_parallel)
     between = groupby(range(1, layers - 1), lambda layer: layer // wide)
     last = [[layers - 1]] if layers > 1 else []
     return [[0], *(list(group) for _, group in between), *last]
 
 
-def _count_iv(name: str, given: int) -> int:
+def _check_count(name: str, given: int) -> int:
     try:
         count = operator.index(given)
     except TypeError:

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simverify.errors import OptionError, quoted
-from simverify.models.real.transformer import TransformerPair
-from simverify.options.parts import DRAFTERS, DrafterName
+from simverify.errors import OptionError, escape_braces
+from simverify.models.transformer import TransformerPair
+from simverify.options.option import DRAFTERS, DrafterName
 
 if TYPE_CHECKING:  # they need torch
-    from simverify.drafting.drafter import Drafter
+    from simverify.drafting.texts import Drafter
 
-NAMES = DRAFTERS
+DRAFTER_NAMES = DRAFTERS
 
-MOST = 1_000
+MAX_LAYERS_PER_GROUP = 1_000
 """Most layers a group; few models have a tenth as many."""
 
 
@@ -33,13 +33,15 @@ class DraftMethod:
     calibration: bool = True
 
     def __post_init__(self) -> None:
-        if self.name not in NAMES:
+        if self.name not in DRAFTER_NAMES:
             raise OptionError(
-                f"{{drafter}} is {quoted(self.name)}: expected one of {', '.join(NAMES)}"
+                f"{{drafter}} is {escape_braces(self.name)}: expected one of "
+                f"{', '.join(DRAFTER_NAMES)}"
             )
-        if not 1 <= self.layer_parallel <= MOST:
+        if not 1 <= self.layer_parallel <= MAX_LAYERS_PER_GROUP:
             raise OptionError(
-                f"{{layer_parallel}} is {self.layer_parallel}: expected 1 to {MOST} layers a group"
+                f"{{layer_parallel}} is {self.layer_parallel}: expected 1 to "
+                f"{MAX_LAYERS_PER_GROUP} layers a group"
             )
         if self.name != "easyspec" and (self.layer_parallel != 1 or not self.calibration):
             raise OptionError(f"groups of layers are for {{drafter}} easyspec, not {self.name}")
@@ -59,7 +61,7 @@ class DraftMethod:
         """Whether no draft model is needed, and each law is that of one token alone."""
         return self.name in ("prompt-lookup", "ngram")
 
-    def trees_iv(self) -> None:
+    def check_tree_attention(self) -> None:
         """Raise ``UsageError`` if it drafts no trees."""
         if self.from_texts:
             raise OptionError(
@@ -77,13 +79,14 @@ class DraftMethod:
 
         Raises ``UsageError`` if the draft model is of a type whose layers cannot be grouped.
         """
-        from simverify.drafting.easyspec import EasySpec
-        from simverify.drafting.plain import Plain
-        from simverify.drafting.texts import Ngram, PromptLookup
+        from simverify.drafting.easyspec import EasySpec, PlainDrafter
+        from simverify.drafting.texts import NgramDrafter, PromptLookup
 
         match self.name:
             case "plain":
-                return Plain(pair.draft_model, requests, whole=pair.is_whole(pair.draft_model))
+                return PlainDrafter(
+                    pair.draft_model, requests, whole=pair.is_whole(pair.draft_model)
+                )
             case "easyspec":
                 if pair.is_whole(pair.draft_model):
                     raise OptionError(
@@ -96,10 +99,10 @@ class DraftMethod:
             case "prompt-lookup":
                 return PromptLookup(pair.vocab_size, requests)
             case "ngram":
-                return Ngram(pair.vocab_size, requests)
+                return NgramDrafter(pair.vocab_size, requests)
 
 
-def methods_of(
+def make_methods(
     drafter: str | None, layer_parallel: str | None, *, calibration: bool
 ) -> tuple[DraftMethod, ...]:
     """Return the ways of drafting that options name, one for each number of layers a group.
@@ -110,27 +113,31 @@ def methods_of(
     name = drafter or "plain"
     if name == "easyspec":
         given = "4" if layer_parallel is None else layer_parallel
-        numbers = [_number_iv(number, given) for number in given.split(",")]
+        numbers = [_check_layer_parallel(number, given) for number in given.split(",")]
         for number in numbers:
             if numbers.count(number) > 1:
                 raise OptionError(
-                    f"{{layer_parallel}} is {quoted(given)}: {number} is there twice, expected "
+                    f"{{layer_parallel}} is {escape_braces(given)}: {number} is there twice, "
+                    "expected "
                     "each number once"
                 )
         return tuple(DraftMethod("easyspec", number, calibration=calibration) for number in numbers)
-    for option, asked in (("layer_parallel", layer_parallel), ("no_calibration", not calibration)):
-        if asked:
+    for option, value in (("layer_parallel", layer_parallel), ("no_calibration", not calibration)):
+        if value:
             raise OptionError(
                 f"{{{option}}} is for layers in groups: name {{drafter}} easyspec too"
             )
     return (DraftMethod(name),)  # type: ignore[arg-type]  # checked there
 
 
-def _number_iv(text: str, given: str) -> int:
+def _check_layer_parallel(text: str, given: str) -> int:
     digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(MOST))):
+    if not (
+        digits.isascii() and digits.isdigit() and len(digits) <= len(str(MAX_LAYERS_PER_GROUP))
+    ):
         raise OptionError(
-            f"{{layer_parallel}} is {quoted(given)}: expected the layers a group, 1 to {MOST}, or "
+            f"{{layer_parallel}} is {escape_braces(given)}: expected the layers a group, 1 to "
+            f"{MAX_LAYERS_PER_GROUP}, or "
             "a list such as 1,2,4"
         )
     return int(digits)

@@ -9,19 +9,81 @@ rejected are forgotten with it, and nothing is learned from them.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from simverify.drafting.drafter import Logits
 from simverify.errors import UsageError
 
-LONGEST = 3
+# What every drafter is: the laws of a batch of requests' next tokens, one phase after another.
+
+
+Logits = npt.NDArray[np.float32]
+
+
+class Drafter(Protocol):
+    """Drafts for requests side by side, in phases.
+
+    A phase begins with the tokens that were emitted; then each draft that was drawn is told, and
+    the law of the next is given. It ends with what the verifier kept of the drafts. The laws are
+    given as logits, of which temperature, top-k and top-p make the row that drafts are drawn from
+    and that the verifier is told: a drafter that knows one token alone gives minus infinity to
+    all others.
+    """
+
+    def read(self, request: int, tokens: Sequence[int]) -> None:
+        """Begin a request with its prompt, but for the prompt's last token.
+
+        A request that goes on may be read no tokens, which changes nothing.
+        """
+        ...
+
+    def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
+        """Begin a phase; return float32 (requests, V), the logits for the first drafts.
+
+        ``tokens``: of each request the one or more at its end that were no accepted drafts: the
+        last of its prompt, or what the verifier drew in the last phase.
+        """
+        ...
+
+    def extend(self, tokens: Sequence[int]) -> Logits:
+        """Append one draft to each request's; return float32 (requests, V), for the next ones."""
+        ...
+
+    def grow(
+        self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
+    ) -> list[Logits]:
+        """Append nodes to the requests' draft trees; return (n_r, V), the logits after each.
+
+        ``parents``: by number in the request's tree, which counts from 0; -1 is its root, the end
+        of the request's text. A request may get no node.
+        """
+        ...
+
+    def accept(self, kept: Sequence[Sequence[int]]) -> None:
+        """End the phase: of each request the drafts that have come into the text, by number.
+
+        Of a chain they are 0, 1, ..., of a tree a way down from its root.
+        """
+        ...
+
+    def end(self, requests: Sequence[bool]) -> None:
+        """Forget the texts of the requests that have ended."""
+        ...
+
+    def select(self, requests: Sequence[int]) -> None:
+        """Go on with these requests of the batch, in this order."""
+        ...
+
+
+MAX_MATCH_TOKENS = 3
 """Most tokens that are looked for."""
 
 Context = tuple[int, ...]
 
 
-class FromTexts(ABC):
+class TextDrafter(ABC):
     """A drafter that proposes one token after each text of a batch of requests.
 
     Where a phase begins, what follows the last one, two and three tokens of each place is
@@ -58,10 +120,10 @@ class FromTexts(ABC):
 
     def begin(self, tokens: Sequence[Sequence[int]]) -> Logits:
         """Begin a phase; return float32 (requests, V), the logits for the first drafts."""
-        for request, (text, own) in enumerate(zip(self._texts, tokens, strict=True)):
-            text += own
+        for request, (text, new_tokens) in enumerate(zip(self._texts, tokens, strict=True)):
+            text += new_tokens
             for at in range(max(self._learned[request], 1), len(text)):
-                for length in range(1, min(LONGEST, at) + 1):
+                for length in range(1, min(MAX_MATCH_TOKENS, at) + 1):
                     self.learn(request, tuple(text[at - length : at]), text[at])
             self._learned[request] = len(text)
         return self._logits()
@@ -85,8 +147,8 @@ class FromTexts(ABC):
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""
         for text, way in zip(self._texts, kept, strict=True):
-            begun = len(text) - self._drafted
-            text[begun:] = [text[begun + number] for number in way]
+            start = len(text) - self._drafted
+            text[start:] = [text[start + number] for number in way]
         self._drafted = 0
 
     def end(self, requests: Sequence[bool]) -> None:
@@ -102,13 +164,13 @@ class FromTexts(ABC):
         self._learned = [self._learned[r] for r in requests]
 
     def _logits(self) -> Logits:
-        found = np.full((len(self._texts), self._vocab_size), -np.inf, np.float32)
-        for request, row in enumerate(found):
+        logits = np.full((len(self._texts), self._vocab_size), -np.inf, np.float32)
+        for request, row in enumerate(logits):
             row[self.proposed(request)] = 0.0
-        return found
+        return logits
 
 
-class PromptLookup(FromTexts):
+class PromptLookup(TextDrafter):
     """What followed the end of a request's text where it stood before, in the request alone.
 
     The longest end that stood before is taken, of three tokens at most, and the latest place.
@@ -126,14 +188,14 @@ class PromptLookup(FromTexts):
     def proposed(self, request: int) -> int:
         """Return the token that is proposed after a request's text and its drafts."""
         text, latest = self._texts[request], self._latest[request]
-        begun = len(text) - self._drafted
-        for length in range(min(LONGEST, len(text) - 1), 0, -1):
+        start = len(text) - self._drafted
+        for length in range(min(MAX_MATCH_TOKENS, len(text) - 1), 0, -1):
             end = text[-length:]
-            for at in range(len(text) - 1, max(begun, length) - 1, -1):  # drafts that follow
+            for at in range(len(text) - 1, max(start, length) - 1, -1):  # drafts that follow
                 if text[at - length : at] == end:
                     return text[at]
-            if (found := latest.get(tuple(end))) is not None:
-                return found
+            if (token := latest.get(tuple(end))) is not None:
+                return token
         return text[-1]
 
     def end(self, requests: Sequence[bool]) -> None:
@@ -149,7 +211,7 @@ class PromptLookup(FromTexts):
         self._latest = [self._latest[r] for r in requests]
 
 
-class Ngram(FromTexts):
+class NgramDrafter(TextDrafter):
     """The token that most often followed the last ones, in all texts of a request's lane so far.
 
     The longest end that was met before is taken, of three tokens at most, and of tokens that
@@ -169,9 +231,11 @@ class Ngram(FromTexts):
     def proposed(self, request: int) -> int:
         """Return the token that is proposed after a request's text and its drafts."""
         text, counts = self._texts[request], self._counts[request]
-        for length in range(min(LONGEST, len(text)), 0, -1):
-            if found := counts.get(tuple(text[-length:])):
-                return max(found, key=found.__getitem__)  # the first that it met, of equals
+        for length in range(min(MAX_MATCH_TOKENS, len(text)), 0, -1):
+            if candidates := counts.get(tuple(text[-length:])):
+                return max(
+                    candidates, key=candidates.__getitem__
+                )  # the first that it met, of equals
         return text[-1]
 
     def select(self, requests: Sequence[int]) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simverify.checks import ranges_iv
+from simverify.checks import check_ranges
 from simverify.drafting.groups import layer_groups
 from simverify.results import OnDevices
 
-DEVICES = (1, 2, 4, 8)
+DEFAULT_DEVICES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,9 @@ class TimeModel:
         return -(-size // devices) * self.attention + self.added
 
 
-def predict(times: TimeModel, gamma: int, devices: Sequence[int] = DEVICES) -> list[OnDevices]:
+def predict_drafting(
+    times: TimeModel, gamma: int, devices: Sequence[int] = DEFAULT_DEVICES
+) -> list[OnDevices]:
     """Return what drafting blocks of ``gamma`` tokens takes, by number of devices.
 
     Raises
@@ -71,13 +73,13 @@ def predict(times: TimeModel, gamma: int, devices: Sequence[int] = DEVICES) -> l
     UsageError
         If ``gamma`` or a number of devices is below 1.
     """
-    ranges_iv([("gamma", gamma, gamma >= 1, "1 or more")])
-    ranges_iv(("devices", d, d >= 1, "1 or more") for d in devices)
+    check_ranges([("gamma", gamma, gamma >= 1, "1 or more")])
+    check_ranges(("devices", d, d >= 1, "1 or more") for d in devices)
     plain = times.plain_drafting(gamma)
-    found = [(d, times.drafting(gamma, d)) for d in devices]
+    durations = [(d, times.drafting(gamma, d)) for d in devices]
     return [
         OnDevices(devices=d, iteration=due, per_token=due / gamma, speed_up=plain / due)
-        for d, due in found
+        for d, due in durations
     ]
 
 
@@ -101,7 +103,7 @@ class BlockTimes:
     fuzzy_pass: float
 
 
-def fit(measured: BlockTimes) -> TimeModel:
+def fit_time_model(measured: BlockTimes) -> TimeModel:
     """Fit the model to what was measured.
 
     T_add is what the group took beyond the rounds of T(A) that its workers needed, and the rest

@@ -6,15 +6,20 @@ engine is copied. Third parties add theirs by an entry point in ``simverify.veri
 
 __simverify_role__ = "adapter"
 
-from simverify.engines.adapting.adapt import (
+
+from simverify.engines.adapt import (
+    Batch,
+    Emitted,
     Signature,
+    TreeBatch,
     as_batched,
+    as_tree,
     as_verify,
     global_seed,
+    tree_of_links,
+    tree_of_mask,
     with_coins,
 )
-from simverify.engines.adapting.batch import Batch, Emitted
-from simverify.engines.adapting.trees import TreeBatch, as_tree, tree_of_links, tree_of_mask
 from simverify.engines.base import Engine
 from simverify.engines.registry import (
     ENGINES,

@@ -3,25 +3,32 @@
 import hashlib
 import importlib
 import shlex
+import shutil
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 
-from simverify.engines.loading.pieces import function_parameters
+from simverify.engines.extract import function_parameters
 from simverify.errors import SimverifyError, UsageError
 from simverify.folders import distribution_of, find_package
 
-BLOCK: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
+BLOCK_DEFAULTS: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
 """What engines that judge a block have in common."""
 
-LOOP: dict[str, Any] = {
-    "contract": "step", "tier": "exact", "needs": ("torch",), "gamma": 2, "vocab": 4,
-}  # fmt: skip
+LOOP_DEFAULTS: dict[str, Any] = {
+    "contract": "step",
+    "tier": "exact",
+    "needs": ("torch",),
+    "gamma": 2,
+    "vocab": 4,
+}
 """What decoding loops have in common: each call is many paths, so a table audits them small."""
 
 
@@ -107,7 +114,7 @@ class Engine:
         absent = tuple(name for name in self.needs if find_package(name) is None)
         # To ask for a GPU is to import torch, which takes a second.
         lacks_gpu = self.gpu and not absent and self.find() is not None and not _has_gpu()
-        return (_GPU,) if lacks_gpu else absent
+        return (_GPU_REQUIREMENT,) if lacks_gpu else absent
 
     @property
     def provider(self) -> tuple[str, str] | None:
@@ -120,11 +127,11 @@ class Engine:
             return None
         own = self.distribution or self.package
         try:
-            found: str | None = version(own)
+            installed: str | None = version(own)
         except (PackageNotFoundError, KeyError):
-            found = None
-        if found:
-            return own, found
+            installed = None
+        if installed:
+            return own, installed
         return distribution_of(self.package) if find_package(self.package) else None
 
     @property
@@ -171,14 +178,14 @@ class Engine:
         missing = [name for name in self.needs if find_package(name) is None]
         if self.gpu and not missing and not _has_gpu():
             raise UsageError(
-                f"engine {self.name!r} runs on {_GPU} alone, and torch finds none here"
+                f"engine {self.name!r} runs on {_GPU_REQUIREMENT} alone, and torch finds none here"
             )
         path = self.find(checkout)
         if path is None or missing:
             raise UsageError(self._absent(checkout, missing))
         if checkout is None:
-            self._version_iv()
-        self._signature_iv(path)
+            self._check_version()
+        self._check_signature(path)
         try:
             return self.loader(path)
         except SimverifyError as error:
@@ -204,24 +211,24 @@ class Engine:
         files = (place / self.source for place in places)
         return next((file for file in files if file.is_file()), None)
 
-    def _version_iv(self) -> None:
+    def _check_version(self) -> None:
         if not self.versions:
             return
         own = self.distribution or self.package
-        name, found = self.provider or (own, "")
+        name, installed = self.provider or (own, "")
         try:
-            if found and SpecifierSet(self.versions).contains(found):
+            if installed and SpecifierSet(self.versions).contains(installed):
                 return
         except InvalidVersion:  # of older releases of packaging
             pass
-        known = f"{name} {found}" if found else f"{self.package} of no known version"
+        known = f"{name} {installed}" if installed else f"{self.package} of no known version"
         wanted = self.versions if name == own else f"{own} {self.versions}"
         raise UsageError(
             f"engine {self.name!r}: {known} is installed, its adapter is for {wanted}: "
             f"{self._installed_by((), own=True)}, or name the source itself by --engine-path"
         )
 
-    def _signature_iv(self, path: Path) -> None:
+    def _check_signature(self, path: Path) -> None:
         if not self.parameters:
             return
         try:
@@ -254,12 +261,12 @@ class Engine:
                 f"engine {self.name!r}: {' '.join(self.provider or (self.package,))} has no "
                 f"{self.source}: {self._installed_by((), own=True)}"
             )
-        own = not self.repository and find_package(self.package) is None
-        absent = [self.distribution or self.package, *missing] if own else missing
+        uninstalled = not self.repository and find_package(self.package) is None
+        absent = [self.distribution or self.package, *missing] if uninstalled else missing
         noun = "package" if len(absent) == 1 else "packages"
         return (
             f"engine {self.name!r} needs the {noun} {' and '.join(absent)}: "
-            f"{self._installed_by(missing, own=own)}"
+            f"{self._installed_by(missing, own=uninstalled)}"
         )
 
     def _installed_by(self, needs: Sequence[str], *, own: bool) -> str:
@@ -276,7 +283,7 @@ class Engine:
         return f"{others} && {alone}" if needs else alone
 
 
-_GPU = "an NVIDIA GPU"
+_GPU_REQUIREMENT = "an NVIDIA GPU"
 
 
 def _has_gpu() -> bool:
@@ -285,6 +292,134 @@ def _has_gpu() -> bool:
     return bool(importlib.import_module("torch").cuda.is_available())
 
 
-def sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# Where an engine's source lies: the installed package, or a checkout with its commit.
+
+
+@dataclass(frozen=True)
+class SourceLocation:
+    """An engine's file, and what it belongs to.
+
+    ``folder``: the checkout, as ``--engine-path`` takes it; None for an installed package.
+    ``commit``: of the checkout's git folder, if it has one. ``missing``: packages that the engine
+    needs besides and that are not installed.
+    """
+
+    file: Path
+    folder: Path | None
+    version: str | None
+    commit: str | None
+    missing: tuple[str, ...]
+
+    @property
+    def top(self) -> Path:
+        """The folder below which its files are named."""
+        return self.folder or self.file.parent
+
+
+def locate_engine(engine: Engine, folders: Sequence[Path]) -> SourceLocation | None:
+    """Return where ``engine`` is: in the first of ``folders`` that holds it, or installed.
+
+    ``folders``: checkouts, or folders of checkouts, each under its repository's name or under its
+    owner's and its own, with ``@`` and seven figures of the commit behind it where there are
+    several. None if it is nowhere. A repository's own clone goes before files without a history
+    that lie as its would.
+    """
+    missing = engine.lacking
+    bare = None
+    for folder in folders:
+        for top in _checkout_candidates(engine, folder):
+            file = engine.find(top)
+            if file is None or _is_other_repository(engine, file, folder):
+                continue
+            version = _version_in_checkout(engine, file, top)
+            place = SourceLocation(file, top, version, _checkout_commit(file, folder), missing)
+            if not engine.repository or place.commit is not None:
+                return place
+            bare = bare or place
+    if bare is not None:
+        return bare
+    file = engine.find()
+    return None if file is None else SourceLocation(file, None, engine.version, None, missing)
+
+
+def find_checkout(engine: Engine, folder: Path) -> Path:
+    """Return the checkout of ``engine`` in ``folder``, found as :func:`locate_engine` does.
+
+    ``folder`` itself where it holds none that is known by its name or its history, as a fork.
+    """
+    place = locate_engine(engine, [folder])
+    return folder if place is None or place.folder is None else place.folder
+
+
+def run_git(folder: Path, *words: str) -> str | None:
+    """Return what git prints in ``folder``; None where it is not installed, or fails."""
+    if shutil.which("git") is None:
+        return None
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _checkout_candidates(engine: Engine, folder: Path) -> list[Path]:
+    """Return what may be the engine's checkout, the likeliest first.
+
+    Where it is the top of a repository that the code lies in, any repository may have a file of
+    that name: then the folder has to be called as the repository is.
+    """
+    owner, _, name = engine.repository.removesuffix(".git").rpartition("/")
+    inside = [place / name for place in (folder / owner.rpartition("/")[2], folder)] if name else []
+    # Two engines may be two commits of one repository.
+    pinned, called = f"{name}@{engine.commit[:7]}", folder.resolve().name
+    inside = [place.with_name(pinned) for place in inside] + inside
+    known = called in (name, pinned) or (engine.package and not called.startswith(f"{name}@"))
+    itself = [folder] if known or not name else []
+    return [top for top in (*inside, *itself) if top.is_dir()]
+
+
+def _is_other_repository(engine: Engine, file: Path, folder: Path) -> bool:
+    """Whether the git folder around ``file`` says that it was cloned from another repository."""
+    if not engine.repository or _repository_root(file, folder) is None:
+        return False
+    origin = run_git(file.parent, "remote", "get-url", "origin")
+    return bool(origin) and _owner_and_name(str(origin)) != _owner_and_name(engine.repository)
+
+
+def _owner_and_name(address: str) -> list[str]:
+    """Return owner and name, in small letters, whichever way the repository is reached."""
+    return address.lower().removesuffix("/").removesuffix(".git").replace(":", "/").split("/")[-2:]
+
+
+def _repository_root(file: Path, folder: Path) -> Path | None:
+    """Return the top of the git repository of ``file``, if it is not one around ``folder``."""
+    output = run_git(file.parent, "rev-parse", "--show-toplevel")
+    if not output:
+        return None
+    top = Path(output).resolve()
+    return top if top.is_relative_to(folder.resolve()) else None
+
+
+def _checkout_commit(file: Path, folder: Path) -> str | None:
+    """Return the commit of the checkout that holds ``file``, and whether the file was edited."""
+    if _repository_root(file, folder) is None:
+        return None
+    commit = run_git(file.parent, "rev-parse", "HEAD")
+    same = run_git(file.parent, "diff", "--quiet", "HEAD", "--", str(file.resolve())) is not None
+    tracked = run_git(file.parent, "ls-files", "--error-unmatch", str(file.resolve())) is not None
+    return commit if commit is None or (same and tracked) else f"{commit} edited"
+
+
+def _version_in_checkout(engine: Engine, file: Path, top: Path) -> str | None:
+    """Return the version that a package installed into ``top`` says it has."""
+    name = canonicalize_name(engine.distribution or engine.package or "none")
+    places = [str(top), *(str(path) for path in file.parents if path.parent == top)]
+    for distribution in distributions(path=places):
+        named = distribution.metadata["Name"]
+        if named and canonicalize_name(named) == name:
+            return distribution.version
+    return None

@@ -6,25 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
-from simverify.checks import pick
-from simverify.engines import blocks, libraries, loops, own, papers, servers
-from simverify.engines.base import Engine, sha256
+from simverify.checks import pick_name
+from simverify.engines import catalogue
+from simverify.engines.base import Engine, file_sha256
 from simverify.errors import SimverifyError
 from simverify.folders import find_package
 
-GROUP = "simverify.verifiers"
+ENTRY_POINT_GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""
 
 
-def _adapters() -> Iterator[Engine]:
-    """Yield the engines of every adapter: each file of these packages names its own."""
-    for room in (servers, libraries, papers, loops, blocks, own):
-        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
-            if not found.ispkg:
-                yield from importlib.import_module(found.name).ENGINES
+def _adapter_engines() -> Iterator[Engine]:
+    """Yield the engines of every adapter: each file of the catalogue names its own."""
+    for adapter in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
+        yield from importlib.import_module(adapter.name).ENGINES
 
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapters()}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapter_engines()}
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,13 @@ def get_engine(name: str) -> Engine:
     Raises ``UsageError`` with the nearest name if it is unknown, and ``SimverifyError`` if an
     entry point does not load.
     """
-    known = pick(name, engine_names(), "engine")
-    return ENGINES[known] if known in ENGINES else _from_entry_point(_added()[known])
+    known = pick_name(name, engine_names(), "engine")
+    return ENGINES[known] if known in ENGINES else _from_entry_point(_entry_points()[known])
 
 
 def engine_names() -> list[str]:
     """Return the names of all engines that are known, installed or not."""
-    return [*ENGINES, *_added()]
+    return [*ENGINES, *_entry_points()]
 
 
 def installed_engines() -> tuple[InstalledEngine, ...]:
@@ -64,7 +62,7 @@ def installed_engines() -> tuple[InstalledEngine, ...]:
 
     An entry point's source is found without importing it; its tier is known once it is loaded.
     """
-    return tuple(_row(unloaded_engine(name)) for name in engine_names())
+    return tuple(_installed_engine(unloaded_engine(name)) for name in engine_names())
 
 
 def unloaded_engine(name: str) -> Engine:
@@ -72,11 +70,11 @@ def unloaded_engine(name: str) -> Engine:
 
     Of an entry point that names an :class:`Engine`, what that says is not known yet.
     """
-    known = pick(name, engine_names(), "engine")
-    return ENGINES[known] if known in ENGINES else _unloaded(_added()[known])
+    known = pick_name(name, engine_names(), "engine")
+    return ENGINES[known] if known in ENGINES else _unloaded_engine(_entry_points()[known])
 
 
-def _row(engine: Engine) -> InstalledEngine:
+def _installed_engine(engine: Engine) -> InstalledEngine:
     path, provider = engine.find(), engine.provider
     return InstalledEngine(
         name=engine.name,
@@ -85,34 +83,38 @@ def _row(engine: Engine) -> InstalledEngine:
         contract=engine.contract,
         tier=engine.tier,
         version=None if provider is None else provider[1],
-        sha256=None if path is None else sha256(path),
+        sha256=None if path is None else file_sha256(path),
         missing=engine.lacking,
     )
 
 
-def _added() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     """Entry points by name; a built-in name cannot be taken over."""
-    return {point.name: point for point in entry_points(group=GROUP) if point.name not in ENGINES}
+    return {
+        point.name: point
+        for point in entry_points(group=ENTRY_POINT_GROUP)
+        if point.name not in ENGINES
+    }
 
 
 def _from_entry_point(point: EntryPoint) -> Engine:
     try:
-        found = point.load()
+        loaded = point.load()
     except Exception as error:
         raise SimverifyError(
             f"engine {point.name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
         ) from error
-    if isinstance(found, Engine):
-        return found
-    if not callable(found):
+    if isinstance(loaded, Engine):
+        return loaded
+    if not callable(loaded):
         raise SimverifyError(
-            f"engine {point.name!r} ({point.value}) is a {type(found).__name__}: an entry point "
-            f"in {GROUP} names a verify callable or an Engine"
+            f"engine {point.name!r} ({point.value}) is a {type(loaded).__name__}: an entry point "
+            f"in {ENTRY_POINT_GROUP} names a verify callable or an Engine"
         )
-    return _unloaded(point)
+    return _unloaded_engine(point)
 
 
-def _unloaded(point: EntryPoint) -> Engine:
+def _unloaded_engine(point: EntryPoint) -> Engine:
     """Take an entry point for a ``verify`` callable, which is what it is unless it says more."""
     package, *rest = point.module.split(".")
     folder = find_package(package)

@@ -5,23 +5,24 @@ The faults prove that an audit can reject, the controls that it does not reject 
 
 __simverify_role__ = "under test"
 
+
 from simverify.faults.base import Control, Fault
 from simverify.faults.catalogue import (
     COMPACT_TV,
-    COMPANY,
-    FAMILIES,
+    CONTROLS,
+    FAULT_FAMILIES,
     FAULTS,
+    MIXED_BATCH_RULES,
     get_control,
     get_fault,
 )
-from simverify.faults.controls import CONTROLS
 
 __all__ = [
     "COMPACT_TV",
-    "COMPANY",
     "CONTROLS",
-    "FAMILIES",
     "FAULTS",
+    "FAULT_FAMILIES",
+    "MIXED_BATCH_RULES",
     "Control",
     "Fault",
     "get_control",

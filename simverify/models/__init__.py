@@ -2,40 +2,39 @@
 
 __simverify_role__ = "shared"
 
+
 import re
 from collections.abc import Callable
 from pathlib import Path
 
-from simverify.checks import pick
+from simverify.checks import pick_name
 from simverify.errors import UsageError
-from simverify.models.base import MarkovModel, Model
-from simverify.models.files import load_model
-from simverify.models.markov import DEFAULT_DISTANCE, markov, vocabulary_iv
-from simverify.models.small import compact, toy
+from simverify.models.base import MarkovModel, Model, compact, load_model, toy
+from simverify.models.markov import DEFAULT_DISTANCE, check_vocabulary, markov
 
-BUILT_IN = {
+BUILT_IN_MODELS = {
     "toy": "2 tokens, independent; Sun et al. 2025, section 2",
     "compact": "3 tokens, order-1 Markov in twelfths; exposes every fault tried",
     "markov-V": "V tokens, seeded random rows; knobs: draft distance, temperature",
     "ngram": "256 bytes, 5-gram target and 3-gram draft trained on Python's own texts",
 }
 
-REAL = {
+REAL_MODELS = {
     "tiny-llama": "1,024 byte pairs, Llama of 6 layers, draft of 1; trained on Python's own texts",
     "tiny-llama-deep": "the same target, draft of 12 layers",
 }
 """Bundled pairs of real models, which ``compare`` takes alone."""
 
 __all__ = [
-    "BUILT_IN",
+    "BUILT_IN_MODELS",
     "DEFAULT_DISTANCE",
-    "REAL",
+    "REAL_MODELS",
     "MarkovModel",
     "Model",
+    "check_model",
     "get_model",
     "load_model",
     "markov",
-    "model_iv",
 ]
 
 _MARKOV = re.compile(r"markov-(\d{1,30})")
@@ -61,9 +60,9 @@ def get_model(
         if path.suffix not in (".json", ".npz"):
             raise UsageError(f"{name}: expected a .json or .npz file")
         return load_model(path)
-    if name in REAL:
+    if name in REAL_MODELS:
         raise UsageError(f"{name} is a pair of real models, which runs alone: --models {name}")
-    match pick(name, [*BUILT_IN, "markov-64"], "model"):
+    match pick_name(name, [*BUILT_IN_MODELS, "markov-64"], "model"):
         case "toy":
             return toy()
         case "compact":
@@ -76,9 +75,9 @@ def get_model(
             raise UsageError("markov-V needs a number for V, such as markov-64")
 
 
-def model_iv(name: str) -> None:
+def check_model(name: str) -> None:
     """Raise ``UsageError`` for a name or a file that :func:`get_model` refuses."""
     if match := _MARKOV.fullmatch(name):
-        vocabulary_iv(int(match[1]))
+        check_vocabulary(int(match[1]))
     else:
         get_model(name)

@@ -15,7 +15,7 @@ MAX_VOCAB = 10_000_000
 DEFAULT_DISTANCE = 0.4
 
 _CONCENTRATION = 0.5
-_LEAST = 1e-290
+_MIN_PROBABILITY = 1e-290
 _MODEL_SEED = 20250424  # part of the model's definition, not of a run
 
 
@@ -32,7 +32,7 @@ def markov(
     The rows depend on ``vocab_size``, ``distance`` and ``temperature`` alone. Raises
     ``UsageError`` on a vocabulary below 2 or a knob out of range.
     """
-    vocabulary_iv(vocab_size)
+    check_vocabulary(vocab_size)
     if not 0 <= distance <= 1:
         raise UsageError(f"draft distance {distance} is not in [0, 1]: 0 is the target itself")
     if not temperature >= 0:
@@ -40,9 +40,9 @@ def markov(
     rng = np.random.Generator(np.random.Philox(_MODEL_SEED))
     states = min(vocab_size, MAX_STATES)
     size = (states + 1, vocab_size)
-    target = _dirichlet(rng, size)
-    draft = (1 - distance) * target + distance * _dirichlet(rng, size)
-    target, draft = _tempered(target, temperature), _tempered(draft, temperature)
+    target = _draw_dirichlet(rng, size)
+    draft = (1 - distance) * target + distance * _draw_dirichlet(rng, size)
+    target, draft = _apply_temperature(target, temperature), _apply_temperature(draft, temperature)
     return MarkovModel(
         f"markov-{vocab_size}",
         target[-1],
@@ -54,7 +54,7 @@ def markov(
     )
 
 
-def vocabulary_iv(vocab_size: int) -> None:
+def check_vocabulary(vocab_size: int) -> None:
     """Raise ``UsageError`` for a V that no markov-V has."""
     if vocab_size < 2:
         raise UsageError(f"markov-{vocab_size}: the vocabulary needs 2 tokens or more")
@@ -62,11 +62,11 @@ def vocabulary_iv(vocab_size: int) -> None:
         raise UsageError(f"markov-{vocab_size}: expected a vocabulary of {MAX_VOCAB} at most")
 
 
-def _dirichlet(rng: np.random.Generator, size: tuple[int, int]) -> Row:
-    return _normalised(rng.standard_gamma(_CONCENTRATION, size))
+def _draw_dirichlet(rng: np.random.Generator, size: tuple[int, int]) -> Row:
+    return _normalize_rows(rng.standard_gamma(_CONCENTRATION, size))
 
 
-def _tempered(rows: Row, temperature: float) -> Row:
+def _apply_temperature(rows: Row, temperature: float) -> Row:
     if temperature == 1:
         return rows
     if temperature == 0:
@@ -76,10 +76,10 @@ def _tempered(rows: Row, temperature: float) -> Row:
     # Relative to the mode, so that a low temperature underflows to 0 and never to 0/0.
     powers: Row = (rows / rows.max(axis=1, keepdims=True)) ** (1 / temperature)
     # What is left just above 0 is worth no more, and dividing by it would overflow.
-    powers[powers < _LEAST] = 0.0
-    return _normalised(powers)
+    powers[powers < _MIN_PROBABILITY] = 0.0
+    return _normalize_rows(powers)
 
 
-def _normalised(rows: Row) -> Row:
+def _normalize_rows(rows: Row) -> Row:
     normalised: Row = rows / rows.sum(axis=1, keepdims=True)
     return normalised

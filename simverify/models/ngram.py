@@ -15,7 +15,9 @@ language modeling", 1998, eq. 2.16.
 """
 
 import hashlib
+import importlib
 import os
+import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,24 +28,107 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Row
+from simverify.errors import SimverifyError
 from simverify.folders import cache_folder
-from simverify.models.corpus import CHUNK, HELD_OUT_PERIOD, Bytes, corpus_text, split
+
+# The text of the ngram model: what every Python installation carries, so no download.
+#
+# The help topics of ``pydoc`` and the standard library's sources. Other Pythons have other
+# sources, so results that rest on this text carry its SHA-256.
+
+
+Bytes = npt.NDArray[np.uint8]
+
+CHUNK_BYTES = 4096
+"""Bytes that are trained on, or held out, together."""
+
+HELD_OUT_PERIOD = 16
+"""The last of every 16 chunks is held out."""
+
+_EXCLUDED_PACKAGES = {
+    "encodings",  # charmap tables, not language
+    "idlelib",  # absent where Tk is packaged apart
+    "pydoc_data",  # the topics, read already
+    "test",  # 17 MB, absent from most distributions
+}
+_EXCLUDED_FOLDERS = {"__pycache__", "dist-packages", "site-packages"}
+_MAX_CORPUS_BYTES = 12_000_000
+
+
+def corpus_text(library: Path | None = None) -> bytes:
+    """Return the help topics followed by the library's sources, at most 12 MB.
+
+    ``library`` is the folder of the standard library (default: this Python's). Topics go by
+    name, sources by relative path; files that cannot be read, and a folder that does not
+    exist (a zipped library), are left out. Deterministic for one Python installation.
+    Raises ``SimverifyError`` if neither topics nor sources are there.
+    """
+    folder = Path(sysconfig.get_path("stdlib")) if library is None else library
+    parts = [_help_topics()]
+    size = len(parts[0])
+    for name in _source_names(folder):
+        if size >= _MAX_CORPUS_BYTES:
+            break
+        try:
+            parts.append((folder / name).read_bytes())
+        except OSError:
+            continue
+        size += len(parts[-1])
+    text = b"".join(parts)[:_MAX_CORPUS_BYTES]
+    if not text:
+        raise SimverifyError(
+            f"ngram needs a text to train on, and this Python has neither pydoc_data nor sources "
+            f"in {folder}: install the full standard library"
+        )
+    return text
+
+
+def split_corpus(text: bytes) -> tuple[Bytes, Bytes]:
+    """Split a text into training and held-out chunks, each uint8 (chunks, 4096).
+
+    The last chunk of every 16 is held out; an incomplete chunk at the end is dropped.
+    """
+    count = len(text) // CHUNK_BYTES
+    chunks = np.frombuffer(text, np.uint8, count * CHUNK_BYTES).reshape(count, CHUNK_BYTES)
+    held_out = np.arange(count) % HELD_OUT_PERIOD == HELD_OUT_PERIOD - 1
+    return chunks[~held_out], chunks[held_out]
+
+
+def _help_topics() -> bytes:
+    try:
+        topics: dict[str, str] = importlib.import_module("pydoc_data.topics").topics
+    except ImportError:
+        return b""
+    return "".join(topics[name] for name in sorted(topics)).encode()
+
+
+def _source_names(folder: Path) -> list[str]:
+    """Relative names of the .py files, sorted as text so that no file system decides."""
+    names = []
+    # Pruned on the way down: site-packages may hold a hundred thousand files.
+    for root, folders, files in os.walk(folder):
+        relative = Path(root).relative_to(folder)
+        unwanted = _EXCLUDED_FOLDERS if relative.parts else _EXCLUDED_FOLDERS | _EXCLUDED_PACKAGES
+        folders[:] = [name for name in folders if name not in unwanted]
+        names += [(relative / name).as_posix() for name in files if name.endswith(".py")]
+    return sorted(names)
+
 
 VOCAB_SIZE = 256
 TARGET_LENGTH = 5
 DRAFT_LENGTH = 3
 
-_FORMAT = "1"
+_CACHE_FORMAT = "1"
 """Raise it when counts, splitting or the file's fields change: old cache files go unused."""
 
-_MOST_CONTEXTS = 65_536
+_MAX_CONTEXTS = 65_536
 
 Codes = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class NgramOrder:
     """The n-grams of one length, their bytes packed big-endian: context << 8 | last byte.
 
     ``codes`` uint64 (n,) ascending, ``counts`` int64 (n,); ``contexts`` uint64 (m,)
@@ -70,7 +155,7 @@ class NgramModel:
     target_perplexity: float
     draft_perplexity: float
     contexts: Bytes
-    orders: tuple[Order, ...]
+    orders: tuple[NgramOrder, ...]
     name: str = "ngram"
     vocab_size: int = VOCAB_SIZE
 
@@ -93,7 +178,7 @@ class NgramModel:
         return interpolate(self.orders[: len(context) + 1], codes)
 
 
-def interpolate(orders: Sequence[Order], codes: Codes) -> Row:
+def interpolate(orders: Sequence[NgramOrder], codes: Codes) -> Row:
     """Witten-Bell probability of the last byte of each code given the bytes before it.
 
     ``orders`` are those of lengths 1..k; ``codes`` uint64 (n,) pack k bytes or more, of
@@ -102,33 +187,33 @@ def interpolate(orders: Sequence[Order], codes: Codes) -> Row:
     p = np.full(codes.shape, 1.0 / VOCAB_SIZE)
     for length, order in enumerate(orders, 1):
         ngram = codes & np.uint64(256**length - 1)
-        context = find(order.contexts, ngram >> np.uint64(8))
+        context = find_sorted(order.contexts, ngram >> np.uint64(8))
         seen = context >= 0
         total = np.where(seen, order.totals[context], 0)
         kinds = np.where(seen, np.diff(order.starts)[context], 1)  # T; unseen: p stays p
-        at = find(order.codes, ngram)
+        at = find_sorted(order.codes, ngram)
         count = np.where(at >= 0, order.counts[at], 0)
         p = (count + kinds * p) / (total + kinds)
     return p
 
 
-def find(keys: Codes, values: Codes) -> Counts:
+def find_sorted(keys: Codes, values: Codes) -> Counts:
     """Index of each of ``values`` in the ascending ``keys``, -1 where it is not there."""
     at = np.minimum(np.searchsorted(keys, values), len(keys) - 1)
     return np.where(keys[at] == values, at, -1)
 
 
-def train(text: bytes) -> NgramModel:
+def train_ngram(text: bytes) -> NgramModel:
     """Train target and draft on a text of at least 64 KiB (16 chunks, one held out).
 
     11.4 MB take about 3 s and 300 MB. Raises ``ValueError`` if the text is shorter.
     """
-    _train_iv(text)
-    training, held_out = split(text)
-    orders = tuple(_order(*_count(training, k)) for k in range(1, TARGET_LENGTH + 1))
-    unseen = _pack(held_out, TARGET_LENGTH)
-    starts = _pack(held_out, TARGET_LENGTH - 1)
-    some = np.linspace(0, len(starts) - 1, min(len(starts), _MOST_CONTEXTS)).astype(np.intp)
+    _check_text(text)
+    training, held_out = split_corpus(text)
+    orders = tuple(_make_order(*_count_windows(training, k)) for k in range(1, TARGET_LENGTH + 1))
+    unseen = _window_codes(held_out, TARGET_LENGTH)
+    starts = _window_codes(held_out, TARGET_LENGTH - 1)
+    some = np.linspace(0, len(starts) - 1, min(len(starts), _MAX_CONTEXTS)).astype(np.intp)
     return NgramModel(
         corpus_sha256=hashlib.sha256(text).hexdigest(),
         target_perplexity=_perplexity(orders, unseen),
@@ -148,27 +233,27 @@ def load_ngram(*, announce: Callable[[str], None] | None = None) -> NgramModel:
     text = corpus_text()
     sha256 = hashlib.sha256(text).hexdigest()
     folder = cache_folder("ngram")
-    path = None if folder is None else folder / f"ngram-{_FORMAT}-{sha256[:16]}.npz"
-    model = None if path is None else _read(path, sha256)
+    path = None if folder is None else folder / f"ngram-{_CACHE_FORMAT}-{sha256[:16]}.npz"
+    model = None if path is None else _read_cached(path, sha256)
     if model is None:
         if announce is not None:
             announce(f"training ngram on {len(text) / 1e6:.1f} MB of Python's own text ...")
-        model = train(text)
+        model = train_ngram(text)
         if path is not None:
             with suppress(OSError):
-                _write(path, model)
+                _write_cached(path, model)
     return model
 
 
-def _train_iv(text: bytes) -> None:
-    least = CHUNK * HELD_OUT_PERIOD
+def _check_text(text: bytes) -> None:
+    least = CHUNK_BYTES * HELD_OUT_PERIOD
     if len(text) < least:
         raise ValueError(
             f"text has {len(text)} bytes: ngram needs {least} or more to hold some out"
         )
 
 
-def _pack(chunks: Bytes, length: int) -> Codes:
+def _window_codes(chunks: Bytes, length: int) -> Codes:
     """Codes of all windows of ``length`` bytes that lie in one chunk, as one axis."""
     windows = chunks.shape[1] - length + 1
     codes = np.zeros((len(chunks), windows), np.uint64)
@@ -178,17 +263,17 @@ def _pack(chunks: Bytes, length: int) -> Codes:
     return codes.ravel()
 
 
-def _count(chunks: Bytes, length: int) -> tuple[Codes, Counts]:
+def _count_windows(chunks: Bytes, length: int) -> tuple[Codes, Counts]:
     # np.unique holds three copies at its peak; sorting in place holds one.
-    codes = _pack(chunks, length)
+    codes = _window_codes(chunks, length)
     codes.sort()
     first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     return codes[first], np.diff(first, append=len(codes))
 
 
-def _order(codes: Codes, counts: Counts) -> Order:
+def _make_order(codes: Codes, counts: Counts) -> NgramOrder:
     contexts, starts = np.unique(codes >> np.uint64(8), return_index=True)
-    return Order(
+    return NgramOrder(
         codes=codes,
         counts=counts,
         contexts=contexts,
@@ -197,11 +282,11 @@ def _order(codes: Codes, counts: Counts) -> Order:
     )
 
 
-def _perplexity(orders: Sequence[Order], codes: Codes) -> float:
+def _perplexity(orders: Sequence[NgramOrder], codes: Codes) -> float:
     return float(np.exp(-np.mean(np.log(interpolate(orders, codes)))))
 
 
-def _read(path: Path, sha256: str) -> NgramModel | None:
+def _read_cached(path: Path, sha256: str) -> NgramModel | None:
     """Return the cached model, or None if the file is missing or not what was written."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as fields:
@@ -215,7 +300,7 @@ def _read(path: Path, sha256: str) -> NgramModel | None:
                 draft_perplexity=float(fields["draft_perplexity"]),
                 contexts=fields["contexts"],
                 orders=tuple(
-                    _order(fields[f"codes_{k}"], fields[f"counts_{k}"])
+                    _make_order(fields[f"codes_{k}"], fields[f"counts_{k}"])
                     for k in range(1, TARGET_LENGTH + 1)
                 ),
             )
@@ -224,7 +309,7 @@ def _read(path: Path, sha256: str) -> NgramModel | None:
         return None
 
 
-def _write(path: Path, model: NgramModel) -> None:
+def _write_cached(path: Path, model: NgramModel) -> None:
     fields = {
         "corpus_sha256": np.array(model.corpus_sha256),
         "target_perplexity": np.array(model.target_perplexity),

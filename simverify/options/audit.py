@@ -8,18 +8,24 @@ from simverify.errors import UsageError
 from simverify.options.option import (
     ADVANCED,
     BUDGET,
+    DETECT,
+    DRAFTERS,
     INSTANCES,
     OTHERS,
     SUBJECT,
     Code,
+    Compute,
     Contract,
+    Drafting,
+    Law,
+    Models,
     Options,
     PathName,
     Range,
+    Sizes,
     inherited,
     option,
 )
-from simverify.options.parts import DETECT, DRAFTERS, Compute, Drafting, Law, Models, Sizes
 
 _SPEC = (
     "The verifier: a function or a class, or a SPEC: a built-in verifier or fault, module:attr, "

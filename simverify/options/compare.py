@@ -6,20 +6,25 @@ from typing import Any, ClassVar
 
 from simverify.checks import MAX_COST_RATIO, MAX_GAMMA
 from simverify.options.option import (
+    ALPHA,
     BUDGET,
     COMPARED,
+    DETECT,
     MODELS,
     SEED,
     SIMULATED,
     SPEED,
     Code,
+    Compute,
+    Drafting,
+    Law,
+    Models,
     Options,
     PathName,
     Range,
     inherited,
     option,
 )
-from simverify.options.parts import ALPHA, DETECT, Compute, Drafting, Law, Models
 
 BUNDLED_PAIRS = ("tiny-llama", "tiny-llama-deep")
 """Names that stand alone among the models for a pair of real ones."""
@@ -108,9 +113,10 @@ class CompareOptions(_SeveralDrafts, _Compared):
     calls: int = option(0, "Also give the tokens out after 1 to this many calls.", SIMULATED)
     eos: int | None = option(None, "Token that ends a generation; matters to --calls.", SIMULATED)
     batch_size: int | None = option(
-        None, "Sequences that are decoded at a time, for the predicted speed-up; 1 by default.",
+        None,
+        "Sequences that are decoded at a time, for the predicted speed-up; 1 by default.",
         SPEED,
-    )  # fmt: skip
+    )
     free_rows: float | None = option(
         None,
         "Rows that a call computes while it reads its weights; time grows with what is above. All "
@@ -151,9 +157,10 @@ class RealPairOptions(_SeveralDrafts, Drafting, Compute, Law, Models, _Compared)
     )
     temperature: float | None = inherited(CompareOptions, "temperature")
     layer_parallel: int | str | None = option(
-        None, "Layers a group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
+        None,
+        "Layers a group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
         MODELS,
-    )  # fmt: skip
+    )
     threads: int | None = inherited(_Compared, "threads")
 
     @classmethod

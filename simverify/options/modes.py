@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from simverify.checks import pick
+from simverify.checks import pick_name
 from simverify.errors import OptionError, UsageError
 from simverify.options.option import Options, is_given, option_of
 
@@ -97,7 +97,7 @@ def made(
             continue
         owners = [other for other in modes if name in other.names()]
         if not owners:
-            pick(name, names, "option")
+            pick_name(name, names, "option")
         if owners[0] is modes[0]:
             owners = owners[:1]
         whose = " or ".join(owner.title for owner in owners)

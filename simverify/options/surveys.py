@@ -9,17 +9,19 @@ from simverify.options.audit import SmallOptions
 from simverify.options.option import (
     ADVANCED,
     BUDGET,
+    GAMMA,
     INSTANCES,
     OUTPUT,
+    SECONDS,
     SEED,
     SUBJECT,
+    VOCAB,
     Contract,
     Options,
     PathName,
     inherited,
     option,
 )
-from simverify.options.parts import GAMMA, SECONDS, VOCAB
 
 Values = Sequence[Any] | str | int | float
 
@@ -177,9 +179,10 @@ class SweepOptions(SweepKeys):
     """Of a sweep."""
 
     spec: PathName | None = option(
-        None, "A TOML file with keys named as the options; an option takes the place of its key.",
+        None,
+        "A TOML file with keys named as the options; an option takes the place of its key.",
         SUBJECT,
-    )  # fmt: skip
+    )
     _: KW_ONLY
     out: PathName | None = option(None, "The folder of this sweep.", OUTPUT)
     executor: str | Executor = option(

@@ -14,20 +14,20 @@ import pytest
 from simverify.errors import SimverifyError, UsageError
 from simverify.plugin.settings import (
     AUDIT_SETTINGS,
-    MARKER,
-    OPTIONS,
-    flag,
-    settings_of_call,
-    settings_of_run,
-    settings_of_test,
+    MARKER_NAME,
+    RUN_OPTIONS,
+    call_settings,
+    option_flag,
+    run_settings,
+    settings_for_tests,
 )
 
 if TYPE_CHECKING:
     from simverify.auditing.subject import Contract
     from simverify.results import AuditRun
 
-_PROPERTY = "simverify"
-_SETTINGS = pytest.StashKey[dict[str, Any]]()
+_REPORT_PROPERTY = "simverify"
+_SETTINGS_KEY = pytest.StashKey[dict[str, Any]]()
 
 
 class InconclusiveWarning(UserWarning):
@@ -51,17 +51,18 @@ class Audit(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add one ``--simverify-`` option per setting."""
     group = parser.getgroup("simverify", "simverify: audits of speculative-decoding verifiers")
-    for name, setting in OPTIONS.items():
-        group.addoption(flag(name), metavar=name.upper(), help=setting.help)
+    for name, setting in RUN_OPTIONS.items():
+        group.addoption(option_flag(name), metavar=name.upper(), help=setting.help)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker and read the settings, so that a wrong one ends the run at once."""
     arguments = ", ".join(f"{name}=" for name in AUDIT_SETTINGS)
     config.addinivalue_line(
-        "markers", f"{MARKER}({arguments}): a test of an emitted law, with settings of its audits"
+        "markers",
+        f"{MARKER_NAME}({arguments}): a test of an emitted law, with settings of its audits",
     )
-    config.stash[_SETTINGS] = settings_of_run(config)
+    config.stash[_SETTINGS_KEY] = run_settings(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -73,7 +74,7 @@ def pytest_pycollect_makeitem(
     for item in made if isinstance(made, list) else ():
         if isinstance(item, pytest.Item):
             try:
-                settings_of_test(item)
+                settings_for_tests(item)
             except UsageError as error:
                 raise collector.CollectError(f"{item.nodeid}: {error}") from None
     return made
@@ -102,24 +103,23 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     ) -> "AuditRun":
         from msgspec.structs import replace
 
-        from simverify.auditing.process.supervised import crash
-        from simverify.auditing.run import audit
+        from simverify.auditing.run import audit, find_crash
         from simverify.auditing.settings import AuditSettings
-        from simverify.plugin.subject import find_subject, reproduce
-        from simverify.reports.audit.failure import audit_lines, verdict_lines
+        from simverify.plugin.subject import find_subject, reproduce_command
+        from simverify.reports.audit import audit_lines, verdict_lines
 
         try:
-            chosen = request.config.stash[_SETTINGS] | settings_of_test(request.node)
+            chosen = request.config.stash[_SETTINGS_KEY] | settings_for_tests(request.node)
             inconclusive = chosen.pop("inconclusive", "fail")
-            settings = AuditSettings(**chosen | settings_of_call(given))
+            settings = AuditSettings(**chosen | call_settings(given))
             subject = find_subject(rule_or_spec, request)
             judged_as = contract or subject.contract or "verify"
             # Its own process may not die with the code; a call in a child shows it first.
-            run = crash(subject, judged_as, settings) or audit(subject, judged_as, settings)
-            run = replace(run, reproduce=reproduce(subject, judged_as, settings, request))
+            run = find_crash(subject, judged_as, settings) or audit(subject, judged_as, settings)
+            run = replace(run, reproduce=reproduce_command(subject, judged_as, settings, request))
         except SimverifyError as error:
             raise pytest.fail.Exception(f"simverify: {error}", pytrace=False) from None
-        request.node.user_properties.append((_PROPERTY, f"{run.verdict} {run.spec}"))
+        request.node.user_properties.append((_REPORT_PROPERTY, f"{run.verdict} {run.spec}"))
         if run.verdict == "INCONCLUSIVE" and inconclusive == "warn":
             warnings.warn(InconclusiveWarning("\n".join(verdict_lines(run))), stacklevel=2)
         elif run.verdict != "PASS":
@@ -137,7 +137,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             # The last of a test's reports has the audits of all its phases.
             if getattr(report, "when", None) == "teardown":
                 verdicts.update(
-                    value.split()[0] for name, value in report.user_properties if name == _PROPERTY
+                    value.split()[0]
+                    for name, value in report.user_properties
+                    if name == _REPORT_PROPERTY
                 )
     if verdicts:
         total = verdicts.total()

@@ -18,19 +18,19 @@ from typing import Any
 
 import pytest
 
-from simverify.checks import pick
+from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.modes import renamed
 from simverify.options.option import ADVANCED, BUDGET, INSTANCES, option_of
 
-MARKER = "distribution"
+MARKER_NAME = "distribution"
 
-_PREFIX = "SIMVERIFY_PYTEST_"
-_TABLE = ("tool", "simverify", "pytest")
+_VARIABLE_PREFIX = "SIMVERIFY_PYTEST_"
+_CONFIG_TABLE = ("tool", "simverify", "pytest")
 
 
-_TRUTH = {"true": True, "false": False}
+_BOOLEAN_TEXTS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Setting:
     def read(self, text: str) -> object:
         """Value of a text from the command line or the environment; else ``ValueError``."""
         try:
-            return self.check(_TRUTH[text] if self.kind is bool else self.kind(text))
+            return self.check(_BOOLEAN_TEXTS[text] if self.kind is bool else self.kind(text))
         except (KeyError, ValueError):
             raise ValueError(f"got {text!r}, expected {self.expected}") from None
 
@@ -82,14 +82,14 @@ def _settings(groups: Container[str]) -> dict[str, Setting]:
 AUDIT_SETTINGS = _settings((BUDGET,))
 """What may be set for a whole run, and what the marker takes: budgets and error rates."""
 
-ARGUMENTS = {
+FIXTURE_ARGUMENTS = {
     **AUDIT_SETTINGS,
     **_settings((INSTANCES,)),
     "tolerance": _settings((ADVANCED,))["tolerance"],
 }
 """What the fixture takes: the settings, and what belongs to the code under audit."""
 
-OPTIONS = {
+RUN_OPTIONS = {
     **AUDIT_SETTINGS,
     "inconclusive": Setting(
         str,
@@ -100,48 +100,49 @@ OPTIONS = {
 }
 
 
-def flag(name: str) -> str:
+def option_flag(name: str) -> str:
     """Return the command line's name of a setting."""
     return f"--simverify-{name.replace('_', '-')}"
 
 
-def settings_of_run(config: pytest.Config) -> dict[str, Any]:
+def run_settings(config: pytest.Config) -> dict[str, Any]:
     """Return what is set for the whole run. Raises ``pytest.UsageError``, in one line."""
     chosen = _from_pyproject(config.rootpath / "pyproject.toml")
     chosen |= _from_environment(os.environ)
-    for name, setting in OPTIONS.items():
-        text = config.getoption(flag(name))
+    for name, setting in RUN_OPTIONS.items():
+        text = config.getoption(option_flag(name))
         if text is not None:
-            chosen[name] = _told(flag(name), setting.read, text)
+            chosen[name] = _check_value(option_flag(name), setting.read, text)
     return chosen
 
 
-def settings_of_test(item: pytest.Item) -> dict[str, Any]:
+def settings_for_tests(item: pytest.Item) -> dict[str, Any]:
     """Return the arguments of a test's markers, the nearest one's first; else ``UsageError``."""
     chosen: dict[str, Any] = {}
-    for mark in item.iter_markers(MARKER):
+    for mark in item.iter_markers(MARKER_NAME):
         if mark.args:
             raise UsageError(
-                f"@pytest.mark.{MARKER} got {mark.args[0]!r}: it takes keyword arguments only, "
+                f"@pytest.mark.{MARKER_NAME} got {mark.args[0]!r}: it takes keyword arguments "
+                "only, "
                 f"{', '.join(AUDIT_SETTINGS)}"
             )
         for key, value in mark.kwargs.items():
-            name = pick(key, AUDIT_SETTINGS, f"argument of @pytest.mark.{MARKER}")
+            name = pick_name(key, AUDIT_SETTINGS, f"argument of @pytest.mark.{MARKER_NAME}")
             try:
                 AUDIT_SETTINGS[name].check(value)
             except ValueError as error:
-                raise UsageError(f"@pytest.mark.{MARKER}: {name}: {error}") from None
+                raise UsageError(f"@pytest.mark.{MARKER_NAME}: {name}: {error}") from None
             chosen.setdefault(name, value)
     return chosen
 
 
-def settings_of_call(given: Mapping[str, Any]) -> dict[str, Any]:
+def call_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call of the fixture; else ``UsageError``."""
     chosen = {}
     for key, value in renamed((AuditOptions,), given, _warn).items():
-        name = pick(key, ARGUMENTS, "argument of simverify_audit")
+        name = pick_name(key, FIXTURE_ARGUMENTS, "argument of simverify_audit")
         try:
-            ARGUMENTS[name].check(value)
+            FIXTURE_ARGUMENTS[name].check(value)
         except ValueError as error:
             raise UsageError(f"simverify_audit: {name}: {error}") from None
         chosen[name] = value
@@ -157,24 +158,24 @@ def _from_pyproject(path: Path) -> dict[str, Any]:
         return {}
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        for part in _TABLE:
+        for part in _CONFIG_TABLE:
             table = table.get(part, {})
         entries = dict(table.items())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise pytest.UsageError(f"{path}: {error}") from None
     except AttributeError:
-        raise pytest.UsageError(f"{path}: {'.'.join(_TABLE)} is not a table") from None
-    known = {name.replace("_", "-"): name for name in OPTIONS}
-    return _named(entries, known, f"key of [{'.'.join(_TABLE)}]", Setting.check)
+        raise pytest.UsageError(f"{path}: {'.'.join(_CONFIG_TABLE)} is not a table") from None
+    known = {name.replace("_", "-"): name for name in RUN_OPTIONS}
+    return _check_names(entries, known, f"key of [{'.'.join(_CONFIG_TABLE)}]", Setting.check)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    entries = {key: text for key, text in environment.items() if key.startswith(_PREFIX)}
-    known = {_PREFIX + name.upper(): name for name in OPTIONS}
-    return _named(entries, known, "environment variable", Setting.read)
+    entries = {key: text for key, text in environment.items() if key.startswith(_VARIABLE_PREFIX)}
+    known = {_VARIABLE_PREFIX + name.upper(): name for name in RUN_OPTIONS}
+    return _check_names(entries, known, "environment variable", Setting.read)
 
 
-def _named(
+def _check_names(
     entries: Mapping[str, Any],
     known: Mapping[str, str],
     kind: str,
@@ -183,14 +184,14 @@ def _named(
     chosen = {}
     for key, value in entries.items():
         try:
-            name = known[pick(key, known, kind)]
+            name = known[pick_name(key, known, kind)]
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
-        chosen[name] = _told(f"{kind} {key}", partial(take, OPTIONS[name]), value)
+        chosen[name] = _check_value(f"{kind} {key}", partial(take, RUN_OPTIONS[name]), value)
     return chosen
 
 
-def _told(where: str, take: Callable[[Any], object], value: object) -> object:
+def _check_value(where: str, take: Callable[[Any], object], value: object) -> object:
     try:
         return take(value)
     except ValueError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simverify.api.code.subjects import spec_of
+from simverify.api.audit import find_spec
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, load_subject
 from simverify.errors import UsageError
@@ -19,12 +19,12 @@ def find_subject(rule: Callable[..., Any] | str, request: pytest.FixtureRequest)
         return load_subject(rule)
     if not callable(rule):
         raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
-    found = spec_of(rule, _folder(request), beside=(request.module,))
+    found = find_spec(rule, _invocation_folder(request), beside=(request.module,))
     name = found or getattr(rule, "__qualname__", type(rule).__name__)
     return Subject(str(name), rule, None)
 
 
-def reproduce(
+def reproduce_command(
     subject: Subject, contract: Contract, settings: AuditSettings, request: pytest.FixtureRequest
 ) -> str:
     """Return the command that repeats the audit: ``simverify audit``, or the test itself.
@@ -37,10 +37,10 @@ def reproduce(
         return shlex.join(["pytest", f"{request.config.rootpath / file}{separator}{test}"])
     place, colon, attribute = name.rpartition(":")
     if place.endswith(".py"):
-        name = f"{_folder(request) / place}{colon}{attribute}"
+        name = f"{_invocation_folder(request) / place}{colon}{attribute}"
     return settings.command(name, contract)
 
 
-def _folder(request: pytest.FixtureRequest) -> Path:
+def _invocation_folder(request: pytest.FixtureRequest) -> Path:
     """Return the folder in which pytest was called."""
     return request.config.invocation_params.dir

@@ -6,25 +6,24 @@ give the same bytes but for ``meta``. A number that does not exist is null, neve
 
 __simverify_role__ = "machinery"
 
-from simverify.results.accepted import (
-    AfterCalls,
-    Curve,
-    Expected,
-    Measured,
-    Optimum,
-    Paired,
-    Speedup,
-)
+
 from simverify.results.audit import (
     AuditRun,
+    Branch,
+    Breach,
     Bridge,
     ClockStop,
+    Counterexample,
+    Coverage,
     Diagnosis,
+    DraftCall,
     ExactInstance,
     FailingRows,
     FailingTrial,
     Finding,
+    Instance,
     Localisation,
+    MissedLines,
     Pair,
     Probe,
     SampledModel,
@@ -35,65 +34,73 @@ from simverify.results.common import (
     Certificate,
     DraftingTime,
     FaultAtStrength,
+    Judged,
     Latency,
     Meta,
     NamedFaults,
     OnDevices,
+    Run,
     Suspect,
     Test,
     Timing,
     Verdict,
     overall,
 )
-from simverify.results.comparison import (
+from simverify.results.compare import (
     ANY_DEVIATION,
     Acceptance,
+    AfterCalls,
     Bounds,
     CompareResult,
     CompareRun,
+    Curve,
     Decoding,
+    DraftAcceptance,
     Drafter,
     DraftTrees,
     ExactCheck,
+    Expected,
+    LayerParallel,
+    LayerSimilarity,
+    Loss,
     Lossless,
+    Measured,
     ModelInfo,
     NodeCounts,
+    Optimum,
+    Paired,
     PitCurve,
+    PlanLine,
+    PlanMeta,
+    PlanRun,
     Power,
+    Speedup,
 )
-from simverify.results.counterexample import (
-    Branch,
-    Breach,
-    Counterexample,
-    DraftCall,
-    Instance,
-)
-from simverify.results.coverage import Coverage, MissedLines
-from simverify.results.drafting import DraftAcceptance, LayerParallel, LayerSimilarity, Loss
-from simverify.results.plan import PlanLine, PlanMeta, PlanRun
-from simverify.results.run import Judged, Run
-from simverify.results.served.against import AgainstRun, AskedFor
-from simverify.results.served.matrix import CellOutcome, MatrixCell, MatrixRun, matrix_verdict
-from simverify.results.served.outputs import (
+from simverify.results.served import (
+    AgainstRun,
+    AskedFor,
     AtPlace,
+    CellOutcome,
     FormatPower,
+    MatrixCell,
+    MatrixRun,
     OutputRun,
     PlaceOf,
     Processing,
     Reported,
     Rescoring,
     Retokenised,
-    WorstToken,
-)
-from simverify.results.served.triage import (
     TriageCase,
     TriageCause,
     TriageClass,
     TriageCount,
     TriageRun,
     TriageSide,
+    WatchDelay,
+    WatchRun,
+    WorstToken,
+    matrix_verdict,
 )
-from simverify.results.served.watch import WatchDelay, WatchRun
 from simverify.results.surveys import (
     BisectRun,
     EngineRow,
@@ -102,18 +109,16 @@ from simverify.results.surveys import (
     LeastShare,
     SelfTestRun,
     State,
-    TableMeta,
-    TableRun,
-    Tried,
-    Visited,
-    table_verdict,
-)
-from simverify.results.sweeps import (
     SweepAudit,
     SweepCell,
     SweepRun,
     SweepVersions,
+    TableMeta,
+    TableRun,
+    Tried,
+    Visited,
     sweep_verdict,
+    table_verdict,
 )
 
 Document = (

@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from simverify.results.common import (
     Certificate,
+    Judged,
     Meta,
     NamedFaults,
     Struct,
@@ -13,9 +14,123 @@ from simverify.results.common import (
     Test,
     Verdict,
 )
-from simverify.results.counterexample import Breach, Counterexample, Instance
-from simverify.results.coverage import Coverage
-from simverify.results.run import Judged
+
+# What a failure of an audit is shown on: rows, an output, or a call of a drafter.
+
+
+class Instance(Struct, frozen=True):
+    """A small target and draft: rows by prefix, "" the empty one, "0,2" after tokens 0 and 2.
+
+    Rows are lists of numbers, or of fractions as strings where they are rational.
+    ``earlier_calls``: calls of another generation, then a reset, before the output begins.
+    ``eos``: the token that ends a generation; null where none does.
+    ``prompt``: tokens that come before all prefixes. ``parents``: the shape of the draft trees,
+    each node's parent, -1 for the root, and ``scheme`` how siblings are drafted; null where a
+    single block is drafted.
+    """
+
+    name: str
+    vocab_size: int
+    gamma: int
+    target_probs: dict[str, tuple[float | str, ...]]
+    draft_probs: dict[str, tuple[float | str, ...]]
+    earlier_calls: int = 0
+    eos: int | None = None
+    prompt: tuple[int, ...] = ()
+    parents: tuple[int, ...] | None = None
+    scheme: str | None = None
+
+
+class Branch(Struct, frozen=True):
+    """Probability that an output begins with ``sequence``: as emitted, and as due."""
+
+    sequence: tuple[int, ...]
+    probability_emitted: float
+    probability_expected: float
+
+
+class DraftCall(Struct, frozen=True):
+    """A call of a drafter: for ``asked`` siblings after ``prefix``, of the instance's draft row.
+
+    ``reported``: the row that the tokens are said to come from. ``share``: the probability that
+    the call reports it and returns so many tokens as the counterexample has, after ``before``,
+    what the calls before it returned.
+    """
+
+    prefix: tuple[int, ...]
+    asked: int
+    reported: tuple[float, ...]
+    share: float
+    before: tuple[tuple[int, ...], ...] = ()
+
+
+class Counterexample(Struct, frozen=True):
+    """The smallest failing instance found, and the output sequence that deviates most on it.
+
+    ``sequence``: the first tokens of a completed output. ``tree``: every token that could stand
+    at each place of ``sequence``, after what comes before it there. ``call``: of a drafter, whose
+    ``sequence`` are the siblings that it returned, and whose probabilities are of them among the
+    answers that report the same row and as many tokens; null where code emits.
+    """
+
+    instance: Instance
+    sequence: tuple[int, ...]
+    probability_emitted: float
+    probability_expected: float
+    max_abs_deviation: float
+    tv: float
+    tree: tuple[Branch, ...] = ()
+    call: DraftCall | None = None
+
+
+class Breach(Struct, frozen=True):
+    """The first instance on which a call of the code broke its contract, in ``message``.
+
+    ``draft_tokens``: the drafted block of that call; null where the code drafts itself.
+    ``parents``: where a tree is drafted, the parent of each token, -1 for the root.
+    """
+
+    instance: Instance
+    draft_tokens: tuple[int, ...] | None
+    message: str
+    parents: tuple[int, ...] | None = None
+
+
+# What an audit says of the code's lines and branches that ran.
+
+
+class MissedLines(Struct, frozen=True):
+    """Lines ``first`` to ``last`` of a file that no watched call reached.
+
+    ``why``: the head of the arm that was not entered, as ``if vocab > 1000``; "" if it has none.
+    """
+
+    file: str
+    first: int
+    last: int
+    why: str
+
+
+class Coverage(Struct, frozen=True):
+    """Which lines and branches of the code under audit ran, in the calls that were watched.
+
+    Counted are the functions that the rule reaches by name, in its file's folder. A branch is an
+    outcome of a test; ``not_taken`` tells in words those that never came, where no line of
+    ``not_reached`` does. ``numbers``: those in the code that instances were made for.
+    ``prefix``: the longest prefix that a rule which drafts itself was called on. ``calls``: of code
+    that keeps something, or whose state cannot be read, the most calls between two resets, or all
+    where there is none. What begins beyond them was not looked for.
+    """
+
+    lines: int
+    lines_reached: int
+    branches: int
+    branches_reached: int
+    not_reached: tuple[MissedLines, ...]
+    not_taken: tuple[str, ...]
+    numbers: tuple[float, ...] = ()
+    prefix: int | UnsetType = UNSET
+    calls: int | UnsetType = UNSET
 
 
 class FailingRows(Struct, frozen=True):

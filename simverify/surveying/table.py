@@ -1,50 +1,504 @@
 """The table: every engine that is here on trial, side by side."""
 
 import dataclasses
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-from msgspec.structs import replace
+from msgspec import UNSET, UnsetType, structs
+from msgspec.structs import replace as replace_struct
 
 from simverify import results as doc
-from simverify.battery.judgement import stamped
+from simverify.battery.battery import start_meta
+from simverify.checks import check_ranges, clean_line
 from simverify.engines import ENGINES, Engine, engine_names, unloaded_engine
-from simverify.engines.places import Place, find_place
+from simverify.engines.base import SourceLocation, file_sha256, locate_engine
 from simverify.errors import UsageError
-from simverify.results.reading.document import document_text, write_whole
-from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.rows import absent_row, audited_row, found_row
-from simverify.surveying.settings import TableSettings, audit_words
+from simverify.options.option import words_of
+from simverify.options.surveys import SizeOptions
+from simverify.results import AuditRun, EngineRow, LeastShare
+from simverify.results.reading import document_text, read_audit, write_whole
+from simverify.results.surveys import State
+
+# One audit in a process of its own, with a limit: its document, or why there is none.
+
+
+_VERDICT_BY_EXIT_CODE = {0: "PASS", 1: "FAIL", 3: "INCONCLUSIVE"}
+_REFUSED_EXIT_CODES = (2, 4)
+"""Exit codes of an audit that said in a line why it could not begin."""
+
+_CRASH_PREFIXES = ("internal error", "out of memory")
+"""How the complaint of an audit begins that went wrong by itself."""
+
+_DIE_WITH_PARENT = """\
+import sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)
+"""
+"""Linux is asked to end a process with this one: a CI may kill it."""
+
+_AUDIT_PROGRAM = f"""{_DIE_WITH_PARENT}
+from simverify.cli import main
+main()
+"""
+"""The command line."""
+
+_ENGINE_PROGRAM = f"""{_DIE_WITH_PARENT}
+import json
+from simverify.engines import get_engine
+engine = get_engine(sys.argv[1])
+with open(sys.argv[2], "w") as file:
+    json.dump([engine.gamma, engine.vocab, engine.here.note], file)
+"""
+"""What an engine of another distribution says when it is loaded, which is for its own process."""
+
+_LOAD_SECONDS = 30.0
+"""Seconds that it has for that."""
+
+_DROPPED_VARIABLES = ("SIMVERIFY_AUDIT_", "SIMVERIFY_RUNS", "GITHUB_STEP_SUMMARY")
+"""What a caller's environment says to its own audits, not to those of a survey."""
+
+
+@dataclass(frozen=True)
+class AuditOutcome:
+    """What came of an audit.
+
+    ``run``: where ``state`` is "judged". ``reason``: in a line, where it is not. ``exit_code``: of
+    the process, negative where a signal ended it; None where it was stopped. ``note``: what the
+    engine says of how its code was run.
+    """
+
+    state: State
+    run: AuditRun | None
+    reason: str
+    exit_code: int | None
+    seconds: float
+    note: str = ""
+
+
+class AuditProcesses:
+    """The processes of a survey; leaving the block ends all that still run."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> "AuditProcesses":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all that run, and start no more."""
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                _kill_process_group(process)
+
+    def audit(
+        self,
+        words: Sequence[str],
+        limit: float,
+        *,
+        python_path: Sequence[Path] = (),
+        python: str = sys.executable,
+    ) -> AuditOutcome:
+        """Run ``simverify audit`` with these words; ``limit``: seconds of wall clock.
+
+        ``python_path``: folders that are searched before all others. No setting of the folder or
+        of the environment reaches it.
+        """
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
+            folder = Path(scratch)
+            (folder / "pyproject.toml").touch()  # the nearest one, with nothing in it
+            file = folder / "run.json"
+            command = [python, "-P", "-c", _AUDIT_PROGRAM, "audit", *words, "--json", str(file)]
+            with (
+                (folder / "said").open("wb") as output,
+                self._started(command, folder, output.fileno(), python_path) as process,
+            ):
+                try:
+                    code: int | None = process.wait(limit)
+                except subprocess.TimeoutExpired:
+                    code = None
+            seconds = time.monotonic() - began
+            complaint = _last_line(folder / "said")
+            audited = _read_outcome(code, file, complaint, limit, seconds)
+        if audited.run is None or str(file) not in audited.run.reproduce:
+            return audited
+        # The run file is gone by now, and nobody could replay it.
+        run = structs.replace(audited.run, reproduce=shlex.join(["simverify", "audit", *words]))
+        return replace(audited, run=run)
+
+    def said_by(self, name: str, limit: float) -> tuple[int | None, int | None, str]:
+        """Return the gamma, vocab and note of an engine of another distribution.
+
+        None, None and "" are what it leaves. An engine that does not load says nothing: its audit
+        will say why.
+        """
+        with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
+            folder = Path(scratch)
+            file = folder / "said.json"
+            command = [sys.executable, "-P", "-c", _ENGINE_PROGRAM, name, str(file)]
+            output = (folder / "said").open("wb")
+            with output, self._started(command, folder, output.fileno(), ()) as process:
+                try:
+                    process.wait(min(limit, _LOAD_SECONDS))
+                except subprocess.TimeoutExpired:
+                    return None, None, ""
+            if not file.exists():
+                return None, None, ""
+            gamma, vocab, note = json.loads(file.read_text(encoding="utf-8"))
+            return gamma, vocab, note
+
+    @contextmanager
+    def _started(
+        self, command: Sequence[str], folder: Path, said: int, python_path: Sequence[Path]
+    ) -> Iterator["subprocess.Popen[bytes]"]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED_VARIABLES)}
+        before = [str(path) for path in python_path]
+        if inherited := environment.get("PYTHONPATH"):
+            before.append(inherited)
+        environment["PYTHONPATH"] = os.pathsep.join(before)
+        with self._lock:
+            if self._closed:
+                raise KeyboardInterrupt
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        try:
+            yield process
+        finally:
+            with self._lock:
+                self._running.discard(process)
+                _kill_process_group(process)
+            process.wait()
+
+
+def _kill_process_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a process and all that it started, whether or not it is still there."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read_outcome(
+    code: int | None, file: Path, complaint: str, limit: float, seconds: float
+) -> AuditOutcome:
+    if code is None:
+        reason = f"not done within {limit:g} s: raise --limit, or lower --gamma or --vocab"
+        return AuditOutcome("out of time", None, reason, None, seconds)
+    if code in _REFUSED_EXIT_CODES and not file.exists():
+        broke = complaint.startswith(_CRASH_PREFIXES)
+        state: State = "crashed" if broke else "not loaded"
+        return AuditOutcome(state, None, complaint or "it does not say why", code, seconds)
+    if code not in _VERDICT_BY_EXIT_CODE or not file.exists():
+        how = f"ended by signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        words = f": {complaint}" if complaint else ""
+        return AuditOutcome("crashed", None, f"{how}{words}", code, seconds)
+    try:
+        run = read_audit(file)
+    except UsageError as error:
+        return AuditOutcome("crashed", None, clean_line(str(error)), code, seconds)
+    if run.verdict != _VERDICT_BY_EXIT_CODE[code]:
+        reason = f"exit code {code} with the verdict {run.verdict}"
+        return AuditOutcome("crashed", None, reason, code, seconds)
+    return AuditOutcome("judged", run, run.inconclusive or "", code, seconds)
+
+
+def _last_line(file: Path) -> str:
+    """Return the last line that a process said, without the name that it begins with."""
+    with file.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 8192))
+        lines = stream.read().decode(errors="replace").splitlines()
+    nonblank = [line for line in lines if line.strip()]
+    return clean_line(nonblank[-1].removeprefix("simverify: ")) if nonblank else ""
+
+
+# How a survey runs its audits: sizes, limits, how many at a time.
+
+
+MAX_JOBS = 256
+
+
+def audit_words(sizes: SizeOptions, engine: Engine | None = None) -> list[str]:
+    """Return the options of an audit of these sizes; of an engine's, they are its own at most."""
+    given = {
+        "gamma": _cpu_quota(sizes.gamma, None if engine is None else engine.gamma),
+        "vocab": _cpu_quota(sizes.vocab, None if engine is None else engine.vocab),
+        "seconds": sizes.seconds,
+        "seed": sizes.seed,
+    }
+    return [word for name, value in given.items() for word in words_of(name, value)]
+
+
+def size_words(sizes: SizeOptions) -> list[str]:
+    """Return the options that make these sizes, where they are no defaults."""
+    default = SizeOptions()
+    values = {name: getattr(sizes, name) for name in SizeOptions.names()}
+    given = {name: value for name, value in values.items() if value != getattr(default, name)}
+    return [
+        word
+        for name, value in given.items()
+        for word in words_of(name, f"{value:g}" if name == "limit" else value)
+    ]
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How a table is made.
+
+    ``engines``: names; None for all. ``folders``: checkouts, or folders of checkouts. ``jobs``:
+    audits at a time; None for one a core. ``audits``: a folder for each audit's own document.
+    """
+
+    sizes: SizeOptions
+    engines: tuple[str, ...] | None = None
+    folders: tuple[Path, ...] = ()
+    jobs: int | None = None
+    audits: Path | None = None
+
+    def __post_init__(self) -> None:
+        jobs = self.jobs
+        check_ranges((("jobs", jobs, jobs is None or 1 <= jobs <= MAX_JOBS, f"1 to {MAX_JOBS}"),))
+        check_folders(self.folders)
+        names = self.engines or ()
+        for name in names:
+            if names.count(name) > 1:
+                raise UsageError(f"engine {name!r} is named twice: name each once")
+
+    @property
+    def at_a_time(self) -> int:
+        """So many audits run side by side."""
+        return self.jobs or core_count()
+
+    def command(self) -> str:
+        """Return the command that makes the table again, run where the checkouts are."""
+        words = ["simverify", "table"]
+        words += ["--engines", ",".join(self.engines)] if self.engines else []
+        if self.folders:
+            words += ["--engine-path", ",".join(folder.name or "." for folder in self.folders)]
+        return shlex.join([*words, *size_words(self.sizes)])
+
+
+def check_folders(folders: Sequence[Path]) -> None:
+    """Raise ``UsageError`` for the first that is no folder."""
+    for folder in folders:
+        if not folder.is_dir():
+            what = "is a file" if folder.is_file() else "does not exist"
+            raise UsageError(f"{folder} {what}: name a checkout, or a folder of checkouts")
+
+
+def core_count() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_quota(*sizes: int | None) -> int | None:
+    return min((size for size in sizes if size is not None), default=None)
+
+
+# From an engine and its audit to a row of the table.
+
+
+def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
+    """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
+
+    ``missing``: what it needs besides its package.
+    """
+    lacks = missing or (("an NVIDIA GPU",) if engine.gpu else ())
+    return EngineRow(
+        engine=engine.name,
+        package=engine.repository or engine.distribution or engine.package,
+        function=engine.function,
+        file=engine.file,
+        contract=engine.contract,
+        how_to_get=engine.how_to_get,
+        found=None,
+        version=None,
+        commit=None,
+        sha256=None,
+        state="not loaded" if asked else "absent",
+        verdict=None,
+        reason=f"needs {' and '.join(lacks)}: {engine.how_to_get}" if lacks else "not here",
+        exit_code=None,
+    )
+
+
+def pending_row(engine: Engine, place: SourceLocation) -> EngineRow:
+    """Return the row of an engine that is here, before its audit."""
+    row = absent_row(engine, asked=False)
+    provider = engine.provider if place.folder is None else None
+    return replace_struct(
+        row,
+        package=row.package if provider is None else provider[0],
+        found="installed" if place.folder is None else "checkout",
+        version=place.version,
+        commit=place.commit,
+        sha256=file_sha256(place.file),
+        state="crashed",
+        reason="its audit has not ended",
+    )
+
+
+def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) -> EngineRow:
+    """Return the row of an engine whose audit has ended, one way or another."""
+    row = replace_struct(
+        pending_row(engine, place),
+        state=audited.state,
+        reason=strip_folder(audited.reason, place.top),
+        exit_code=audited.exit_code,
+    )
+    run = audited.run
+    if run is None:
+        return row
+    deviations = [one.max_abs_deviation for one in run.instances]
+    return replace_struct(
+        row,
+        verdict=run.verdict,
+        contract=run.contract,
+        tier=_row_tier(engine, run),
+        instances=len(run.instances),
+        paths=run.paths,
+        tolerance=run.tolerance,
+        max_abs_deviation=max(deviations, default=None),
+        certificate=None if run.sampled is None else run.sampled.certificate,
+        least=least_share(run),
+        findings=tuple(
+            replace_struct(
+                found,
+                text=strip_folder(found.text, place.top),
+                line=found.line and strip_folder(found.line, place.top),
+                callers=_strip_folders(found.callers, place.top),
+                sources=_strip_folders(found.sources, place.top),
+            )
+            for found in run.findings
+        ),
+        localisation=None
+        if run.localisation is None
+        else replace_struct(
+            run.localisation,
+            lines=tuple(strip_folder(line, place.top) for line in run.localisation.lines),
+            sources=_strip_folders(run.localisation.sources, place.top),
+        ),
+        lines=failure_lines(run, place.top),
+        counterexample=run.counterexample,
+        reproduce=strip_folder(run.reproduce, place.top, "CHECKOUT"),
+        note=audited.note or UNSET,
+    )
+
+
+def least_share(run: AuditRun) -> LeastShare | None:
+    """Return the instance on which least of the optimum is accepted; None unless ``run`` passes.
+
+    What a lossy rule accepts has no optimum. Code that drafts itself, and never emits a second
+    token, hands its tokens out one by one: how many a call of the target made is not seen.
+    """
+    taken = [one.expected_accepted for one in run.instances]
+    if run.verdict != "PASS" or (run.contract == "step" and not any(taken)):
+        return None
+    shares = [
+        LeastShare(
+            instance=one.name,
+            expected_accepted=one.expected_accepted,
+            optimum=one.optimum,
+            share=one.expected_accepted / one.optimum,
+        )
+        for one in run.instances
+        if one.expected_accepted is not None and one.optimum
+    ]
+    return min(shares, key=lambda one: one.share, default=None)
+
+
+def failure_lines(run: AuditRun, top: Path) -> tuple[str, ...]:
+    """Return the lines that the audit names for the failure, by files below ``top``.
+
+    Those that seed a generator with a constant, by which draws are decided already; and those
+    that decide what the law leaves the target by. Else those that findings are about, as where
+    the code raised.
+    """
+    findings = [one for one in run.findings if one.line]
+    seeded = [one.line for one in findings if one.broke == "constant-seed"]
+    decided = run.localisation.lines if run.localisation else ()
+    named = [*seeded, *decided] or [one.line for one in findings]
+    return tuple(strip_folder(line, top) for line in dict.fromkeys(filter(None, named)))
+
+
+def _strip_folders(lines: tuple[str, ...] | UnsetType, top: Path) -> tuple[str, ...] | UnsetType:
+    return tuple(strip_folder(line, top) for line in lines) if lines else UNSET
+
+
+def strip_folder(text: str, top: Path, instead: str = "") -> str:
+    """Return ``text`` without the folders of this machine that lead to the engine.
+
+    ``instead``: what stands for the checkout where it is named by itself.
+    """
+    for folder in sorted({str(top), str(top.resolve())}, key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
+        if instead:
+            text = re.sub(rf"{re.escape(folder)}(?=$|[\s'\"])", instead, text)
+    return text
+
+
+def _row_tier(engine: Engine, run: AuditRun) -> Literal["exact", "coins", "sampled"]:
+    return "coins" if run.tier == "exact" and engine.here.tier == "coins" else run.tier
+
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class EngineCandidate:
     """An engine that is known, and where it is, if it is anywhere.
 
     ``missing``: packages without which what is installed is not whole.
     """
 
     engine: Engine
-    place: Place | None
+    place: SourceLocation | None
     missing: tuple[str, ...] = ()
 
 
-def candidates(names: Sequence[str] | None, folders: Sequence[Path]) -> Iterator[Candidate]:
+def find_candidates(
+    names: Sequence[str] | None, folders: Sequence[Path]
+) -> Iterator[EngineCandidate]:
     """Yield the engines of these names, or all; raises ``UsageError`` for an unknown name.
 
     None is loaded here: that is for its own process.
     """
     for name in engine_names() if names is None else names:
         engine = unloaded_engine(name)
-        place = find_place(engine, folders)
+        place = locate_engine(engine, folders)
         if place is not None and place.folder is None and place.missing:
-            yield Candidate(engine, None, place.missing)
+            yield EngineCandidate(engine, None, place.missing)
         else:
-            yield Candidate(engine, place)
+            yield EngineCandidate(engine, place)
 
 
 def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.TableRun:
@@ -52,8 +506,8 @@ def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.T
 
     Raises ``UsageError`` if there is none, and for a name that is unknown.
     """
-    stamp = stamped()
-    known = list(candidates(settings.engines, settings.folders))
+    stamp = start_meta()
+    known = list(find_candidates(settings.engines, settings.folders))
     if not any(one.place is not None for one in known):
         raise UsageError(
             "no engine is installed, or lies under the folders that are named: simverify table "
@@ -64,27 +518,31 @@ def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.T
     ended = _audit_all(known, settings, progress or (lambda _line: None))
     rows, seconds = [], []
     for one in known:
-        rows.append(_row(one, ended.get(one.engine.name), asked=settings.engines is not None))
+        rows.append(
+            _engine_row(one, ended.get(one.engine.name), asked=settings.engines is not None)
+        )
         audited = ended.get(one.engine.name)
         seconds.append(None if audited is None else round(audited.seconds, 1))
-    return _document(tuple(rows), tuple(seconds), settings, stamp())
+    return _table_document(tuple(rows), tuple(seconds), settings, stamp())
 
 
-def _audit_all(known: Sequence[Candidate], settings: TableSettings, say: Say) -> dict[str, Audited]:
+def _audit_all(
+    known: Sequence[EngineCandidate], settings: TableSettings, say: Say
+) -> dict[str, AuditOutcome]:
     """Run the audits, so many at a time; return what came of each, by its engine's name."""
     jobs = {one.engine.name: (one.engine, one.place) for one in known if one.place is not None}
-    ended: dict[str, Audited] = {}
+    ended: dict[str, AuditOutcome] = {}
     at_a_time = min(settings.at_a_time, len(jobs))
     say(f"{len(jobs)} engines, {at_a_time} at a time")
-    with Processes() as processes, ThreadPoolExecutor(at_a_time) as pool:
-        waiting: dict[Future[Audited], str] = {}
+    with AuditProcesses() as processes, ThreadPoolExecutor(at_a_time) as pool:
+        waiting: dict[Future[AuditOutcome], str] = {}
         try:
             for name, (engine, place) in jobs.items():
-                waiting[pool.submit(_audit, processes, engine, place, settings)] = name
+                waiting[pool.submit(_audit_engine, processes, engine, place, settings)] = name
             for future in as_completed(waiting):
                 name = waiting[future]
                 ended[name] = future.result()
-                say(f"{len(ended)} of {len(jobs)}: {name}: {_outcome(ended[name])}")
+                say(f"{len(ended)} of {len(jobs)}: {name}: {_outcome_words(ended[name])}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             processes.close()
@@ -92,7 +550,9 @@ def _audit_all(known: Sequence[Candidate], settings: TableSettings, say: Say) ->
     return ended
 
 
-def _audit(processes: Processes, engine: Engine, place: Place, settings: TableSettings) -> Audited:
+def _audit_engine(
+    processes: AuditProcesses, engine: Engine, place: SourceLocation, settings: TableSettings
+) -> AuditOutcome:
     if engine.name not in ENGINES:
         gamma, vocab, note = processes.said_by(engine.name, settings.sizes.limit)
         engine = dataclasses.replace(engine, gamma=gamma, vocab=vocab, note=note)
@@ -106,26 +566,28 @@ def _audit(processes: Processes, engine: Engine, place: Place, settings: TableSe
     return audited if audited.run is None else dataclasses.replace(audited, note=engine.here.note)
 
 
-def _outcome(audited: Audited) -> str:
-    said = audited.state if audited.run is None else audited.run.verdict
-    return f"{said} in {audited.seconds:.0f} s"
+def _outcome_words(audited: AuditOutcome) -> str:
+    outcome = audited.state if audited.run is None else audited.run.verdict
+    return f"{outcome} in {audited.seconds:.0f} s"
 
 
-def _row(one: Candidate, audited: Audited | None, *, asked: bool) -> doc.EngineRow:
+def _engine_row(
+    one: EngineCandidate, audited: AuditOutcome | None, *, asked: bool
+) -> doc.EngineRow:
     if one.place is None:
         return absent_row(one.engine, asked=asked, missing=one.missing)
     if audited is None:
-        return found_row(one.engine, one.place)
+        return pending_row(one.engine, one.place)
     return audited_row(one.engine, one.place, audited)
 
 
-def _document(
+def _table_document(
     rows: tuple[doc.EngineRow, ...],
     seconds: tuple[float | None, ...],
     settings: TableSettings,
     meta: doc.Meta,
 ) -> doc.TableRun:
-    own = {name: getattr(meta, name) for name in doc.Meta.__struct_fields__}
+    fields = {name: getattr(meta, name) for name in doc.Meta.__struct_fields__}
     return doc.TableRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=settings.sizes.seed,
@@ -133,21 +595,58 @@ def _document(
         reproduce=settings.command(),
         verdict=doc.table_verdict(rows),
         rows=rows,
-        meta=doc.TableMeta(**own, jobs=settings.at_a_time, row_seconds=seconds),
+        meta=doc.TableMeta(**fields, jobs=settings.at_a_time, row_seconds=seconds),
     )
 
 
-def joined(runs: Sequence[doc.TableRun]) -> doc.TableRun:
+def join_tables(runs: Sequence[doc.TableRun]) -> doc.TableRun:
     """Return one table of several, each made in an environment of its own.
 
     An engine has the row of the first run in which it is here. ``runs``: one at least; settings and
     ``meta`` are those of the first.
     """
-    kept: dict[str, tuple[doc.EngineRow, float | None]] = {}
+    chosen: dict[str, tuple[doc.EngineRow, float | None]] = {}
     for run in runs:
         for row, seconds in zip(run.rows, run.meta.row_seconds, strict=True):
-            if row.engine not in kept or (kept[row.engine][0].found is None and row.found):
-                kept[row.engine] = row, seconds
-    rows = tuple(row for row, _ in kept.values())
-    meta = replace(runs[0].meta, row_seconds=tuple(seconds for _, seconds in kept.values()))
-    return replace(runs[0], rows=rows, verdict=doc.table_verdict(rows), meta=meta)
+            if row.engine not in chosen or (chosen[row.engine][0].found is None and row.found):
+                chosen[row.engine] = row, seconds
+    rows = tuple(row for row, _ in chosen.values())
+    meta = replace_struct(
+        runs[0].meta, row_seconds=tuple(seconds for _, seconds in chosen.values())
+    )
+    return replace_struct(runs[0], rows=rows, verdict=doc.table_verdict(rows), meta=meta)
+
+
+# What each engine would need to be audited, and which of them are here.
+
+
+def engine_requirements(settings: TableSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each engine's name, and in words where it is, or how to get it."""
+    for one in find_candidates(settings.engines, settings.folders):
+        alone = ("runs on an NVIDIA GPU alone",) if one.engine.gpu else ()
+        yield (
+            one.engine.name,
+            (_engine_location(one), f"get it by: {one.engine.how_to_get}", *alone),
+        )
+
+
+def _engine_location(one: EngineCandidate) -> str:
+    engine, place = one.engine, one.place
+    if place is None and one.missing:
+        return f"installed, needs {' and '.join(one.missing)} too"
+    if place is None:
+        return "not here"
+    if place.folder is None:
+        versions = f"; adapter for {engine.versions}" if engine.versions else ""
+        name, version = engine.provider or ("", "no version")
+        other = "" if name in ("", engine.distribution or engine.package) else f"{name} "
+        return f"here: {other}{version} installed{versions}"
+    lacks = f"; needs {' and '.join(place.missing)} too" if place.missing else ""
+    return f"here: {version_name(place.version, place.commit)} in {place.folder}{lacks}"
+
+
+def version_name(version: str | None, commit: str | None) -> str:
+    """Return a version, else a commit cut short, else "checkout"."""
+    if version is not None or commit is None:
+        return version or "checkout"
+    return commit[:10] + (" edited" if commit.endswith(" edited") else "")

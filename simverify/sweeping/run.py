@@ -6,8 +6,9 @@ so that neither the number of shards nor that of cells needs memory.
 """
 
 import itertools
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,39 +18,139 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from simverify import results as doc
-from simverify.battery.judgement import stamped
-from simverify.errors import SimverifyError
-from simverify.models import model_iv
+from simverify.battery.battery import start_meta
+from simverify.errors import SimverifyError, UsageError
+from simverify.models import check_model
 from simverify.options.surveys import LIMIT
+from simverify.results.reading import document_text
 from simverify.simulators.kernels import compiled_before
-from simverify.sweeping.cells import AuditCell, Cell, there_iv
-from simverify.sweeping.document import document, write
-from simverify.sweeping.folder import KEPT, Begun, Folder
-from simverify.sweeping.pace import Pace
-from simverify.sweeping.progress import Progress, Say
-from simverify.sweeping.spec import Spec
-from simverify.sweeping.state import AuditState, CellState, Result
-from simverify.sweeping.tasks import AuditTask, CountTask, Died, Done, JudgeTask, Lost, Task, died
-from simverify.sweeping.versions import named_by, versions
-from simverify.sweeping.workers import Workers, executor_iv, workers_of
+from simverify.sweeping.spec import (
+    AuditCell,
+    ComparisonCell,
+    SweepSpec,
+    check_spec_exists,
+    current_versions,
+    referenced_name,
+)
+from simverify.sweeping.store import (
+    DOCUMENT_FILE,
+    META_FILE,
+    RESUME_NOTE,
+    SweepFolder,
+    SweepManifest,
+)
+from simverify.sweeping.tasks import (
+    AuditState,
+    AuditTask,
+    CellState,
+    CountTask,
+    JudgeTask,
+    LoadFuture,
+    LoadSizer,
+    SweepResult,
+    Task,
+    WorkerDied,
+    WorkersLost,
+    dead_worker_record,
+)
+from simverify.sweeping.workers import WorkerPool, check_executor, open_workers
 
-AHEAD = 3
+# How far a sweep is: shards done, their rate, the time left.
+
+
+Say = Callable[[str], None]
+
+
+class SweepProgress:
+    """Says a line every ``every`` seconds at most; by a clock that nobody sets."""
+
+    def __init__(
+        self, say: Say, total: int, every: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._say, self._total, self._every, self._clock = say, total, every, clock
+        self._began = self._said = clock()
+        self.found = self.done = 0
+        """Shards of runs before this one, and of this one."""
+
+    def begin(self) -> None:
+        """Count the time from now on: workers are there, which on a cluster may take a minute."""
+        self._began = self._clock()
+
+    def tick(self, doing: str) -> None:
+        """Say how far it is, if it is time."""
+        now = self._clock()
+        if now - self._said >= self._every:
+            self._said = now
+            self._say(self.line(doing, now - self._began))
+
+    def line(self, doing: str, seconds: float) -> str:
+        """Return what is said after ``seconds``."""
+        ready = self.found + self.done
+        words = f"{ready:,} of {self._total:,} shards"
+        if self.done and seconds > 0:
+            rate = self.done / seconds
+            words += f", {rate:.3g} a second, {duration_words((self._total - ready) / rate)} left"
+        return f"{words}: {doing}"
+
+
+def duration_words(seconds: float) -> str:
+    """Return a time in words, in its largest unit that says something."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+# The document of a sweep, from the results of its cells; and what stands beside it.
+
+
+POWER = 0.9
+
+
+def sweep_document(spec: SweepSpec, results: Mapping[int, SweepResult]) -> doc.SweepRun:
+    """Return the document of a sweep that is done."""
+    entries = [results[index] for index in sorted(results)]
+    cells = tuple(one for one in entries if isinstance(one, doc.SweepCell))
+    audits = tuple(one for one in entries if isinstance(one, doc.SweepAudit))
+    return doc.SweepRun(
+        schema_version=doc.SCHEMA_VERSION,
+        blocks=spec.blocks,
+        alpha=spec.alpha,
+        alpha_each=spec.alpha_each,
+        detect=spec.detect,
+        power=POWER,
+        verdict=doc.sweep_verdict(cells, audits),
+        cells=cells,
+        audits=audits,
+        versions=current_versions(),
+        reproduce=spec.command(),
+    )
+
+
+def write_document(folder: SweepFolder, run: doc.SweepRun, meta: doc.Meta) -> None:
+    """Write the document; times and machine, which differ, stand in a file of their own."""
+    folder.replace(folder.path / DOCUMENT_FILE, document_text(run).encode())
+    text = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
+    folder.replace(folder.path / META_FILE, text)
+
+
+LOADS_PER_WORKER = 3
 """Loads out for each worker: one that it does, and what it does next."""
 
-TRIES = 4
+MAX_TRIES = 4
 """How often a task is handed out that its workers die of."""
 
-ALONE = 2
+DEATHS_BEFORE_ISOLATION = 2
 """Deaths after which a task is out with no other, so that none is blamed for another's."""
 
-_LISTEN = 1.0
+_POLL_SECONDS = 1.0
 """Seconds without a word after which workers are asked whether they are there."""
 
 State = CellState | AuditState
 
 
 @dataclass
-class _Job:
+class _PendingTask:
     """A task, the state that waits for it, and how often it was handed out."""
 
     state: State
@@ -58,26 +159,26 @@ class _Job:
 
 
 @dataclass
-class _Sweep:
+class _SweepRunner:
     """What one run of a sweep goes through."""
 
-    spec: Spec
-    folder: Folder
-    progress: Progress
+    spec: SweepSpec
+    folder: SweepFolder
+    progress: SweepProgress
     say: Say
     files: Mapping[str, str | None] = field(default_factory=dict)
     """SHA-256 of each file that the sweep names."""
-    results: dict[int, Result] = field(default_factory=dict)
-    pace: Pace = field(default_factory=Pace)
-    again: deque[_Job] = field(default_factory=deque)
-    out: dict[Done, list[_Job]] = field(default_factory=dict)
-    ended: "SimpleQueue[Done]" = field(default_factory=SimpleQueue)
+    results: dict[int, SweepResult] = field(default_factory=dict)
+    pace: LoadSizer = field(default_factory=LoadSizer)
+    again: deque[_PendingTask] = field(default_factory=deque)
+    out: dict[LoadFuture, list[_PendingTask]] = field(default_factory=dict)
+    ended: "SimpleQueue[LoadFuture]" = field(default_factory=SimpleQueue)
 
-    def run(self, workers: Workers) -> None:
+    def run(self, workers: WorkerPool) -> None:
         """Do everything that is missing."""
         jobs = self._jobs()
         while True:
-            while len(self.out) < AHEAD * workers.size and not self._waits():
+            while len(self.out) < LOADS_PER_WORKER * workers.size and not self._waits():
                 load = self._load(jobs)
                 if not load:
                     break
@@ -85,7 +186,7 @@ class _Sweep:
             if not self.out:
                 return
             try:
-                future = self.ended.get(timeout=_LISTEN)
+                future = self.ended.get(timeout=_POLL_SECONDS)
             except Empty:
                 workers.check()
                 continue
@@ -94,11 +195,11 @@ class _Sweep:
     def _waits(self) -> bool:
         """Whether a task is out, or comes next, that has to be out with no other."""
         jobs = [*itertools.chain(*self.out.values()), *itertools.islice(self.again, 1)]
-        return bool(self.out) and any(job.tries >= ALONE for job in jobs)
+        return bool(self.out) and any(job.tries >= DEATHS_BEFORE_ISOLATION for job in jobs)
 
-    def _jobs(self) -> Iterator[_Job]:
+    def _jobs(self) -> Iterator[_PendingTask]:
         """Yield what is missing, made when it is asked for."""
-        own = versions()
+        current = current_versions()
         for cell in self.spec.cells():
             state = CellState(cell, self.spec, self.folder)
             self._mend(state)
@@ -109,14 +210,18 @@ class _Sweep:
                 yield self._judging(state)
             for part, shards in state.missing(partial(self.pace.shards, cell, self.spec.shard)):
                 trials = self.spec.trials(*shards)
-                yield _Job(state, CountTask(cell, part, shards, *trials, own, self._file(cell)))
+                yield _PendingTask(
+                    state, CountTask(cell, part, shards, *trials, current, self._file(cell))
+                )
         for audit in self.spec.audit_cells():
             state_of_audit = AuditState(audit, self.folder)
             self._mend(state_of_audit)
             if state_of_audit.result is not None:
                 self.results[audit.index] = state_of_audit.result
             else:
-                yield _Job(state_of_audit, AuditTask(audit, LIMIT, own, self._file(audit)))
+                yield _PendingTask(
+                    state_of_audit, AuditTask(audit, LIMIT, current, self._file(audit))
+                )
 
     def _mend(self, state: State) -> None:
         if state.damaged:
@@ -125,23 +230,28 @@ class _Sweep:
             state.mend()
         self.progress.found += state.finished
 
-    def _judging(self, state: CellState) -> _Job:
+    def _judging(self, state: CellState) -> _PendingTask:
         alpha = self.spec.alpha_each
         assert alpha is not None
-        return _Job(
+        return _PendingTask(
             state,
             JudgeTask(
-                state.cell, self.spec.blocks, alpha, self.spec.detect, state.packed(), versions(),
+                state.cell,
+                self.spec.blocks,
+                alpha,
+                self.spec.detect,
+                state.packed(),
+                current_versions(),
                 self._file(state.cell),
             ),
-        )  # fmt: skip
+        )
 
-    def _file(self, cell: Cell | AuditCell) -> str | None:
-        return self.files.get(named_by(cell))
+    def _file(self, cell: ComparisonCell | AuditCell) -> str | None:
+        return self.files.get(referenced_name(cell))
 
-    def _load(self, jobs: Iterator[_Job]) -> list[_Job]:
+    def _load(self, jobs: Iterator[_PendingTask]) -> list[_PendingTask]:
         """Return what a worker does next; a job whose worker died goes by itself."""
-        load: list[_Job] = []
+        load: list[_PendingTask] = []
         share = 0.0
         while job := self.again.popleft() if self.again else next(jobs, None):
             share += 1.0 if job.tries else self.pace.share(job.task)
@@ -151,25 +261,25 @@ class _Sweep:
             load.append(job)
         return load
 
-    def _hand_out(self, workers: Workers, load: list[_Job]) -> None:
-        future = workers.submit(_name(load), tuple(job.task for job in load))
+    def _hand_out(self, workers: WorkerPool, load: list[_PendingTask]) -> None:
+        future = workers.submit(_load_name(load), tuple(job.task for job in load))
         self.out[future] = load
         future.add_done_callback(self.ended.put)
 
-    def _take(self, workers: Workers, future: Done) -> None:
+    def _take(self, workers: WorkerPool, future: LoadFuture) -> None:
         load = self.out.pop(future, None)
         if load is None:
             return  # of workers that are gone
         try:
             found = future.result()
-        except (BrokenExecutor, Died, CancelledError) as error:
+        except (BrokenExecutor, WorkerDied, CancelledError) as error:
             self._lost(workers, load, error)
             return
         for job, (payload, seconds) in zip(load, found, strict=True):
             self.pace.learn(job.task, payload, seconds)
             self._keep(job, payload)
 
-    def _keep(self, job: _Job, payload: bytes) -> None:
+    def _keep(self, job: _PendingTask, payload: bytes) -> None:
         state = job.state
         if not state.keep(payload):
             return
@@ -184,35 +294,37 @@ class _Sweep:
             self.progress.done += 1
         self.progress.tick(state.cell.name)
 
-    def _lost(self, workers: Workers, load: list[_Job], error: BaseException) -> None:
+    def _lost(self, workers: WorkerPool, load: list[_PendingTask], error: BaseException) -> None:
         """Have the tasks done again, and all others that went with the worker."""
         lost = list(load)
         broken = isinstance(error, BrokenExecutor)
         if broken:
             lost += itertools.chain(*self.out.values())
             self.out.clear()
-        self.say(f"a worker died; done again: {_name(load)}")
+        self.say(f"a worker died; done again: {_load_name(load)}")
         # Which of them the worker had is not known: those that end were innocent.
         for one in lost:
             one.tries += 1
-            if one.tries >= TRIES:
+            if one.tries >= MAX_TRIES:
                 self._give_up(one)
         if broken:
             workers.renew()
-        self.again.extendleft(one for one in reversed(lost) if one.tries < TRIES)
+        self.again.extendleft(one for one in reversed(lost) if one.tries < MAX_TRIES)
 
-    def _give_up(self, job: _Job) -> None:
+    def _give_up(self, job: _PendingTask) -> None:
         """End what workers die of: an audit with a line, and anything else with the run."""
         if isinstance(job.task, AuditTask):
-            self._keep(job, died(job.task, f"its worker died {TRIES} times, of it alone"))
+            self._keep(
+                job, dead_worker_record(job.task, f"its worker died {MAX_TRIES} times, of it alone")
+            )
             return
-        raise Lost(
-            f"workers died {TRIES} times at {job.task.cell.name}, of too little memory "
+        raise WorkersLost(
+            f"workers died {MAX_TRIES} times at {job.task.cell.name}, of too little memory "
             "perhaps: take fewer --workers or a smaller --shard"
         )
 
 
-def _name(load: list[_Job]) -> str:
+def _load_name(load: list[_PendingTask]) -> str:
     """Return what a dashboard calls a load."""
     task = load[0].task
     what = {CountTask: "count", JudgeTask: "judge", AuditTask: "run"}[type(task)]
@@ -221,7 +333,7 @@ def _name(load: list[_Job]) -> str:
 
 
 def run_sweep(
-    spec: Spec,
+    spec: SweepSpec,
     out: Path,
     *,
     executor: str | Executor = "processes",
@@ -238,33 +350,73 @@ def run_sweep(
     workers are gone. What was finished is kept.
     """
     say = progress or (lambda _line: None)
-    stamp = stamped()
+    stamp = start_meta()
     for name in spec.models:
-        model_iv(name)
+        check_model(name)
     for name in spec.audits:
-        there_iv(name)
-    executor_iv(executor, workers)
-    folder = Folder(out)
+        check_spec_exists(name)
+    check_executor(executor, workers)
+    folder = SweepFolder(out)
     with folder.locked():
         files = spec.files()
-        folder.begin(Begun(spec, files, versions()))
+        folder.begin(SweepManifest(spec, files, current_versions()))
         if not compiled_before():
             say("compiling kernels (only once, some 15 seconds)")
-        shown = Progress(say, spec.number_of_shards, every)
-        sweep = _Sweep(spec, folder, shown, say, files)
+        shown = SweepProgress(say, spec.number_of_shards, every)
+        sweep = _SweepRunner(spec, folder, shown, say, files)
         size = 0
         try:
-            with workers_of(executor, workers) as chosen:
+            with open_workers(executor, workers) as chosen:
                 size = chosen.size
                 shown.begin()
                 if chosen.dashboard:
                     say(f"the tasks of this sweep are shown at {chosen.dashboard}")
                 sweep.run(chosen)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; {KEPT}") from None
-        except Lost as error:
-            raise SimverifyError(f"{error}; {KEPT}") from None
-        run = document(spec, sweep.results)
+            raise KeyboardInterrupt(f"interrupted; {RESUME_NOTE}") from None
+        except WorkersLost as error:
+            raise SimverifyError(f"{error}; {RESUME_NOTE}") from None
+        run = sweep_document(spec, sweep.results)
         meta = msgspec.structs.replace(stamp(), threads=size)
-        write(folder, run, meta)
+        write_document(folder, run, meta)
     return run
+
+
+# What is done of a sweep, by its folder alone.
+
+
+def status_lines(out: Path) -> list[str]:
+    """Return what is done of the sweep in a folder, a line each.
+
+    Raises ``UsageError`` if it holds none.
+    """
+    if out.is_file():
+        raise UsageError(f"{out} is a file: name the folder that --out named")
+    folder = SweepFolder(out)
+    note = folder.begun()
+    if note is None:
+        raise UsageError(f"{out} holds no sweep: name the folder that --out named")
+    spec = note.spec
+    cells = judged = shards = damaged = 0
+    for state in (CellState(cell, spec, folder) for cell in spec.cells()):
+        cells += 1
+        judged += state.result is not None
+        shards += state.finished
+        damaged += state.damaged
+    ended = 0
+    for audit in (AuditState(one, folder) for one in spec.audit_cells()):
+        ended += audit.result is not None
+        damaged += audit.damaged
+    shards += ended
+    total = spec.number_of_shards
+    lines = [f"shards: {shards:,} of {total:,} done"]
+    if cells:
+        lines.append(f"cells: {judged:,} of {cells:,} judged")
+    if spec.audits:
+        lines.append(f"audits: {ended:,} of {sum(1 for _ in spec.audit_cells()):,} ended")
+    if damaged:
+        lines.append(f"damaged records: {damaged:,}, which the next run does again")
+    whole = (out / DOCUMENT_FILE).is_file()
+    lines.append(f"document: {out / DOCUMENT_FILE}" if whole else "document: not yet")
+    lines.append("a run is in the folder now" if folder.in_use else "no run is in the folder")
+    return lines

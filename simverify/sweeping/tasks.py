@@ -5,6 +5,7 @@ another machine. A worker of other code refuses.
 """
 
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import lru_cache
 from threading import Lock
@@ -15,23 +16,41 @@ import msgspec
 from simverify.errors import UsageError
 from simverify.results import SweepAudit, SweepCell, SweepVersions
 from simverify.results.surveys import State
-from simverify.sweeping.cells import AuditCell, Cell, PartName
-from simverify.sweeping.records import CountsRecord, ResultRecord, pack_counts, unpack_counts
-from simverify.sweeping.versions import difference, same_file_iv, versions
+from simverify.sweeping.spec import (
+    AuditCell,
+    ComparisonCell,
+    PartName,
+    SweepSpec,
+    check_same_file,
+    current_versions,
+    version_difference,
+)
+from simverify.sweeping.store import (
+    CountsRecord,
+    Record,
+    ResultRecord,
+    SweepFolder,
+    frame_payload,
+    pack_counts,
+    pack_record,
+    unpack_counts,
+    unpack_records,
+)
 
 if TYPE_CHECKING:
-    from simverify.comparing.kernels.kernel import Kernel
+    from simverify.comparing.sampled import ModelKernel
     from simverify.models import Model
     from simverify.simulators.run import Counts
 
-COST_RATIO = 0.1
+
+SWEEP_COST_RATIO = 0.1
 
 
-class Lost(Exception):
+class WorkersLost(Exception):
     """Workers are gone for good, and why, in a line."""
 
 
-class Died(Exception):
+class WorkerDied(Exception):
     """A worker died with the task that it had: others may do it."""
 
 
@@ -41,7 +60,7 @@ class CountTask(msgspec.Struct, frozen=True):
     ``file``: SHA-256 of the file that the cell names, here and in the other tasks.
     """
 
-    cell: Cell
+    cell: ComparisonCell
     part: PartName
     shards: tuple[int, int]
     trial: int
@@ -53,7 +72,7 @@ class CountTask(msgspec.Struct, frozen=True):
 class JudgeTask(msgspec.Struct, frozen=True):
     """A cell whose trials are all counted."""
 
-    cell: Cell
+    cell: ComparisonCell
     blocks: int
     alpha: float
     detect: float
@@ -72,52 +91,54 @@ class AuditTask(msgspec.Struct, frozen=True):
 
 
 Task = CountTask | JudgeTask | AuditTask
-Load = tuple[Task, ...]
-Done = Future[tuple[tuple[bytes, float], ...]]
+TaskLoad = tuple[Task, ...]
+LoadFuture = Future[tuple[tuple[bytes, float], ...]]
 """What ends with the payload of each task of a load, and its seconds."""
 
 
-def perform(load: Load) -> tuple[tuple[bytes, float], ...]:
+def perform_load(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:
     """Do tasks, one after another; return the payload of each one's record, and its seconds.
 
     Raises ``UsageError`` on a worker of other code, or one that has another file by a name.
     """
-    own = versions()
+    current = current_versions()
     for task in load:
-        if own != task.versions:
-            raise UsageError(f"a worker has other versions: {difference(own, task.versions)}")
-        same_file_iv(task.cell, task.file)
-    found = []
+        if current != task.versions:
+            raise UsageError(
+                f"a worker has other versions: {version_difference(current, task.versions)}"
+            )
+        check_same_file(task.cell, task.file)
+    results = []
     for task in load:
         clock = time.perf_counter()
-        found.append((_perform(task), time.perf_counter() - clock))
-    return tuple(found)
+        results.append((_perform_task(task), time.perf_counter() - clock))
+    return tuple(results)
 
 
-def _perform(task: Task) -> bytes:
+def _perform_task(task: Task) -> bytes:
     if isinstance(task, CountTask):
-        return msgspec.msgpack.encode(_count(task))
+        return msgspec.msgpack.encode(_count_shards(task))
     if isinstance(task, JudgeTask):
-        return msgspec.msgpack.encode(_judge(task))
-    return msgspec.msgpack.encode(_audit(task))
+        return msgspec.msgpack.encode(_judge_cell(task))
+    return msgspec.msgpack.encode(_run_audit(task))
 
 
-def _count(task: CountTask) -> CountsRecord:
-    kernel = _kernel(task.cell)
+def _count_shards(task: CountTask) -> CountsRecord:
+    kernel = _cell_kernel(task.cell)
     run = kernel.run if task.part == "run" else kernel.first_calls
     counts = pack_counts(run(task.trials, task.trial), small=False)
     return CountsRecord(task.cell.index, task.part, (task.shards,), counts)
 
 
-def _kernel(cell: Cell) -> "Kernel":
-    from simverify.comparing.kernels.kernel import Kernel
+def _cell_kernel(cell: ComparisonCell) -> "ModelKernel":
+    from simverify.comparing.sampled import ModelKernel
     from simverify.verifiers import get_verifier
 
-    model, tables = _loaded(cell.model, cell.distance, cell.temperature)
+    model, tables = _load_once(cell.model, cell.distance, cell.temperature)
     if cell.one_draft:
         rule = get_verifier(cell.verifier)
-        return Kernel(rule, model, tables, cell.gamma, cell.seed, threads=1)
-    from simverify.comparing.trees.kernel import TreeKernel
+        return ModelKernel(rule, model, tables, cell.gamma, cell.seed, threads=1)
+    from simverify.comparing.tree_models import TreeKernel
     from simverify.verifiers.trees import TREE_VERIFIERS
 
     assert cell.drafting is not None
@@ -125,9 +146,9 @@ def _kernel(cell: Cell) -> "Kernel":
     return TreeKernel(tree_rule, model, tables, cell.gamma, cell.seed, 1, cell.drafting)
 
 
-def _judge(task: JudgeTask) -> ResultRecord:
-    from simverify.comparing.comparison import comparing, rules_of
-    from simverify.comparing.model import Settings
+def _judge_cell(task: JudgeTask) -> ResultRecord:
+    from simverify.comparing.comparison import model_runner, resolve_rules
+    from simverify.comparing.model import ComparisonSettings
 
     cell = task.cell
     counted = {part: unpack_counts(counts) for part, counts in task.counts.items()}
@@ -136,39 +157,49 @@ def _judge(task: JudgeTask) -> ResultRecord:
         assert counted[part].trials == trials == task.blocks
         return counted[part]
 
-    model, _ = _loaded(cell.model, cell.distance, cell.temperature)
-    settings = Settings(
-        gamma=cell.gamma, blocks=task.blocks, calls=0, eos=None, cost_ratio=COST_RATIO,
-        alpha=task.alpha, detect=task.detect, seed=cell.seed, threads=1,
-    )  # fmt: skip
-    rules = rules_of([cell.verifier], cell.drafting, {})
-    of_model = comparing(
+    model, _ = _load_once(cell.model, cell.distance, cell.temperature)
+    settings = ComparisonSettings(
+        gamma=cell.gamma,
+        blocks=task.blocks,
+        calls=0,
+        eos=None,
+        cost_ratio=SWEEP_COST_RATIO,
+        alpha=task.alpha,
+        detect=task.detect,
+        seed=cell.seed,
+        threads=1,
+    )
+    rules = resolve_rules([cell.verifier], cell.drafting, {})
+    of_model = model_runner(
         cell.drafting, rules, settings, task.alpha, lambda _line: None, found if counted else None
     )
     comparison = of_model(model)
     row, _speed = comparison.row(rules[cell.verifier])
     result = SweepCell(
-        seed=cell.seed, model=comparison.info(cell.model), result=row, drafts=cell.drafts,
+        seed=cell.seed,
+        model=comparison.info(cell.model),
+        result=row,
+        drafts=cell.drafts,
         scheme=cell.scheme,
-    )  # fmt: skip
+    )
     return ResultRecord(cell.index, "cell", msgspec.json.encode(result))
 
 
-def _audit(task: AuditTask) -> ResultRecord:
-    from simverify.surveying.audited import Processes
+def _run_audit(task: AuditTask) -> ResultRecord:
+    from simverify.surveying.table import AuditProcesses
 
     cell = task.cell
-    words = [_absolute(cell.spec), "--seed", str(cell.seed)]
+    words = [_absolute_spec(cell.spec), "--seed", str(cell.seed)]
     if cell.gamma is not None:
         words += ["--gamma", str(cell.gamma)]
-    with Processes() as processes:
+    with AuditProcesses() as processes:
         audited = processes.audit(words, task.limit)
     reason = audited.reason
     if audited.state == "out of time":
         reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
     run = audited.run
     if run is None:
-        return _without_verdict(cell, audited.state, reason, audited.exit_code)
+        return _inconclusive_record(cell, audited.state, reason, audited.exit_code)
     result = SweepAudit(
         spec=cell.spec,
         gamma=cell.gamma,
@@ -188,20 +219,27 @@ def _audit(task: AuditTask) -> ResultRecord:
     return ResultRecord(cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run))
 
 
-def _without_verdict(cell: AuditCell, state: State, reason: str, code: int | None) -> ResultRecord:
+def _inconclusive_record(
+    cell: AuditCell, state: State, reason: str, code: int | None
+) -> ResultRecord:
     result = SweepAudit(
-        spec=cell.spec, gamma=cell.gamma, seed=cell.seed, state=state, verdict=None, reason=reason,
+        spec=cell.spec,
+        gamma=cell.gamma,
+        seed=cell.seed,
+        state=state,
+        verdict=None,
+        reason=reason,
         exit_code=code,
-    )  # fmt: skip
+    )
     return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
 
 
-def died(task: AuditTask, reason: str) -> bytes:
+def dead_worker_record(task: AuditTask, reason: str) -> bytes:
     """Return the payload of an audit that no worker came back from."""
-    return msgspec.msgpack.encode(_without_verdict(task.cell, "crashed", reason, None))
+    return msgspec.msgpack.encode(_inconclusive_record(task.cell, "crashed", reason, None))
 
 
-def _absolute(spec: str) -> str:
+def _absolute_spec(spec: str) -> str:
     """Return a SPEC with its file by its whole path: an audit runs in a folder of its own."""
     from pathlib import Path
 
@@ -209,19 +247,23 @@ def _absolute(spec: str) -> str:
     return f"{Path(file).resolve()}:{attribute}" if colon and file.endswith(".py") else spec
 
 
-_LOADING = Lock()
+_LOAD_LOCK = Lock()
 
 
-def _loaded(name: str, distance: float | None, temperature: float | None) -> "tuple[Model, object]":
+def _load_once(
+    name: str, distance: float | None, temperature: float | None
+) -> "tuple[Model, object]":
     # Threads that begin together would all make the same tables.
-    with _LOADING:
-        return _load(name, distance, temperature)
+    with _LOAD_LOCK:
+        return _load_model(name, distance, temperature)
 
 
 @lru_cache(maxsize=2)
-def _load(name: str, distance: float | None, temperature: float | None) -> "tuple[Model, object]":
+def _load_model(
+    name: str, distance: float | None, temperature: float | None
+) -> "tuple[Model, object]":
     from simverify.models import DEFAULT_DISTANCE, get_model
-    from simverify.simulators.tables import model_tables
+    from simverify.simulators.run import model_tables
 
     model = get_model(
         name,
@@ -229,3 +271,248 @@ def _load(name: str, distance: float | None, temperature: float | None) -> "tupl
         temperature=1.0 if temperature is None else temperature,
     )
     return model, model_tables(model)
+
+
+# What is known of one cell, its shards that are counted, their sum, its result; or of an audit.
+
+
+MAX_LOOSE_RECORDS = 64
+"""Records that a cell's file gathers before they are added up into one."""
+
+MAX_LOOSE_BYTES = 1 << 26
+"""Bytes of them, likewise: records of a large vocabulary are some megabytes each."""
+
+MAX_UNCOMPRESSED_BYTES = 1 << 20
+"""Bytes of counts that stay as they came when a cell is judged; more are compressed."""
+
+SweepResult = SweepCell | SweepAudit
+
+
+class CellState:
+    """A cell of a sweep: reads its file, adds to it, and knows which shards are missing."""
+
+    def __init__(self, cell: ComparisonCell, spec: SweepSpec, folder: SweepFolder) -> None:
+        self.cell, self.spec, self.folder = cell, spec, folder
+        self.done: dict[PartName, set[int]] = {part: set() for part in cell.parts}
+        self.counts: dict[PartName, Counts] = {}
+        self.result: SweepCell | None = None
+        self.damaged = 0
+        self._records = 0
+        self._loose = 0
+        self._result_payload = b""
+        for record in unpack_records(folder.read(cell.index), folder.key):
+            self._take(record)
+
+    def _take(self, record: Record | None) -> None:
+        if isinstance(record, CountsRecord) and record.cell == self.cell.index:
+            self.damaged += not self._add(record)
+            self._loose += len(record.counts)
+        elif isinstance(record, ResultRecord) and record.cell == self.cell.index:
+            self.result = msgspec.json.decode(record.result, type=SweepCell)
+            self._result_payload = msgspec.msgpack.encode(record)
+        else:
+            self.damaged += 1
+        self._records += 1
+
+    def _add(self, record: CountsRecord) -> bool:
+        """Add the counts of a record; False if it is not of shards that are missing."""
+        done = self.done.get(record.part)
+        if not all(0 <= first < end <= self.spec.shards for first, end in record.shards):
+            return False
+        shards = {shard for first, end in record.shards for shard in range(first, end)}
+        if done is None or done & shards:
+            return False
+        counts = unpack_counts(record.counts)
+        if counts.trials != sum(self.spec.trials(*shards)[1] for shards in record.shards):
+            return False
+        before = self.counts.get(record.part)
+        self.counts[record.part] = counts if before is None else before + counts
+        done |= shards
+        return True
+
+    def missing(self, most: Callable[[], int]) -> Iterator[tuple[PartName, tuple[int, int]]]:
+        """Yield ranges [first, end) of shards that are not counted, of ``most()`` or fewer."""
+        for part, done in self.done.items():
+            first = 0
+            while first < self.spec.shards:
+                end, last = first, min(first + most(), self.spec.shards)
+                while end < last and end not in done:
+                    end += 1
+                if end > first:
+                    yield part, (first, end)
+                first = max(end, first + 1)
+
+    @property
+    def counted(self) -> bool:
+        """Whether all shards are."""
+        return all(len(done) == self.spec.shards for done in self.done.values())
+
+    @property
+    def finished(self) -> int:
+        """How many shards are counted."""
+        return sum(map(len, self.done.values()))
+
+    def mend(self) -> None:
+        """Write the file anew without what is damaged."""
+        self._fold()
+
+    def keep(self, payload: bytes) -> bool:
+        """Write the record of a shard, or of the result; False if there was one already."""
+        record = msgspec.msgpack.decode(payload, type=Record)
+        if isinstance(record, ResultRecord):
+            self._take(record)
+        elif not self._add(record):
+            return False
+        else:
+            self._records += 1
+            self._loose += len(record.counts)
+        if self._to_be_folded():
+            self._fold()
+        else:
+            self.folder.append(self.cell.index, frame_payload(payload, self.folder.key))
+        return True
+
+    def _to_be_folded(self) -> bool:
+        if self.result is None:
+            return self._records > MAX_LOOSE_RECORDS or self._loose > MAX_LOOSE_BYTES
+        # What stays for good is small: a record of each part, and the result.
+        return self._records > len(self.done) + 1 or self._loose > MAX_UNCOMPRESSED_BYTES
+
+    def packed(self) -> dict[PartName, bytes]:
+        """Return the counts of all parts, to be judged."""
+        return {part: pack_counts(counts, small=False) for part, counts in self.counts.items()}
+
+    def _fold(self) -> None:
+        records = [
+            CountsRecord(
+                self.cell.index,
+                part,
+                _contiguous_ranges(self.done[part]),
+                pack_counts(counts, small=True),
+            )
+            for part, counts in self.counts.items()
+        ]
+        data = b"".join(pack_record(record, self.folder.key) for record in records)
+        if self.result is not None:
+            data += frame_payload(self._result_payload, self.folder.key)
+        self.folder.replace(self.folder.cell_file(self.cell.index), data)
+        self._records = len(records) + (self.result is not None)
+        self._loose = 0
+
+
+class AuditState:
+    """An audit of a sweep: reads its file, or writes it."""
+
+    def __init__(self, cell: AuditCell, folder: SweepFolder) -> None:
+        self.cell, self.folder = cell, folder
+        self.result: SweepAudit | None = None
+        self.document = b""
+        """The whole document, with its times."""
+        self.damaged = 0
+        for record in unpack_records(folder.read(cell.index), folder.key):
+            if isinstance(record, ResultRecord) and record.cell == cell.index:
+                self._take(record)
+            else:
+                self.damaged += 1
+
+    def _take(self, record: ResultRecord) -> None:
+        self.result = msgspec.json.decode(record.result, type=SweepAudit)
+        self.document = record.document
+
+    @property
+    def finished(self) -> int:
+        """1 if the audit has ended."""
+        return int(self.result is not None)
+
+    def mend(self) -> None:
+        """Forget what is damaged: the audit is run again unless a whole record is there too."""
+        data = b""
+        if self.result is not None:
+            encoded = msgspec.json.encode(self.result)
+            data = pack_record(
+                ResultRecord(self.cell.index, "audit", encoded, self.document), self.folder.key
+            )
+        self.folder.replace(self.folder.cell_file(self.cell.index), data)
+
+    def keep(self, payload: bytes) -> bool:
+        """Write the result, and beside it the whole document."""
+        record = msgspec.msgpack.decode(payload, type=Record)
+        assert isinstance(record, ResultRecord)
+        self._take(record)
+        if self.document:
+            text = msgspec.json.format(self.document, indent=2) + b"\n"
+            self.folder.replace(self.folder.audit_file(self.cell.index), text)
+        self.folder.append(self.cell.index, frame_payload(payload, self.folder.key))
+        return True
+
+
+def _contiguous_ranges(shards: set[int]) -> tuple[tuple[int, int], ...]:
+    """Return the ranges [first, end) that make up a set of numbers."""
+    ranges: list[tuple[int, int]] = []
+    for shard in sorted(shards):
+        if ranges and ranges[-1][1] == shard:
+            ranges[-1] = ranges[-1][0], shard + 1
+        else:
+            ranges.append((shard, shard + 1))
+    return tuple(ranges)
+
+
+# How much a worker is handed at a time: what tasks take is learnt from those that are done.
+
+
+MIN_LOAD_SECONDS = 0.5
+"""Seconds of a load, where it is known what its tasks take."""
+
+SECONDS_PER_BYTE = 2e-7
+"""Seconds of a load for each byte of a payload, where that is more.
+
+Counts of a large vocabulary are megabytes. To make, send and read them is to be a small part of the
+load, as ``benchmarks/sweeping.py`` measures.
+"""
+
+_MIN_TASK_SECONDS = 1e-6
+"""Seconds that a task takes at least."""
+
+INITIAL_BLOCKS = 1 << 16
+"""Blocks of a load where that is not known yet."""
+
+
+class LoadSizer:
+    """What tasks of each kind of cell took. It decides sizes of loads, and never a result."""
+
+    def __init__(self) -> None:
+        self._each: dict[object, float] = {}
+        """The share of a load that a block is, or the judging of a cell."""
+
+    def learn(self, task: Task, payload: bytes, seconds: float) -> None:
+        """Take note of what a task took, and of the bytes that it came to."""
+        if not isinstance(task, AuditTask):
+            load = max(MIN_LOAD_SECONDS, SECONDS_PER_BYTE * len(payload))
+            # A worker's clock may stand still, or be set back: what takes no time has no pace.
+            self._each[_timing_key(type(task), task.cell)] = (
+                max(seconds, _MIN_TASK_SECONDS) / load / _task_units(task)
+            )
+
+    def shards(self, cell: ComparisonCell, shard: int) -> int:
+        """Return how many shards of ``shard`` blocks of a cell are a load, one at least."""
+        each = self._each.get(_timing_key(CountTask, cell))
+        blocks = INITIAL_BLOCKS if each is None else 1 / each
+        return max(int(blocks // shard), 1)
+
+    def share(self, task: Task) -> float:
+        """Return which share of a load a task is; 1 for one that nothing is known of."""
+        if isinstance(task, AuditTask):
+            return 1.0
+        each = self._each.get(_timing_key(type(task), task.cell))
+        if each is not None:
+            return each * _task_units(task)
+        return task.trials / INITIAL_BLOCKS if isinstance(task, CountTask) else 1.0
+
+
+def _timing_key(task: type, cell: ComparisonCell) -> object:
+    """Return what two cells have in common that take the same time."""
+    return task, msgspec.structs.replace(cell, index=0, seed=0)
+
+
+def _task_units(task: CountTask | JudgeTask) -> int:
+    return task.trials if isinstance(task, CountTask) else 1

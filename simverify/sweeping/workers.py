@@ -1,8 +1,13 @@
 """Who does the work: threads, processes, Dask, or any executor of ``concurrent.futures``."""
 
+import asyncio
 import gc
+import itertools
+import logging
 import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
@@ -11,21 +16,281 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
+from importlib.util import find_spec
 from multiprocessing import connection, get_context, parent_process
-from typing import Protocol
+from typing import Any, Protocol
 
-from simverify.checks import ranges_iv
+from simverify.checks import check_ranges
 from simverify.errors import UsageError
-from simverify.sweeping.tasks import Done, Load, Lost, perform
+from simverify.sweeping.tasks import LoadFuture, TaskLoad, WorkerDied, WorkersLost, perform_load
 
-EXECUTORS = "threads, processes, dask, or dask:tcp://HOST:PORT"
+# Workers of a Dask cluster: one by its address, or one that is started for the run.
+
+
+_CONNECT_SECONDS = 10
+"""Seconds for a scheduler to answer."""
+
+_REPLACEMENT_SECONDS = 60
+"""Seconds for a worker that died to be replaced."""
+
+_NON_BREAKING_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+"""In names of tasks: at a plain one Dask's dashboard cuts them, so that all models were one."""
+
+_CONNECTION_LOST = "the connection to the Dask scheduler is lost"
+
+
+@contextmanager
+def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWorkers"]:
+    """Yield the workers of the cluster at ``address``; None: of one on this machine.
+
+    Raises ``UsageError`` without Dask, or if no scheduler answers.
+    """
+    try:
+        import dask
+        import distributed as _distributed  # noqa: F401
+    except ImportError:
+        raise UsageError(
+            "the executor dask needs Dask, which is not installed: pip install 'simverify[cluster]'"
+        ) from None
+    logger = logging.getLogger("distributed")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)  # what matters is said in a line of our own
+    settings = {
+        "distributed.comm.timeouts.connect": f"{_CONNECT_SECONDS}s",
+        "distributed.client.scheduler-info-interval": "2s",
+        "distributed.worker.daemon": True,
+        "distributed.nanny.pre-spawn-environ": _worker_environment(),
+    }
+    with dask.config.set(settings):
+        try:
+            local = _local_cluster(workers) if address is None else nullcontext()
+            with local as cluster:
+                yield from _connect(address, cluster, workers)
+        finally:
+            logger.setLevel(before)
+            # The semaphores of workers' processes go with the cluster, as those of a pool.
+            gc.collect()
+
+
+def _worker_environment() -> dict[str, Any]:
+    """Return the variables that workers of our own begin with: Dask's, but one.
+
+    That one has memory handed back to the system wherever 64 kB of it are free. Counts of a large
+    vocabulary are megabytes that come and go with every shard, and each of their pages would be
+    asked for anew.
+    """
+    import dask
+
+    theirs = dask.config.get("distributed.nanny.pre-spawn-environ")
+    return {name: value for name, value in theirs.items() if name != "MALLOC_TRIM_THRESHOLD_"}
+
+
+def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator["DaskWorkers"]:
+    """Yield the workers at ``address``, or those of ``cluster``."""
+    import distributed
+
+    try:
+        if address is not None:
+            _check_scheme(address)
+            _check_scheduler(address)
+        client = distributed.Client(  # type: ignore[no-untyped-call]
+            cluster or address,
+            set_as_default=False,
+            timeout=_CONNECT_SECONDS,
+            # A result need not go by way of the scheduler where all are on one machine.
+            direct_to_workers=address is None,
+        )
+    except (OSError, ValueError, TimeoutError):
+        raise UsageError(
+            f"no Dask scheduler answers at {address} within {_CONNECT_SECONDS} s: name the address "
+            "that it printed when it started, such as dask:tcp://127.0.0.1:8786"
+        ) from None
+    except TypeError:
+        raise UsageError(
+            f"{address} needs certificates: name them in Dask's configuration, at "
+            "distributed.comm.tls"
+        ) from None
+    try:
+        yield DaskWorkers(client, workers, own=address is None)
+    finally:
+        with suppress(Exception):  # a scheduler that is gone cannot be told
+            client.close(timeout=2)  # type: ignore[no-untyped-call]
+
+
+def _check_scheme(address: str) -> None:
+    """Raise ``UsageError`` for an address of a kind that this Dask does not speak."""
+    from distributed.comm.registry import backends
+
+    scheme, separator, _ = address.partition("://")
+    if separator and scheme not in backends:
+        raise UsageError(
+            f"executor is 'dask:{address}': Dask has no {scheme}://, expected one of "
+            + ", ".join(f"{name}://" for name in backends)
+        )
+
+
+def _check_scheduler(address: str) -> None:
+    """Raise ``OSError`` or ``ValueError`` unless a scheduler listens at ``address``.
+
+    A client is not made before: one that found nobody complains again when it is deleted.
+    """
+    from distributed.comm.core import connect
+    from distributed.security import Security
+    from distributed.utils import LoopRunner
+
+    secured = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
+
+    async def ask() -> None:
+        comm = await connect(address, timeout=_CONNECT_SECONDS, **secured)  # type: ignore[no-untyped-call]
+        comm.abort()
+
+    loop = LoopRunner()
+    loop.start()  # type: ignore[no-untyped-call]
+    try:
+        loop.run_sync(ask)  # type: ignore[no-untyped-call]
+    finally:
+        loop.stop()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _local_cluster(workers: int | None) -> Iterator[Any]:
+    """Yield a cluster on this machine; raises ``Lost`` if its workers cannot start.
+
+    Ctrl-C reaches every process of a terminal, and is for this one alone: it is made by a thread
+    that never sees it, nor do the threads and processes that begin there.
+    """
+    from multiprocessing import resource_tracker
+
+    import distributed
+
+    resource_tracker.ensure_running()  # where it begins, it would let Ctrl-C through again
+    deaf = partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGINT})
+    with ThreadPoolExecutor(1, initializer=deaf) as starter:
+        made: Future[Any] = starter.submit(
+            distributed.LocalCluster,
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
+        try:
+            try:
+                cluster = made.result()
+            except (OSError, RuntimeError, TimeoutError) as error:
+                raise WorkersLost(f"the workers of Dask did not start: {error}") from None
+            yield cluster
+        finally:
+            with suppress(Exception):  # made.result() again: Ctrl-C may have come before it
+                cluster = made.result()
+                cluster.sync(_kill_nannies, list(cluster.workers.values()), callback_timeout=2)
+                cluster.close(timeout=2)
+
+
+async def _kill_nannies(nannies: list[Any]) -> None:
+    """Kill the workers of a cluster of our own; what is still counted is not waited for."""
+    await asyncio.gather(*(nanny.close(timeout=0.2) for nanny in nannies))
+
+
+class DaskWorkers:
+    """A client of a scheduler, which sends a task that lost its worker to another one itself."""
+
+    def __init__(self, client: Any, workers: int | None, *, own: bool) -> None:
+        self._client = client
+        self._own = own
+        self._seen = time.monotonic()
+        threads = sum(client.nthreads().values())
+        self.size = workers or max(threads, 1)
+        # Without bokeh there is a page that says so.
+        self.dashboard = str(client.dashboard_link) if find_spec("bokeh") else ""
+        # No key of another run, or of one before on this scheduler, may be meant.
+        self._run = f"{os.getpid()}-{id(self):x}"
+        self._numbers = itertools.count()
+
+    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
+        """Have tasks done; the dashboard shows them by their name."""
+        promise: LoadFuture = Future()
+        try:
+            key = (name.replace("-", _NON_BREAKING_HYPHEN), f"{self._run}-{next(self._numbers)}")
+            future = self._client.submit(perform_load, load, key=key, pure=False)
+        except Exception as error:
+            promise.set_exception(WorkersLost(f"{_CONNECTION_LOST}: {type(error).__name__}"))
+            return promise
+        future.add_done_callback(lambda done: _transfer_result(done, promise))
+        return promise
+
+    def check(self) -> None:
+        """Raise ``Lost`` if the scheduler does not answer any more."""
+        if self._client.status != "running":
+            raise WorkersLost(_CONNECTION_LOST)
+        # A cluster by its address may get workers any time, one of our own has them or is broken:
+        # a scheduler whose clock is set takes its workers for dead.
+        now = time.monotonic()
+        if not self._own or self._has_workers():
+            self._seen = now
+        elif now - self._seen > _REPLACEMENT_SECONDS:
+            raise WorkersLost(
+                f"the Dask cluster of this run had no worker for {_REPLACEMENT_SECONDS} s"
+            )
+
+    def _has_workers(self) -> bool:
+        try:
+            return bool(self._client.nthreads())
+        except Exception:  # the scheduler is going: the client's status says so next time
+            return True
+
+    def renew(self) -> None:
+        """Nothing: the cluster has other workers, or gets them."""
+
+
+def _transfer_result(done: Any, promise: LoadFuture) -> None:
+    """Hand what a future of Dask came to over to ours.
+
+    A result lies with its worker until it is fetched, and is gone with it: the task is done again.
+    """
+    from distributed.scheduler import KilledWorker
+
+    if done.status == "finished":
+        try:
+            result = done.result(timeout=_CONNECT_SECONDS)
+        except Exception as error:
+            promise.set_exception(
+                WorkerDied(str(error))
+                if _is_scheduler_running(done)
+                else WorkersLost(_CONNECTION_LOST)
+            )
+            return
+        promise.set_result(result)
+    elif done.status == "error":
+        try:
+            raised = done.exception(timeout=_CONNECT_SECONDS)
+        except Exception as missing:
+            raised = (
+                WorkerDied(str(missing))
+                if _is_scheduler_running(done)
+                else WorkersLost(_CONNECTION_LOST)
+            )
+        promise.set_exception(
+            WorkerDied(str(raised)) if isinstance(raised, KilledWorker) else raised
+        )
+    else:
+        promise.set_exception(WorkersLost(_CONNECTION_LOST))
+
+
+def _is_scheduler_running(done: Any) -> bool:
+    """Whether the scheduler of a future is there."""
+    return bool(done.client.status == "running")
+
+
+EXECUTOR_NAMES = "threads, processes, dask, or dask:tcp://HOST:PORT"
 MAX_WORKERS = 1024
 
-_LIBRARIES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """What does tasks; ``size``: how many at a time.
 
     ``dashboard``: where a browser sees them at it; empty where nothing is shown.
@@ -34,7 +299,7 @@ class Workers(Protocol):
     size: int
     dashboard: str
 
-    def submit(self, name: str, load: Load) -> Done:
+    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
         """Have tasks done; the future ends with their payloads, ``Died`` or ``Lost``."""
         ...
 
@@ -47,46 +312,48 @@ class Workers(Protocol):
         ...
 
 
-def executor_iv(executor: str | Executor, workers: int | None) -> None:
+def check_executor(executor: str | Executor, workers: int | None) -> None:
     """Raise ``UsageError`` for a name that is no executor's, or a number of workers out of range.
 
     Whether a cluster answers at an address shows when workers are asked for.
     """
     fits = workers is None or 1 <= workers <= MAX_WORKERS
-    ranges_iv([("workers", workers, fits, f"1 to {MAX_WORKERS}")])
-    if isinstance(executor, Executor) or executor in (*_MAKE, "dask"):
+    check_ranges([("workers", workers, fits, f"1 to {MAX_WORKERS}")])
+    if isinstance(executor, Executor) or executor in (*_EXECUTOR_FACTORIES, "dask"):
         return
     kind, colon, address = executor.partition(":")
     if kind != "dask" or not colon:
-        raise UsageError(f"executor is {executor!r}: expected {EXECUTORS}")
+        raise UsageError(f"executor is {executor!r}: expected {EXECUTOR_NAMES}")
     if not address:
-        raise UsageError(f"executor is {executor!r}, without an address: expected {EXECUTORS}")
+        raise UsageError(f"executor is {executor!r}, without an address: expected {EXECUTOR_NAMES}")
 
 
 @contextmanager
-def workers_of(executor: str | Executor, workers: int | None) -> Iterator[Workers]:
+def open_workers(executor: str | Executor, workers: int | None) -> Iterator[WorkerPool]:
     """Yield the workers that a name stands for, or an executor that was handed in.
 
-    Raises ``UsageError`` as ``executor_iv`` does, or without what the workers need.
+    Raises ``UsageError`` as ``check_executor`` does, or without what the workers need.
     """
-    executor_iv(executor, workers)
+    check_executor(executor, workers)
     if isinstance(executor, Executor):
-        yield Pool(lambda: executor, workers or _cores())
+        yield ExecutorPool(lambda: executor, workers or _core_count())
     elif executor in ("threads", "processes"):
-        pool = Pool(_MAKE[executor](workers or _cores()), workers or _cores())
+        pool = ExecutorPool(
+            _EXECUTOR_FACTORIES[executor](workers or _core_count()), workers or _core_count()
+        )
         try:
             yield pool
         finally:
             pool.close()
     else:
-        from simverify.sweeping.cluster import dask_workers
+        # was an import of this module
 
         address = executor.removeprefix("dask").removeprefix(":")
         with dask_workers(address or None, workers) as cluster:
             yield cluster
 
 
-class Pool:
+class ExecutorPool:
     """Workers of an executor of ``concurrent.futures``; ``make`` gives it, and another one."""
 
     dashboard = ""
@@ -96,13 +363,13 @@ class Pool:
         self._make = make
         self._executor = make()
 
-    def submit(self, name: str, load: Load) -> Done:
+    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
         """Have tasks done."""
         try:
-            with _single_threaded():  # where processes begin, if they do
-                return self._executor.submit(perform, load)
+            with _single_threaded_children():  # where processes begin, if they do
+                return self._executor.submit(perform_load, load)
         except BrokenExecutor as error:
-            broken: Done = Future()
+            broken: LoadFuture = Future()
             broken.set_exception(error)
             return broken
 
@@ -114,7 +381,7 @@ class Pool:
         before = self._executor
         self._executor = self._make()
         if self._executor is before:
-            raise Lost("the executor that was handed in is broken")
+            raise WorkersLost("the executor that was handed in is broken")
         before.shutdown(wait=False, cancel_futures=True)
 
     def close(self) -> None:
@@ -130,16 +397,16 @@ class Pool:
         gc.collect()
 
 
-def _threads(size: int) -> Callable[[], Executor]:
+def _thread_executor(size: int) -> Callable[[], Executor]:
     return lambda: ThreadPoolExecutor(size, thread_name_prefix="simverify-sweep")
 
 
-def _processes(size: int) -> Callable[[], Executor]:
+def _process_executor(size: int) -> Callable[[], Executor]:
     # A fork would copy the threads' locks, and compiled code with them.
     return lambda: ProcessPoolExecutor(size, get_context("spawn"), initializer=leave_with_parent)
 
 
-_MAKE = {"threads": _threads, "processes": _processes}
+_EXECUTOR_FACTORIES = {"threads": _thread_executor, "processes": _process_executor}
 
 
 def leave_with_parent() -> None:
@@ -159,9 +426,9 @@ def leave_with_parent() -> None:
 
 
 @contextmanager
-def _single_threaded() -> Iterator[None]:
+def _single_threaded_children() -> Iterator[None]:
     """Have processes that begin here compute on one thread each."""
-    missing = [name for name in _LIBRARIES if name not in os.environ]
+    missing = [name for name in _THREAD_VARIABLES if name not in os.environ]
     os.environ.update(dict.fromkeys(missing, "1"))
     try:
         yield
@@ -170,7 +437,7 @@ def _single_threaded() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _cores() -> int:
+def _core_count() -> int:
     from simverify.simulators.run import default_threads
 
     return default_threads()

@@ -6,9 +6,10 @@ that stand in for numpy's, Python's and torch's generators while it runs.
 
 __simverify_role__ = "machinery"
 
-from simverify.symbolic.enumeration.endings import ExactLaw
-from simverify.symbolic.enumeration.engine import Enumeration
-from simverify.symbolic.errors import CannotEnumerate, Finding, OutOfTime
-from simverify.symbolic.stand_ins.lift import Lift
 
-__all__ = ["CannotEnumerate", "Enumeration", "ExactLaw", "Finding", "Lift", "OutOfTime"]
+from simverify.symbolic.bindings import Float64Promotion
+from simverify.symbolic.engine import Enumeration
+from simverify.symbolic.outcomes import ExactLaw
+from simverify.symbolic.provenance import CannotEnumerate, Finding, OutOfTime
+
+__all__ = ["CannotEnumerate", "Enumeration", "ExactLaw", "Finding", "Float64Promotion", "OutOfTime"]

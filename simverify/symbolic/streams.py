@@ -12,18 +12,17 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
-from simverify.symbolic.errors import CannotEnumerate, Finding, Severity
-from simverify.symbolic.whose import users_line
+from simverify.symbolic.provenance import CannotEnumerate, Finding, Severity, current_user_line
 
-HORIZON = 2**48
+STREAM_HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
 
 
-BACK = 2**64
+MAX_REWIND = 2**64
 """Words before its beginning within which a sequence is meant to be wound back."""
 
 
-class Seed(NamedTuple):
+class GeneratorSeed(NamedTuple):
     """What a generator is seeded with.
 
     ``key`` names the sequence that follows (None: entropy of the system, which nobody has
@@ -36,10 +35,10 @@ class Seed(NamedTuple):
     built: bool = False
 
 
-FRESH = Seed(None)
+FRESH_SEED = GeneratorSeed(None)
 
 
-class Origin(NamedTuple):
+class StreamOrigin(NamedTuple):
     """A constant that a stream goes back to, and the place in its sequence."""
 
     key: Hashable
@@ -47,12 +46,12 @@ class Origin(NamedTuple):
     shown: str
 
 
-class State(NamedTuple):
+class StreamState(NamedTuple):
     """A place in a sequence: what a generator's state says, for one path."""
 
     key: Hashable
     position: int
-    origin: Origin | None
+    origin: StreamOrigin | None
     epoch: int
 
 
@@ -70,7 +69,7 @@ class Stream:
         self.outside = outside
         self.key: Hashable = None
         self.position = 0
-        self.origin: Origin | None = None
+        self.origin: StreamOrigin | None = None
         self.epoch = -1
 
     def forget(self) -> None:
@@ -91,7 +90,7 @@ class _Source(Protocol):
     def find(self, kind: str, severity: Severity, message: str) -> None: ...
 
 
-class Sequences:
+class DrawSequences:
     """The draws of one path, by the place that they follow.
 
     ``entropies``: entropy of the system that was handed out as a number, with the seed that it
@@ -101,7 +100,7 @@ class Sequences:
 
     def __init__(self, source: _Source) -> None:
         self._source = source
-        self._first_seen: dict[Origin, int] = {}
+        self._first_seen: dict[StreamOrigin, int] = {}
         self._named = 0
         self._start()
 
@@ -109,8 +108,8 @@ class Sequences:
         """Start a path, after a look at where the one before left what it did not make."""
         if not self._source.cut and self._source.failure is None:
             for stream, beginning in self._outside:
-                here = (stream.key, stream.position)
-                again = [here, *(self._ahead.get(here, ()) if here == beginning else ())]
+                place = (stream.key, stream.position)
+                again = [place, *(self._ahead.get(place, ()) if place == beginning else ())]
                 if not self._drawn.keys().isdisjoint(again):
                     self._source.find(
                         "repeated-draws",
@@ -126,10 +125,10 @@ class Sequences:
         self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any]] = {}
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
-        self._times_seeded: dict[Origin, int] = {}
+        self._times_seeded: dict[StreamOrigin, int] = {}
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
-        self.entropies: list[tuple[Any, Seed]] = []
+        self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
 
     def is_built(self) -> None:
@@ -148,7 +147,7 @@ class Sequences:
         self._named += 1
         return ("fresh", self._named)
 
-    def seed(self, stream: Stream, seed: Seed, start: int = 0) -> None:
+    def seed(self, stream: Stream, seed: GeneratorSeed, start: int = 0) -> None:
         """Set a stream to the draws after a seed, or ``start`` words further."""
         stream.key, stream.position = seed.key, start
         stream.epoch = self._source.epoch
@@ -157,13 +156,13 @@ class Sequences:
             return
         self._seeded.append(ref(stream))
         if seed.shown is not None:
-            stream.origin = Origin(seed.key, start, seed.shown)
+            stream.origin = StreamOrigin(seed.key, start, seed.shown)
             times = 1 if self.building or seed.built else 2
             self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + times
         if start:
             self._enter(stream.key, start)
 
-    def state(self, stream: Stream) -> State:
+    def state(self, stream: Stream) -> StreamState:
         """Return the place at which a stream stands, and remember its draws from now on."""
         if stream.key is None or stream.epoch != self._source.epoch:
             stream.forget()
@@ -172,15 +171,17 @@ class Sequences:
                 # Where nothing was drawn so far, this is where the call found it.
                 beginning = None if self._source.draws else (stream.key, 0)
                 self._outside.append((stream, beginning))
-        return State(stream.key, stream.position, stream.origin, stream.epoch)
+        return StreamState(stream.key, stream.position, stream.origin, stream.epoch)
 
-    def put(self, stream: Stream, state: State) -> None:
+    def put(self, stream: Stream, state: StreamState) -> None:
         """Set a stream to a place: the draws that followed it follow again."""
         if state.epoch != self._source.epoch:
             self._source.refuse("a generator's state that an earlier call kept")
         stream.key, stream.position, stream.origin, stream.epoch = state
 
-    def moved(self, state: State, how: str, to: Callable[[int], int], period: int) -> State:
+    def moved(
+        self, state: StreamState, how: str, to: Callable[[int], int], period: int
+    ) -> StreamState:
         """Return the place that ``to`` computes from the words drawn so far; ``how`` in words.
 
         ``period``: words after which the sequence begins again.
@@ -191,7 +192,7 @@ class Sequences:
         if (
             isinstance(state.key, tuple)
             and state.key[0] == "fresh"
-            and 0 < -position % period < BACK
+            and 0 < -position % period < MAX_REWIND
         ):
             self._source.refuse(f"{how} back to draws from before the state was looked at")
         self._enter(state.key, position)
@@ -221,14 +222,14 @@ class Sequences:
             self._drawn[place] = (kind, new())
         was, draw = self._drawn[place]
         if was != kind:
-            self._source.refuse(f"one seed used for draws of two kinds ({_words(was, kind)})")
+            self._source.refuse(f"one seed used for draws of two kinds ({_word_count(was, kind)})")
         if one_word:
             stream.position += 1
         else:
             stream.key, stream.position = ("after", *place), 0
         return draw
 
-    def constants(self) -> frozenset[Origin]:
+    def constants(self) -> frozenset[StreamOrigin]:
         """Return the constants that generators were seeded with in a call, or twice."""
         return frozenset(x for x, times in self._times_seeded.items() if times > 1)
 
@@ -239,23 +240,23 @@ class Sequences:
 
     def _apart(self, key: Hashable) -> None:
         for at in self._unknown_steps.get(key, ()):
-            if any(at < entered < at + HORIZON for entered in self._entered.get(key, ())):
+            if any(at < entered < at + STREAM_HORIZON for entered in self._entered.get(key, ())):
                 self._source.refuse("streams of one generator that may overlap")
 
-    def _blame(self, origin: Origin) -> None:
+    def _blame(self, origin: StreamOrigin) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
         # The first of a kind is kept: nobody asks for the line of another, which takes long to say.
-        found = "constant-seed" in self._source.findings
-        if again and not found and self._times_seeded.get(origin, 0) > 1:
+        reported = "constant-seed" in self._source.findings
+        if again and not reported and self._times_seeded.get(origin, 0) > 1:
             self._source.find(
                 "constant-seed",
                 "violation",
                 f"{origin.shown} inside the call, so its draws repeat from call to call "
-                f"({users_line()})",
+                f"({current_user_line()})",
             )
 
 
-def _words(was: Hashable, kind: Hashable) -> str:
+def _word_count(was: Hashable, kind: Hashable) -> str:
     names = [x[0] if isinstance(x, tuple) else x for x in (was, kind)]
     return f"{names[0]}, {names[1]}"

@@ -2,30 +2,37 @@
 
 __simverify_role__ = "shared"
 
+
 from simverify.trees.draft_tree import (
+    ROOT,
+    SCHEMES,
     Drafting,
     DraftTree,
-    Growing,
+    GrowingTree,
     RowAfter,
+    Scheme,
+    TreeShape,
     draw_tree,
-    law_of_trees,
+    enumerate_trees,
+    get_scheme,
+    parse_levels,
+    shape_of_levels,
+    tree_text,
 )
-from simverify.trees.schemes import SCHEMES, Scheme, get_scheme
-from simverify.trees.shapes import ROOT, TreeShape, draw_on, parse_levels, shape_of_levels
 
 __all__ = [
     "ROOT",
     "SCHEMES",
     "DraftTree",
     "Drafting",
-    "Growing",
+    "GrowingTree",
     "RowAfter",
     "Scheme",
     "TreeShape",
-    "draw_on",
     "draw_tree",
+    "enumerate_trees",
     "get_scheme",
-    "law_of_trees",
     "parse_levels",
     "shape_of_levels",
+    "tree_text",
 ]

@@ -5,9 +5,10 @@ The compiled rules and the loops over blocks are in ``simverify.simulators``.
 
 __simverify_role__ = "under test"
 
+
 from typing import TYPE_CHECKING
 
-from simverify.checks import pick
+from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.verifiers.base import Verifier, declared
 
@@ -27,7 +28,7 @@ def get_verifier(name: str) -> Verifier:
 
     Raises ``UsageError`` that names the nearest verifier when there is none.
     """
-    return VERIFIERS[pick(name, VERIFIERS, "verifier")]
+    return VERIFIERS[pick_name(name, VERIFIERS, "verifier")]
 
 
 def register(rule: "Verifier | TreeVerifier") -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 """Float64 or, for exact laws, object arrays of Fractions: the formulas serve both."""
 
-LARGEST = 1e100
+MAX_WEIGHT = 1e100
 """Where weights are cut: far beyond what any run can meet, far from the end of float64."""
 
 TreeStep = Callable[[Array, Array, Array, Array, Array], tuple[Array, Array]]
@@ -70,7 +70,7 @@ class Verifier:
     modes: bool = False
 
 
-def part(value: Any) -> Any:
+def resolve_part(value: Any) -> Any:
     """Return a part of a rule: ``value`` itself, or what it names as ``"module:attribute"``."""
     if not isinstance(value, str):
         return value
@@ -103,14 +103,14 @@ def draw(weights: Array, otherwise: Array, rng: Any) -> int:
     return int(rng.choice(len(row), p=row))
 
 
-def bounded(ratio: Any) -> Any:
-    """Return a product of ratios p/q, cut at ``LARGEST`` where it is a float.
+def cap_ratio(ratio: Any) -> Any:
+    """Return a product of ratios p/q, cut at ``MAX_WEIGHT`` where it is a float.
 
     Rows with entries such as 1e-300 overflow it, and inf times 0 is no weight. The mean of
     Mb/Ms over drafts is 1 at most, so a weight beyond c has probability 1/c at most; and a
     debt R beyond c moves the target by no more than 1/c. Fractions are never cut.
     """
-    return min(ratio, LARGEST) if isinstance(ratio, float) else ratio
+    return min(ratio, MAX_WEIGHT) if isinstance(ratio, float) else ratio
 
 
 def excess(p: Array, q: Array) -> Array:

@@ -52,7 +52,7 @@ BLOCK = Verifier(
     tree_step=tree_step,
     summary="judge the block as a whole; optimal without state",
     citation="Sun et al. 2025, algorithm 2",
-    kernel="simverify.simulators.kernels.call:BLOCK",
+    kernel="simverify.simulators.kernels.chains:BLOCK",
     keeps_equals=True,
     bounds="block",
 )

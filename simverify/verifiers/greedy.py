@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.verifiers.base import Array, Verifier, bounded, draw, excess
+from simverify.verifiers.base import Array, Verifier, cap_ratio, draw, excess
 
 Prefix = tuple[int, ...]
 Stack = tuple[tuple[int, Any], ...]
@@ -79,7 +79,7 @@ class GreedyBlock:
 
         tau, weight, kept_weight = 0, 1, 1
         for i, x in enumerate(tokens):
-            weight = bounded(weight * _ratio(targets[i], drafts[i], x))
+            weight = cap_ratio(weight * _ratio(targets[i], drafts[i], x))
             if i + 1 < gamma:
                 residual = excess(weight * targets[i + 1], drafts[i + 1]).sum()
                 room = excess(drafts[i + 1], weight * targets[i + 1]).sum()
@@ -98,7 +98,7 @@ class GreedyBlock:
         last = draw(excess(kept_weight * m, q), levels[tau][0], rng)
         self.stack = carry(stacks[tau], levels[tau], q, last, position + tau)
         if tau <= gamma - 2 and q[last] > 0:
-            owed = bounded(kept_weight * _ratio(m, q, last))
+            owed = cap_ratio(kept_weight * _ratio(m, q, last))
             self.stack = (*self.stack, (position + gamma, owed))
         return [*tokens[:tau], last]
 
@@ -121,7 +121,7 @@ def target_levels(p: Array, q: Array, stack: Stack, position: int) -> list[Array
 
 def _ratio(p: Array, q: Array, token: int) -> Any:
     """Return p/q at ``token``, where q > 0."""
-    return bounded(p[token] / q[token])
+    return cap_ratio(p[token] / q[token])
 
 
 def carry(stack: Stack, levels: list[Array], q: Array, token: int, position: int) -> Stack:
@@ -129,7 +129,7 @@ def carry(stack: Stack, levels: list[Array], q: Array, token: int, position: int
     if q[token] == 0:
         return ()
     return tuple(
-        (end, bounded(r * _ratio(levels[j], q, token)))
+        (end, cap_ratio(r * _ratio(levels[j], q, token)))
         for j, (end, r) in enumerate(stack)
         if position + 1 < end
     )
@@ -155,7 +155,7 @@ GREEDY = Verifier(
     tree_step=tree_step,
     summary="accept more in a call and carry the debt to the next ones",
     citation="Sun et al. 2025, algorithms 4 to 6",
-    kernel="simverify.simulators.kernels.call:GREEDY",
+    kernel="simverify.simulators.kernels.chains:GREEDY",
     keeps_equals=True,
     bounds="greedy",
 )

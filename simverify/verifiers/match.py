@@ -38,6 +38,6 @@ MATCH = Verifier(
     tree_step=tree_step,
     summary="keep the draft while the target's own sample agrees; needs no q",
     citation="Chen et al. 2023; Miao et al. 2023",
-    kernel="simverify.simulators.kernels.call:MATCH",
-    kept="simverify.simulators.exact.recursion:kept_by_match",
+    kernel="simverify.simulators.kernels.chains:MATCH",
+    kept="simverify.simulators.exact.laws:match_accepted_mass",
 )

@@ -49,7 +49,7 @@ TEMPERATURE_ZERO = Verifier(
     summary="keep the draft while it is the target's most likely token",
     citation="Stern et al. 2018",
     bonus=mode,
-    kernel="simverify.simulators.kernels.call:ARGMAX",
-    kept="simverify.simulators.exact.recursion:kept_by_argmax",
+    kernel="simverify.simulators.kernels.chains:ARGMAX",
+    kept="simverify.simulators.exact.laws:argmax_accepted_mass",
     modes=True,
 )

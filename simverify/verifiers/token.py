@@ -41,7 +41,7 @@ TOKEN = Verifier(
     tree_step=tree_step,
     summary="judge each draft token alone",
     citation="Leviathan et al. 2022; Chen et al. 2023",
-    kernel="simverify.simulators.kernels.call:TOKEN",
-    kept="simverify.simulators.exact.recursion:kept_by_token",
+    kernel="simverify.simulators.kernels.chains:TOKEN",
+    kept="simverify.simulators.exact.laws:token_accepted_mass",
     keeps_equals=True,
 )

@@ -13,8 +13,8 @@ from simverify.cli.app import app
 from simverify.faults import get_fault
 from simverify.options.audit import CODE
 from simverify.options.compare import COMPARISONS
-from simverify.options.outputs import OutputOptions
-from simverify.results.reading.document import document_text
+from simverify.options.served import OutputOptions
+from simverify.results.reading import document_text
 
 pytestmark = pytest.mark.usefixtures("unsearched_module")
 

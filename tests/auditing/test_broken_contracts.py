@@ -5,12 +5,12 @@ import time
 import pytest
 from support.rules import token
 
-from simverify.auditing.probes.run import run_probes
-from simverify.auditing.replay.breach import replay_breach
+from simverify.auditing.probes import run_probes
+from simverify.auditing.replay import replay_contract_breach
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.symbolic.whose import lines_in
+from simverify.symbolic.provenance import parse_raise_site
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -87,7 +87,7 @@ def test_a_broken_contract_is_shown_on_the_instance_and_draft_it_broke_on(rule, 
     assert any(breach.message in finding.text for finding in result.findings)
     if rule is shortened:
         assert breach.draft_tokens[1] == 1
-    texts = replay_breach(rule, "verify", breach)
+    texts = replay_contract_breach(rule, "verify", breach)
     assert texts
     assert all(breach.message in text and "p = " in text for text in texts)
 
@@ -99,8 +99,10 @@ def test_a_finding_of_code_that_raises_has_its_line():
     assert {finding.kind for finding in found} == {"probe", "contract"}
     assert {finding.line for finding in found} == {where}
     assert {finding.line for finding in run(elsewhere).findings} == {None}
-    assert lines_in(f"raised ValueError: bad (nowhere.py:3) ({where}), in the call") == (where,)
-    assert lines_in("raised ValueError: bad (nowhere.py:3)") == ()
+    assert parse_raise_site(f"raised ValueError: bad (nowhere.py:3) ({where}), in the call") == (
+        where,
+    )
+    assert parse_raise_site("raised ValueError: bad (nowhere.py:3)") == ()
 
 
 def test_code_that_drafts_itself_has_a_breach_without_a_draft():
@@ -109,7 +111,7 @@ def test_code_that_drafts_itself_has_a_breach_without_a_draft():
 
     result = run(step, "step")
     assert result.breach.draft_tokens is None
-    texts = replay_breach(step, "step", result.breach)
+    texts = replay_contract_breach(step, "step", result.breach)
     assert texts
     assert all("returned token 7, vocabulary 0..1" in text for text in texts)
 
@@ -130,7 +132,7 @@ class Full:
 def test_a_call_that_breaks_late_in_a_generation_is_shown_with_what_came_before():
     result = run(Full, "step")
     assert "raised ValueError: full" in result.breach.message
-    texts = replay_breach(Full, "step", result.breach)
+    texts = replay_contract_breach(Full, "step", result.breach)
     assert texts
     assert all(" in the call after the tokens " in text for text in texts)
 

@@ -8,8 +8,8 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
-from simverify.reports.audit.failure import audit_lines
-from simverify.results.reading.consistent import check_consistent
+from simverify.reports.audit import audit_lines
+from simverify.results.consistency import check_consistent
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -7,8 +7,8 @@ from support.levels import at_night
 import simverify
 from simverify.errors import UsageError
 from simverify.faults import FAULTS
-from simverify.faults.base import invert
-from simverify.reports.audit.failure import audit_lines
+from simverify.faults.base import inverse_cdf
+from simverify.reports.audit import audit_lines
 
 pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
 
@@ -71,7 +71,7 @@ class Sharing:
     def draft(self, prefix, draft_row, k, rng):
         u = rng.random()
         self.left.append(u)
-        return [invert(draft_row, draft_row, u)], draft_row
+        return [inverse_cdf(draft_row, draft_row, u)], draft_row
 
     def judge(self, target_probs, draft_probs, draft_tokens, rng, coins):
         for i, x in enumerate(draft_tokens.tolist()):

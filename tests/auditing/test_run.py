@@ -11,7 +11,7 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.errors import UsageError
-from simverify.reports.audit.failure import audit_lines
+from simverify.reports.audit import audit_lines
 from simverify.results import Probe
 from simverify.verifiers.greedy import GreedyBlock
 
@@ -235,7 +235,7 @@ def by_rejection(lenience):
 @pytest.mark.thorough
 def test_a_residual_drawn_by_rejection_is_judged_by_sampling(monkeypatch):
     # One instance whose paths have no end says as much as three.
-    monkeypatch.setattr("simverify.auditing.exact.battery._ENDLESS", 1)
+    monkeypatch.setattr("simverify.auditing.exact_tier._MAX_ENDLESS", 1)
     settings = AuditSettings(gamma=1, vocab=3, alpha=1e-9 / 2, detect=0.2)
     right = run(by_rejection(1), "verify", settings)
     assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings

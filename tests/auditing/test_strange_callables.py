@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from support.rules import token
 
-from simverify.auditing.process.supervised import supervised_audit
-from simverify.auditing.run import audit
+from simverify.auditing.run import audit, supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError

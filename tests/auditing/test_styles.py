@@ -10,7 +10,7 @@ import zlib
 import pytest
 from support.styles import FOLDER, SECONDS, exact_outcome, styles
 
-from simverify.auditing.process.supervised import supervised_audit
+from simverify.auditing.run import supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import load_subject
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import simverify
-from simverify.auditing.exact.instances.trees import tree_instances
+from simverify.auditing.instances import tree_instances
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.errors import UsageError
-from simverify.reports.audit.failure import audit_lines
+from simverify.reports.audit import audit_lines
 from simverify.trees import SCHEMES, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 

@@ -5,19 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from simverify.auditing.exact.documents import optimality_notes
-from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.tier import ExactTier, examine
+from simverify.auditing.exact_tier import ExactTier, optimality_notes, run_exact_tier
+from simverify.auditing.instances import instances_for
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import (
-    findings_of,
-    is_whole,
+    audit_findings,
+    clock_stop,
+    decide_verdict,
+    exact_tier_limit,
+    inconclusive_reason,
+    is_complete,
     needs_sampling,
-    notes_of,
-    reason,
-    stopped,
-    verdict_of,
-    why_open,
+    tier_notes,
 )
 from simverify.results import ClockStop, Probe
 from simverify.results import Finding as Failure
@@ -73,7 +72,7 @@ def right():
     models = instances_for("verify", 2, 4, 0, None)
     core = next(model for model in models if model.core)
     subject = load_subject("token")
-    (judged,) = examine(subject, "verify", [core], tolerance=None, searching=False).judged
+    (judged,) = run_exact_tier(subject, "verify", [core], tolerance=None, searching=False).judged
     return judged, next(model for model in models if not model.core)
 
 
@@ -139,18 +138,18 @@ def test_the_table_has_every_kind_of_exact_tier(right):
 @pytest.mark.parametrize(("exact", "column", "verdict"), CELLS)
 def test_the_verdict_is_the_tables(right, exact, column, verdict, seen):
     tier, found = tiers(right)[exact], sampled(column)
-    findings = findings_of(tier, (probe(seen),))
+    findings = audit_findings(tier, (probe(seen),))
     if found is not None:
         findings += found.tier.findings
     due = "FAIL" if PROBES[seen][1] else verdict
-    assert verdict_of(findings, tier, found) == due
+    assert decide_verdict(findings, tier, found) == due
     assert due != "FAIL" or findings
     if due == "INCONCLUSIVE":
-        assert why_open(tier, found)
+        assert inconclusive_reason(tier, found)
 
 
 def test_a_failure_fails_even_where_no_words_were_found_for_it(right):
-    assert verdict_of([], tiers(right)["a deviation"], sampled("PASS")) == "FAIL"
+    assert decide_verdict([], tiers(right)["a deviation"], sampled("PASS")) == "FAIL"
 
 
 @pytest.mark.parametrize("exact", ROWS)
@@ -158,7 +157,7 @@ def test_a_failure_fails_even_where_no_words_were_found_for_it(right):
 @pytest.mark.parametrize("batch", [None, 2])
 def test_the_sampled_tier_is_asked_where_the_exact_one_does_not_decide(right, exact, seen, batch):
     tier = tiers(right)[exact]
-    findings = findings_of(tier, (probe(seen),))
+    findings = audit_findings(tier, (probe(seen),))
     decided = ROWS[exact][0] in ("PASS", "FAIL") and batch is None
     asked = not (decided or PROBES[seen][1] or ROWS[exact][0] == "FAIL")
     assert needs_sampling(findings, tier, batch) == asked
@@ -168,45 +167,45 @@ def test_nothing_passes_that_neither_tier_decided(right):
     for exact, tier in tiers(right).items():
         whole = exact.startswith("whole")
         # What was found wrong is not whole either, but for what else was run to its end.
-        assert is_whole(tier) == whole or ROWS[exact][0] == "FAIL"
+        assert is_complete(tier) == whole or ROWS[exact][0] == "FAIL"
 
 
 def test_a_verdict_that_the_clock_had_a_part_in_says_so(right):
     """Where the clock did not strike, counted budgets decide: the same on any machine."""
     for name, tier in tiers(right).items():
-        assert (stopped(tier) is not None) == ("stopped" in name)
+        assert (clock_stop(tier) is not None) == ("stopped" in name)
     judged, large = right
     core = judged.model
-    assert stopped(tiers(right)["whole, stopped behind the core"]) == ClockStop(
+    assert clock_stop(tiers(right)["whole, stopped behind the core"]) == ClockStop(
         seconds=1.0, judged=1, instances=2, next=large.name
     )
     left = ExactTier(judged=[judged], skipped=[large], aborted=2.5, late=[core, large])
-    assert stopped(left) == ClockStop(seconds=2.5, judged=1, instances=4, next=core.name)
+    assert clock_stop(left) == ClockStop(seconds=2.5, judged=1, instances=4, next=core.name)
 
 
 def test_the_reason_is_the_gravest(right):
     found = tiers(right)
     judged, large = right
-    assert reason(found["not enumerable"]) == "cannot follow a call"
+    assert exact_tier_limit(found["not enumerable"]) == "cannot follow a call"
     late = found["stopped before the core is judged"]
-    assert reason(late).startswith("the clock stopped it after 1 s and 1 of 3 instances")
+    assert exact_tier_limit(late).startswith("the clock stopped it after 1 s and 1 of 3 instances")
     late_too = ExactTier(judged=[judged] * 2, skipped=[large], aborted=2.5, late=[judged.model])
-    assert reason(late_too) == (
+    assert exact_tier_limit(late_too) == (
         "the clock stopped it after 2.5 s and 2 of 4 instances, before those that a pass needs: "
         "raise --seconds"
     )
     left_out = found["a core instance left out"]
-    assert reason(left_out) == f"more paths than the budget on {large.name}"
-    assert reason(found["nothing judged"]) == "no instance could be run"
-    assert why_open(late, None) == reason(late)
-    assert why_open(late, sampled("INCONCLUSIVE")) == "the budget ends in the pilot"
-    assert why_open(found["not enumerable"], sampled("INCONCLUSIVE")) == (
+    assert exact_tier_limit(left_out) == f"more paths than the budget on {large.name}"
+    assert exact_tier_limit(found["nothing judged"]) == "no instance could be run"
+    assert inconclusive_reason(late, None) == exact_tier_limit(late)
+    assert inconclusive_reason(late, sampled("INCONCLUSIVE")) == "the budget ends in the pilot"
+    assert inconclusive_reason(found["not enumerable"], sampled("INCONCLUSIVE")) == (
         "the budget ends in the pilot"
     )
-    assert why_open(found["not enumerable"], sampled("PASS")) == (
+    assert inconclusive_reason(found["not enumerable"], sampled("PASS")) == (
         "the promised power was not reached"
     )
-    assert judged.model.name not in reason(found["whole"])
+    assert judged.model.name not in exact_tier_limit(found["whole"])
 
 
 def test_the_reason_names_the_largest_mass_that_was_not_run(right):
@@ -215,7 +214,7 @@ def test_the_reason_names_the_largest_mass_that_was_not_run(right):
         replace(judged, undecided=True, comparison=replace(judged.comparison, pruned=mass))
         for mass in (1e-7, 2e-5, 1e-6)
     ]
-    assert reason(ExactTier(judged=by_mass)) == (
+    assert exact_tier_limit(ExactTier(judged=by_mass)) == (
         "branches of mass 2.0e-05 could not be told from rounding"
     )
 
@@ -242,8 +241,8 @@ def test_notes_say_what_does_not_decide(right):
         (ExactTier([judged], aborted=1.0, late=[large, core]), []),
     ]
     for tier, due in notes:
-        assert notes_of(tier, None, 1e-9) == due
-    assert notes_of(ExactTier([slow]), None, 1.0) == []
+        assert tier_notes(tier, None, 1e-9) == due
+    assert tier_notes(ExactTier([slow]), None, 1.0) == []
 
 
 def test_a_sampled_tier_that_found_nothing_says_how_far_from_optimal_the_rule_is(right):
@@ -251,26 +250,26 @@ def test_a_sampled_tier_that_found_nothing_says_how_far_from_optimal_the_rule_is
     for column, said in (("PASS", ["sampled: as the optimum"]), ("FAIL", [])):
         found = sampled(column)
         found.tier.optimality = "as the optimum"
-        assert notes_of(tier, found, 1e-9) == said
+        assert tier_notes(tier, found, 1e-9) == said
         found.tier.optimality = None
-        assert notes_of(tier, found, 1e-9) == []
+        assert tier_notes(tier, found, 1e-9) == []
         found.hurried = "a TV of 0.05 was asked for"
-        assert notes_of(tier, found, 1e-9) == ["sampled: a TV of 0.05 was asked for"]
+        assert tier_notes(tier, found, 1e-9) == ["sampled: a TV of 0.05 was asked for"]
 
 
 def test_findings_are_the_probes_first_and_warnings_are_none(right):
     found = tiers(right)
     strict = probe("warning, strict")
-    assert findings_of(found["a violation"], (strict, probe("ok"))) == [
+    assert audit_findings(found["a violation"], (strict, probe("ok"))) == [
         Failure(kind="probe", text="probe inputs: seen"),
         Failure(kind="contract", text="emits: emitted token 9", broke="emits"),
     ]
-    assert findings_of(found["not enumerable, with a warning"], (probe("warning"),)) == []
+    assert audit_findings(found["not enumerable, with a warning"], (probe("warning"),)) == []
     other = Finding("random", "violation", "calls time.time")
     stopped = failing(
         found["a violation"].failure, not_enumerable=CannotEnumerate("a call", "", (other, other))
     )
-    assert findings_of(stopped, ()) == [
+    assert audit_findings(stopped, ()) == [
         Failure(kind="contract", text="emits: emitted token 9", broke="emits"),
         Failure(kind="contract", text="random: calls time.time", broke="random"),
     ]
@@ -280,7 +279,7 @@ def test_a_deviation_is_told_by_its_size(right):
     off = tiers(right)["a deviation"].failure
     off = replace(off, comparison=replace(off.comparison, tv=0.0312512))
     said = f"the exact law on {off.model.name} differs from the target's by TV 0.0313"
-    assert findings_of(failing(off), ()) == [Failure(kind="law", text=said)]
+    assert audit_findings(failing(off), ()) == [Failure(kind="law", text=said)]
     lifted = replace(off, held=replace(off.held, lifted=True, dtype="bfloat16"))
     why = ", although computed in float64: no rounding of bfloat16"
-    assert findings_of(failing(lifted), ()) == [Failure(kind="law", text=said + why)]
+    assert audit_findings(failing(lifted), ()) == [Failure(kind="law", text=said + why)]

@@ -9,12 +9,12 @@ torch = pytest.importorskip("torch")
 from support.whole_laws import compare_verify  # noqa: E402
 
 from simverify.auditing.run import audit  # noqa: E402
-from simverify.auditing.sampled.tables import default_instances  # noqa: E402
-from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
+from simverify.auditing.sampled_runs import default_sampled_instances  # noqa: E402
+from simverify.auditing.sampled_tier import sample_callable  # noqa: E402
 from simverify.auditing.settings import AuditSettings  # noqa: E402
 from simverify.auditing.subject import load_subject  # noqa: E402
-from simverify.backends import contract, rules  # noqa: E402
-from simverify.models.small import compact  # noqa: E402
+from simverify.backends import rules  # noqa: E402  # noqa: E402
+from simverify.models.base import compact  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 
@@ -27,7 +27,7 @@ def one_coin(target_probs, draft_probs, draft_tokens, rng):
     given.append(torch.cat([coins[..., :-1], coins[..., -2:-1]], dim=-1))
     if len(shape) == 1:
         given = [x[None] for x in given]
-    result = rules.verify("block", *given, check=False)
+    result = rules.torch_verify("block", *given, check=False)
     return result.tokens if len(shape) == 2 else result.tokens[0, : result.tau[0] + 1]
 
 
@@ -51,19 +51,19 @@ def test_the_other_rules_have_their_names(name):
 def test_an_audit_catches_a_coin_used_twice():
     result = compare_verify(one_coin, compact(), 2)
     assert result.max_abs_deviation > 0.01
-    assert compare_verify(contract.block, compact(), 2).max_abs_deviation < 1e-15
+    assert compare_verify(rules.block, compact(), 2).max_abs_deviation < 1e-15
 
 
 def test_float32_costs_float32():
-    deviation = compare_verify(contract.torch_rule("block", dtype="float32"), compact(), 2)
+    deviation = compare_verify(rules.torch_rule("block", dtype="float32"), compact(), 2)
     assert 1e-12 < deviation.max_abs_deviation < 1e-6
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize(("rule", "verdict"), [(contract.block, "PASS"), (one_coin, "FAIL")])
+@pytest.mark.parametrize(("rule", "verdict"), [(rules.block, "PASS"), (one_coin, "FAIL")])
 def test_whole_batches_pass_the_sampled_battery(rule, verdict):
     found = sample_callable(
-        rule, "verify", instances=default_instances(2, 3), seed=5, alpha=ALPHA, detect=0.02,
+        rule, "verify", instances=default_sampled_instances(2, 3), seed=5, alpha=ALPHA, detect=0.02,
         batch=256,
     )  # fmt: skip
     assert found.verdict == verdict

@@ -11,22 +11,33 @@ import pytest
 from support.false_alarms import ALPHA
 
 torch = pytest.importorskip("torch")
-from support.backend_batches import DEVICE, batch, beside_thresholds, unexplained  # noqa: E402
-
-from simverify.auditing.exact.coins.coin_blocks import compare_coins  # noqa: E402
-from simverify.auditing.exact.generations.enumerate import (  # noqa: E402
-    CannotEnumerate,
-    enumerate_verify,
+from support.backend_batches import (  # noqa: E402
+    DEVICE,
+    batch,
+    beside_thresholds,
+    unexplained,
 )
-from simverify.auditing.sampled.tables import default_instances  # noqa: E402
-from simverify.auditing.sampled.tier import sample_callable  # noqa: E402
-from simverify.backends import fused, rules, uniforms, verify  # noqa: E402
-from simverify.backends.contract import fused_coins  # noqa: E402
-from simverify.backends.interpreter import load_triton  # noqa: E402
+
+from simverify.auditing.coins import compare_coins  # noqa: E402
+from simverify.auditing.enumeration import enumerate_verify  # noqa: E402
+from simverify.auditing.sampled_runs import default_sampled_instances  # noqa: E402
+from simverify.auditing.sampled_tier import sample_callable  # noqa: E402
+from simverify.backends import (  # noqa: E402
+    fused,
+    rules,
+    uniforms,
+    verify,
+)
+from simverify.backends.batch import load_triton  # noqa: E402
+from simverify.backends.rules import fused_coin_rule  # noqa: E402
 from simverify.engines import get_engine  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 from simverify.folders import find_package  # noqa: E402
-from simverify.models.small import compact, toy  # noqa: E402
+from simverify.models.base import (  # noqa: E402
+    compact,
+    toy,
+)
+from simverify.symbolic.provenance import CannotEnumerate  # noqa: E402
 
 if find_package("triton") is None:
     pytest.skip("needs Triton: pip install --no-deps triton", allow_module_level=True)
@@ -65,12 +76,12 @@ def test_every_token_is_within_the_tolerance(small_tiles, rule, logits, dtype):
     result = fused.verify(rule, *given, logits=logits, check=False)
     assert unexplained(rule, *given, result, logits=logits) == []
     assert len(set(result.tau.tolist())) > 1
-    due = rules.verify(rule, *given, logits=logits, check=False)
+    due = rules.torch_verify(rule, *given, logits=logits, check=False)
     if dtype == torch.float64:
         assert torch.equal(result.tokens, due.tokens)
     # The control: what the other rule did needs another explanation.
     other = "block" if rule == "token" else "token"
-    wrong = rules.verify(other, *given, logits=logits, check=False)
+    wrong = rules.torch_verify(other, *given, logits=logits, check=False)
     assert unexplained(rule, *given, wrong, logits=logits) != []
 
 
@@ -122,7 +133,7 @@ def test_drafts_that_the_draft_cannot_emit_are_judged_as_by_torch(rule):
     q = torch.tensor([[[1.0, 0.0, 0.0]]] * 3, dtype=torch.float64, device=DEVICE)
     drafts = torch.arange(3, device=DEVICE)[:, None]
     coins = torch.zeros(3, 2, dtype=torch.float64, device=DEVICE)
-    due = rules.verify(rule, p, q, drafts, coins)
+    due = rules.torch_verify(rule, p, q, drafts, coins)
     assert torch.equal(fused.verify(rule, p, q, drafts, coins).tokens, due.tokens)
 
 
@@ -156,7 +167,7 @@ def test_bad_input_is_one_line():
 @pytest.mark.thorough
 def test_the_kernels_are_lossless_on_every_box_of_coins(rule, gamma, tau):
     engine = get_engine(f"triton-{rule}").on_gpu
-    verify = fused_coins(rule, device=DEVICE)
+    verify = fused_coin_rule(rule, device=DEVICE)
     result = compare_coins(
         verify, compact(), gamma, bits=engine.coin_bits, tolerance=engine.tolerance, probes=1
     )
@@ -168,7 +179,7 @@ def test_the_kernels_are_lossless_on_every_box_of_coins(rule, gamma, tau):
 
 @pytest.mark.thorough
 def test_kernels_on_a_wrong_draft_are_caught():
-    verify = fused_coins("token", device=DEVICE)
+    verify = fused_coin_rule("token", device=DEVICE)
 
     def on_scaled_draft(p, q, x, u):
         return verify(p, 0.9 * q, x, u)
@@ -179,7 +190,7 @@ def test_kernels_on_a_wrong_draft_are_caught():
 
 def fused_rule(name):
     """The kernels under the verify contract: no path of random choices goes through them."""
-    coins_in = fused_coins(name, device=DEVICE)
+    coins_in = fused_coin_rule(name, device=DEVICE)
 
     def verify(p, q, x, rng):
         shape = np.shape(x)
@@ -218,7 +229,7 @@ def test_the_gpu_agrees_with_the_cpu(rule, dtype):
     given = batch(64, 8, 152_064, seed=4, dtype=dtype, logits=True, device=DEVICE)
     result = verify(rule, *given, logits=True)
     assert unexplained(rule, *given, result, logits=True) == []
-    due = rules.verify(rule, *(x.cpu() for x in given), logits=True)
+    due = rules.torch_verify(rule, *(x.cpu() for x in given), logits=True)
     same = (result.tau.cpu() == due.tau).float().mean()
     assert same >= (1 if dtype == torch.float64 else 0.9)
 
@@ -229,7 +240,7 @@ def test_the_gpu_agrees_with_the_cpu(rule, dtype):
 @BOTH
 def test_the_sampled_battery_passes_on_the_kernels(rule):
     found = sample_callable(
-        fused_rule(rule), "verify", instances=default_instances(), seed=5,
+        fused_rule(rule), "verify", instances=default_sampled_instances(), seed=5,
         alpha=ALPHA, detect=0.02, batch=4096,
     )  # fmt: skip
     assert found.verdict == "PASS"
@@ -245,7 +256,12 @@ def test_the_sampled_battery_catches_kernels_on_a_wrong_draft():
         return rule(p, np.asarray(q) * 0.9 + 0.1 / q.shape[-1], x, rng)
 
     found = sample_callable(
-        on_mixed_draft, "verify", instances=default_instances(), seed=5, alpha=ALPHA, detect=0.02,
+        on_mixed_draft,
+        "verify",
+        instances=default_sampled_instances(),
+        seed=5,
+        alpha=ALPHA,
+        detect=0.02,
         batch=4096,
-    )  # fmt: skip
+    )
     assert found.verdict == "FAIL"

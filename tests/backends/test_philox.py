@@ -4,7 +4,10 @@ from support.oracles.naive import ACCEPT, CORRECTION, DRAFT, uniform
 
 torch = pytest.importorskip("torch")
 
-from simverify.backends import draft_uniforms, uniforms  # noqa: E402
+from simverify.backends import (  # noqa: E402
+    draft_uniforms,
+    uniforms,
+)
 from simverify.errors import UsageError  # noqa: E402
 from simverify.simulators.kernels import philox  # noqa: E402
 

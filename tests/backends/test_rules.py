@@ -4,15 +4,29 @@ from support.oracles.naive import Pair, draw_alias
 
 torch = pytest.importorskip("torch")
 
-from support.backend_batches import batch, beside_thresholds, unexplained  # noqa: E402
+from support.backend_batches import (  # noqa: E402
+    batch,
+    beside_thresholds,
+    unexplained,
+)
 from support.whole_laws import compare_verify  # noqa: E402
 
-from simverify.backends import RULES, draft_uniforms, rules, uniforms, verify  # noqa: E402
-from simverify.backends.contract import torch_rule  # noqa: E402
-from simverify.models.base import MarkovModel  # noqa: E402
-from simverify.models.small import compact  # noqa: E402
-from simverify.simulators.run import simulate  # noqa: E402
-from simverify.simulators.tables import model_tables  # noqa: E402
+from simverify.backends import (  # noqa: E402
+    RULES,
+    draft_uniforms,
+    rules,
+    uniforms,
+    verify,
+)
+from simverify.backends.rules import torch_rule  # noqa: E402
+from simverify.models.base import (  # noqa: E402
+    MarkovModel,
+    compact,
+)
+from simverify.simulators.run import (  # noqa: E402
+    model_tables,
+    simulate,
+)
 
 COMPACT = compact()
 SEED, FIRST = 11, 2**33 - 50
@@ -54,7 +68,7 @@ def tensor_tokens(model, rule, gamma, trials, calls):
             rows = [pair.p[s] for s in at], [pair.q[s] for s in at[:-1]]
             blocks.append((*rows, path[len(tokens) :]))
         given = [torch.tensor(np.array(x)) for x in zip(*blocks, strict=True)]
-        result = rules.verify(rule, *given, uniforms(trials, gamma, **address))
+        result = rules.torch_verify(rule, *given, uniforms(trials, gamma, **address))
         out = [
             (*tokens, *row[: int(tau) + 1])
             for tokens, row, tau in zip(out, result.tokens.tolist(), result.tau, strict=True)
@@ -115,7 +129,7 @@ def test_long_rows_of_logits_are_normalised_to_float32():
 @pytest.mark.parametrize("rule", ["token", "block"])
 def test_thresholds_are_where_they_should_be(rule, side):
     given, due = beside_thresholds(rule, batch(24, 2, 40, seed=8), side)
-    assert rules.verify(rule, *given).tau.eq(due).all()
+    assert rules.torch_verify(rule, *given).tau.eq(due).all()
 
 
 @pytest.mark.parametrize("rule", RULES)

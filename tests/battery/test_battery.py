@@ -1,15 +1,24 @@
 """Audits of any code by the battery: faults named and localised, right rules refute them."""
 
+import math
+
 import numpy as np
 import pytest
 from support.false_alarms import ALPHA
 from support.levels import at_night
 
-from simverify.auditing.sampled.tables import SampledInstance, default_instances
-from simverify.auditing.sampled.tier import sample_callable
+from simverify.auditing.sampled_runs import SampledInstance, default_sampled_instances
+from simverify.auditing.sampled_tier import sample_callable
+from simverify.battery.battery import (
+    callable_shares,
+    context_shares,
+    kernel_shares,
+    output_shares,
+    pit_shares,
+)
 from simverify.faults import FAULTS
-from simverify.faults.base import accepted, keep
-from simverify.models.small import compact
+from simverify.faults.base import accepted_count, prefix_and_last
+from simverify.models.base import compact
 from simverify.verifiers import VERIFIERS
 
 SMALL = (SampledInstance(compact(), 2),)
@@ -18,7 +27,7 @@ token = VERIFIERS["token"].rule
 
 def audit(rule, contract="verify", *, instances=None, alpha=ALPHA, detect=0.02, **options):
     return sample_callable(
-        rule, contract, instances=instances or default_instances(), seed=7, alpha=alpha,
+        rule, contract, instances=instances or default_sampled_instances(), seed=7, alpha=alpha,
         detect=detect, **options,
     ).tier  # fmt: skip
 
@@ -80,22 +89,22 @@ def doubled(p, q, x, rng):
     ):
         tau += 1
     law = p[tau] if tau == len(x) else np.maximum(p[tau] - q[tau], 0)
-    return keep(x, tau, int(rng.choice(len(law), p=law / law.sum())))
+    return prefix_and_last(x, tau, int(rng.choice(len(law), p=law / law.sum())))
 
 
 def uniform_residual(p, q, x, rng):
     """Right acceptance; after a rejection any token that p has more of, all alike."""
-    tau = accepted(p, q, x, rng)
+    tau = accepted_count(p, q, x, rng)
     law = p[tau] if tau == len(x) else (p[tau] > q[tau]).astype(float)
-    return keep(x, tau, int(rng.choice(len(law), p=law / law.sum())))
+    return prefix_and_last(x, tau, int(rng.choice(len(law), p=law / law.sum())))
 
 
 def mixed_bonus(p, q, x, rng):
     """Right but for the bonus, which is uniform over what p allows."""
-    tau = accepted(p, q, x, rng)
+    tau = accepted_count(p, q, x, rng)
     law = (p[tau] > 0) / 1.0 if tau == len(x) else np.maximum(p[tau] - q[tau], 0)
     law = law if law.sum() else p[tau]
-    return keep(x, tau, int(rng.choice(len(law), p=law / law.sum())))
+    return prefix_and_last(x, tau, int(rng.choice(len(law), p=law / law.sum())))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +170,7 @@ def test_all_looks_together_spend_no_more_than_alpha(rule, options):
     once = [test.alpha for test in tier.tests if "named faults" in test.name]
     # The last look spends half of what is spent at looks.
     every = [2 * test.alpha for test in tier.tests if "named faults" not in test.name]
-    assert len(once) == 2 * len(default_instances())
+    assert len(once) == 2 * len(default_sampled_instances())
     assert sum(once) == pytest.approx(0.5e-6)
     assert sum(once) + sum(every) <= 1e-6 * (1 + 1e-12)
     assert sum(test.alpha for test in tier.tests if "score" in test.name) <= 0.125e-6 * (1 + 1e-12)
@@ -216,3 +225,72 @@ def test_rows_that_share_a_stream_are_found_whichever_they_are(pick, words):
     assert rejected(tier)
     assert all(words in name for name in rejected(tier))
     assert tier.localisation.part == "random stream"
+
+
+# Every test's share of the false-alarm rate, and that all of a run stay below it.
+
+
+RATE = 1e-6
+MANY = {"transitions": 4, "positions": 1, "rare": 1}
+
+# What splits, its weights as they must be to each other, and the names among them that are a
+# quarter together, beside a half for the likelihood ratios and a quarter for the scores.
+SPLITS = {
+    "kernel": (
+        lambda: kernel_shares(RATE, calls=False),
+        {"output": 6, "lossy": 1, "acceptance": 1},
+        {"ratios": 1 / 2, "scores": 1 / 4},
+    ),
+    "kernel, with calls": (
+        lambda: kernel_shares(RATE, calls=True),
+        {"output": 6, "lossy": 1, "acceptance": 1, "calls": 1},
+        {"ratios": 1 / 2, "scores": 1 / 4},
+    ),
+    "contexts": (lambda: context_shares(RATE), {**MANY, "pairs": 0.5}, {}),
+    "PITs": (
+        lambda: pit_shares(RATE, cells=False),
+        {"pits": 4, "descending": 0.5, "pairs": 0.5},
+        {},
+    ),
+    "PITs and cells": (
+        lambda: pit_shares(RATE, cells=True),
+        {"pits": 4, "descending": 0.5, "pairs": 0.5, "coarse": 1, "fine": 1},
+        {},
+    ),
+    "real models": (
+        lambda: output_shares(RATE),
+        {"pits": 4, "pairs": 1, "acceptance": 1},
+        {"ratios": 1 / 2, "scores": 1 / 4},
+    ),
+    "callables": (
+        lambda: callable_shares(RATE),
+        {**MANY, "joint": 2, "independence": 3, "acceptance": 1, "optimality": 1},
+        {"gate": 1 / 4, "ratios": 1 / 4, "scores": 1 / 4},
+    ),
+}
+
+
+@pytest.mark.parametrize(("split", "weights", "battery"), SPLITS.values(), ids=SPLITS)
+def test_a_split_is_whole_and_as_weighted(split, weights, battery):
+    shares = split()
+    assert math.fsum(shares.values()) <= RATE
+    assert math.fsum(shares.values()) == pytest.approx(RATE, rel=1e-12)
+    assert all(share > 0 for share in shares.values())
+    first = next(iter(weights))
+    for name, weight in weights.items():
+        assert shares[name] / shares[first] == pytest.approx(weight / weights[first], rel=1e-12)
+    for name, part in battery.items():
+        assert shares[name] == pytest.approx(part * RATE, rel=1e-12)
+    rest = set(shares) - set(battery)
+    assert rest == set(weights)
+    assert math.fsum(shares[name] for name in rest) == pytest.approx(
+        RATE / 4 if battery else RATE, rel=1e-12
+    )
+
+
+def test_what_is_split_inside_a_share_stays_in_it():
+    for calls in (False, True):
+        output = kernel_shares(RATE, calls=calls)["output"]
+        inside = [context_shares(output), *(pit_shares(output, cells=x) for x in (False, True))]
+        for split in inside:
+            assert 0.99 * output < math.fsum(split.values()) <= output

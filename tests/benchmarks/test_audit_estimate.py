@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simverify.battery.by_position import output_tokens
+from simverify.battery.battery import output_tokens
 
 
 @pytest.fixture

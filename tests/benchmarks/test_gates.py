@@ -5,7 +5,7 @@ import pytest
 from docs.examples import ROOT
 from support.pages.scripts import load
 
-from simverify.baselines.estimates import mean_pvalue
+from simverify.history.baseline import mean_pvalue
 
 gates = load(ROOT / "benchmarks" / "gates.py")
 

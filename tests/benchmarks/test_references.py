@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simverify.models.small import compact
-from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.models.base import compact
+from simverify.symbolic.paths import ForkedGenerator, explore
 from simverify.verifiers import VERIFIERS
 
 pytest.importorskip("torch")
 GAMMA = 3
 
 
-class ManyCoins(Coins):
+class ManyCoins(ForkedGenerator):
     """Coins that also come as an array, as the block reference takes them."""
 
     def random(self, size=None):
         if size is None:
             return super().random()
-        return np.array([Coins.random(self) for _ in range(size)], dtype=object)
+        return np.array([ForkedGenerator.random(self) for _ in range(size)], dtype=object)
 
 
 @pytest.fixture(scope="module")

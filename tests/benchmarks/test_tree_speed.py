@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.oracles.tree_laws import float_tree_law
 
-from simverify.models.small import compact
-from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.models.base import compact
+from simverify.symbolic.paths import ForkedGenerator, explore
 from simverify.trees import SCHEMES, Drafting, TreeShape
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -34,7 +34,9 @@ def test_law_of_the_numpy_reference(references, rule, other):
     trees = references.NumpyTrees(compact(), SHAPE)
     law = {}
     for emitted, weight in explore(
-        lambda path: tuple(trees.verify(rule, *trees.draw(Coins(path)), Coins(path)))
+        lambda path: tuple(
+            trees.verify(rule, *trees.draw(ForkedGenerator(path)), ForkedGenerator(path))
+        )
     ):
         law[emitted] = law.get(emitted, 0) + weight
 

@@ -201,7 +201,7 @@ def test_commands_that_only_tell(command, name, words):
 
 def test_models_tells_perplexities(command, monkeypatch, tmp_path):
     from simverify.models import ngram
-    from simverify.models.corpus import corpus_text
+    from simverify.models.ngram import corpus_text
 
     text = corpus_text()[:100_000]
     monkeypatch.setenv("SIMVERIFY_CACHE_DIR", str(tmp_path / "cache"))

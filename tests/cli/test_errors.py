@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from simverify.results.reading import document
+from simverify.results import reading
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(command, tmp_p
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(document.Path, "replace", full)
+    monkeypatch.setattr(reading.Path, "replace", full)
     assert command.compare("--json", "run.json", "--quiet") == 2
     assert "run.json cannot be written: No space left on device" in command.complaint()
     assert (tmp_path / "run.json").read_text() == "old"

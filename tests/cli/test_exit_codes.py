@@ -8,7 +8,7 @@ import traceback
 import cyclopts
 import pytest
 
-import simverify.cli as cli
+from simverify import cli
 from simverify.cli.common import EXIT_CODES
 from simverify.errors import SimverifyError, UsageError
 
@@ -65,7 +65,7 @@ def ending(error):
 
 @pytest.mark.parametrize(("error", "code", "words"), CODES.values(), ids=CODES)
 def test_what_ends_a_run_has_a_code(monkeypatch, capsys, discarded, error, code, words):
-    monkeypatch.setattr(cli, "_run", ending(error))
+    monkeypatch.setattr(cli, "_run_app", ending(error))
     assert cli.run(["compare"]) == code
     assert code not in EXIT_CODES.values()
     assert capsys.readouterr() == ("", f"simverify: {words}\n")
@@ -75,7 +75,7 @@ def test_what_ends_a_run_has_a_code(monkeypatch, capsys, discarded, error, code,
 
 @pytest.mark.parametrize("error", BUGS.values(), ids=BUGS)
 def test_a_bug_has_a_traceback(monkeypatch, capsys, discarded, error):
-    monkeypatch.setattr(cli, "_run", ending(error))
+    monkeypatch.setattr(cli, "_run_app", ending(error))
     assert cli.run(["compare"]) == 4
     lines = "".join(traceback.format_exception(error))
     line = f"simverify: internal error: {type(error).__name__}: {error}".rstrip()
@@ -85,7 +85,7 @@ def test_a_bug_has_a_traceback(monkeypatch, capsys, discarded, error):
 
 @pytest.mark.parametrize("code", [0, 1, 3])
 def test_a_command_that_ends_says_its_own(monkeypatch, code):
-    monkeypatch.setattr(cli, "_run", lambda arguments: code)
+    monkeypatch.setattr(cli, "_run_app", lambda arguments: code)
     assert cli.run(["compare"]) == code
 
 
@@ -100,7 +100,7 @@ LINES = [
 
 @pytest.mark.parametrize(("message", "line"), LINES, ids=range(len(LINES)))
 def test_a_complaint_is_one_line(monkeypatch, capsys, message, line):
-    monkeypatch.setattr(cli, "_run", ending(UsageError(message)))
+    monkeypatch.setattr(cli, "_run_app", ending(UsageError(message)))
     assert cli.run([]) == 2
     assert capsys.readouterr().err == f"simverify: {line}\n"
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from simverify.cli import interrupt
-from simverify.cli.interrupt import Terminated, also_terminated
+from simverify.cli.interrupt import Terminated, handle_sigterm
 
 LONG = (
     "compare",
@@ -139,11 +139,11 @@ def deadly():
 
 @pytest.mark.usefixtures("deadly")
 def test_a_termination_is_told_meanwhile_and_once():
-    with also_terminated():
+    with handle_sigterm():
         with pytest.raises(Terminated):
             signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # a second one ends it
-    with also_terminated():
+    with handle_sigterm():
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
@@ -152,7 +152,7 @@ def test_a_termination_is_told_meanwhile_and_once():
 def test_who_handles_a_termination_goes_on_to():
     seen = []
     signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
-    with also_terminated():
+    with handle_sigterm():
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
     assert seen == [signal.SIGTERM] * 2
@@ -161,7 +161,7 @@ def test_who_handles_a_termination_goes_on_to():
 @pytest.mark.usefixtures("deadly")
 def test_a_thread_cannot_be_told_of_a_termination():
     def handler():
-        with also_terminated():
+        with handle_sigterm():
             return signal.getsignal(signal.SIGTERM)
 
     with ThreadPoolExecutor() as pool:
@@ -171,11 +171,11 @@ def test_a_thread_cannot_be_told_of_a_termination():
 @pytest.mark.usefixtures("deadly")
 def test_a_termination_during_an_import_ends_at_once(monkeypatch):
     def left():
-        raise SystemExit(interrupt.INTERRUPTED)
+        raise SystemExit(interrupt.INTERRUPT_EXIT_CODE)
 
-    monkeypatch.setattr(interrupt, "_importing", lambda frame: frame is not None)
-    monkeypatch.setattr(interrupt, "_leave", left)
-    with pytest.raises(SystemExit), also_terminated():
+    monkeypatch.setattr(interrupt, "_is_importing", lambda frame: frame is not None)
+    monkeypatch.setattr(interrupt, "_exit_interrupted", left)
+    with pytest.raises(SystemExit), handle_sigterm():
         signal.raise_signal(signal.SIGTERM)
 
 
@@ -199,6 +199,6 @@ def test_it_leaves_though_the_code_under_audit_replaced_the_exit(
     monkeypatch.setattr(os, "_exit", lambda code: left.append("replaced"))
     monkeypatch.setattr(interrupt, "_exit", left.append)
     monkeypatch.setattr(os, "isatty", lambda number: terminal)
-    interrupt._leave()
+    interrupt._exit_interrupted()
     assert left == [130]
     assert capfd.readouterr().err == f"{begins}\n"

@@ -156,8 +156,8 @@ def test_what_nobody_reads_is_let_go(monkeypatch):
 
     gone = []
     monkeypatch.setattr(sys, "stderr", Left())
-    monkeypatch.setattr(streams, "_discard", gone.append)
-    streams.say_error("a line")
+    monkeypatch.setattr(streams, "_redirect_to_null", gone.append)
+    streams.print_error("a line")
     assert gone == [2]
 
 

@@ -2,7 +2,75 @@
 
 import pytest
 
-from simverify.cli.common import output_console
+from simverify.cli.common import check_output, output_console, run_and_report, write_outputs
+from simverify.errors import UsageError
+from simverify.history import record
+
+# What commands share, called by itself: what is refused before a run, what is lost after one.
+
+
+def test_a_folder_for_reports_that_cannot_be_made_is_refused_before_the_run(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file"):
+        check_output(None, tmp_path / "file" / "reports")
+    check_output(None, tmp_path / "reports")
+    assert (tmp_path / "reports").is_dir()
+
+
+@pytest.mark.parametrize("where", [{"json": "run.json"}, {"report": "reports"}])
+def test_a_name_that_no_file_can_hold_is_refused_before_the_run(where):
+    def make(_say):
+        pytest.fail("it was run")
+
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        run_and_report(make, **{"json": None, "report": None} | where, quiet=True, names=["\udcff"])
+
+
+def test_a_store_that_takes_no_run_takes_no_verdict(monkeypatch, tmp_path, capsys):
+    def full(*_):
+        raise UsageError("the disk is full")
+
+    monkeypatch.setattr(record, "store_path", lambda: tmp_path / "runs.db")
+    monkeypatch.setattr(record, "add_run", full)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert write_outputs(None, None)
+    assert capsys.readouterr() == ("", "simverify: not recorded: the disk is full\n")
+
+
+# An option under its old name works for a release, and the new one is said once.
+
+
+def said(command):
+    return [line for line in command.err.splitlines() if "is now called" in line]
+
+
+def test_on_the_command_line(command):
+    assert command("audit", "token", "--company", "greedy", "--gamma", "1", "--vocab", "3") == 2
+    assert said(command) == ["simverify: --company is now called --batch-mix"]
+    assert "leave --batch-mix out" in command.err
+
+
+@pytest.mark.parametrize("key", ["company", "batch-mix"])
+def test_in_a_file(command, tmp_path, key):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.simverify.audit]\n{key} = 'greedy'\n")
+    assert command("audit", "token", "--gamma", "1", "--vocab", "3") == 2
+    assert len(said(command)) == (key == "company")
+    assert "leave --batch-mix out" in command.err
+
+
+def test_in_the_environment(command, monkeypatch):
+    monkeypatch.setenv("SIMVERIFY_AUDIT_BALL", "2")
+    assert command("audit", "--outputs", "o", "--target", "t") == 2
+    assert said(command) == ["simverify: --ball is now called --row-tolerance"]
+    assert "row tolerance is 2.0" in command.err
+
+
+def test_help_shows_new_names_alone(command):
+    assert command("audit", "--help") == 0
+    assert "--batch-mix" in command.out
+    assert "--company" not in command.out
+    assert "--ball" not in command.out
+
 
 LONG = "a_pair_whose_name_is_longer_than_any_table_is_wide_" * 2
 

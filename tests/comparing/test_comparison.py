@@ -12,7 +12,7 @@ from support.false_alarms import ALPHA
 import simverify
 from simverify import UsageError
 from simverify.models import get_model
-from simverify.results.reading.document import document_text
+from simverify.results.reading import document_text
 
 BLOCKS = 100_000
 RULES = ["token", "block", "greedy", "match"]

@@ -7,7 +7,7 @@ from docs.examples import ROOT
 from support.pages.scripts import load
 
 from simverify.cli.app import app
-from simverify.results.reading.schema import generate_schema
+from simverify.results.reading import generate_schema
 
 generated = load(ROOT / "docs" / "extensions" / "generated.py")
 pictures = load(ROOT / "docs" / "pictures.py")

@@ -13,7 +13,7 @@ from docs.examples import ROOT
 from support.baseline_runs import drawn
 from support.levels import at_night
 
-from simverify.results.reading.document import document_text
+from simverify.results.reading import document_text
 
 FILE = ROOT / "docs" / "how-to" / "simverify.yml"
 TOKEN = """\

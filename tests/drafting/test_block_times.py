@@ -7,9 +7,12 @@ pytest.importorskip("transformers")
 
 from support.real_models import deep_model  # noqa: E402
 
-from simverify.drafting import block_times  # noqa: E402
-from simverify.drafting.block_times import measure_blocks  # noqa: E402
-from simverify.drafting.time_model import fit, predict  # noqa: E402
+from simverify.drafting import easyspec  # noqa: E402
+from simverify.drafting.easyspec import measure_blocks  # noqa: E402
+from simverify.drafting.time_model import (  # noqa: E402
+    fit_time_model,
+    predict_drafting,
+)
 from simverify.errors import UsageError  # noqa: E402
 
 
@@ -21,7 +24,7 @@ def test_a_measurement_gives_a_prediction():
     assert min(found.attention, found.mlp) > 0
     assert found.group > found.attention
     assert found.exact_pass > found.attention + found.mlp
-    assert [own.devices for own in predict(fit(found), 5)] == [1, 2, 4, 8]
+    assert [own.devices for own in predict_drafting(fit_time_model(found), 5)] == [1, 2, 4, 8]
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -35,7 +38,7 @@ def test_two_threads_are_two_workers():
 def test_medians_in_seconds_behind_a_cache_of_the_same_length(monkeypatch):
     """Clocked by a clock of ours: each attention takes 2 s, an MLP 3 s, whatever the machine."""
     now, lengths = [0.0], set()
-    monkeypatch.setattr(block_times.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(easyspec.time, "perf_counter", lambda: now[0])
     model = deep_model()
     hooks = []
     for layer in model.model.layers:
@@ -58,7 +61,7 @@ def test_medians_in_seconds_behind_a_cache_of_the_same_length(monkeypatch):
             hook.remove()
     assert (found.attention, found.mlp, found.group) == (2.0, 3.0, 8.0)
     assert found.exact_pass == found.fuzzy_pass == 10 * (2.0 + 3.0)
-    assert fit(found).rest == 0
+    assert fit_time_model(found).rest == 0
     assert lengths == {5, 6}  # what fills the cache, and each step behind it
 
 

@@ -9,18 +9,37 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.naive_llama import NaiveLlama  # noqa: E402
-from support.phases import KEPT, PROMPTS, drafted_tree, phases  # noqa: E402
-from support.real_models import deep_model, deep_pair  # noqa: E402
+from support.phases import (  # noqa: E402
+    KEPT,
+    PROMPTS,
+    drafted_tree,
+    phases,
+)
+from support.real_models import (  # noqa: E402
+    deep_model,
+    deep_pair,
+)
 
 from simverify.drafting import layer_groups  # noqa: E402
-from simverify.drafting.easyspec import EasySpec  # noqa: E402
+from simverify.drafting.easyspec import (  # noqa: E402
+    EasySpec,
+    PlainDrafter,
+)
 from simverify.drafting.method import DraftMethod  # noqa: E402
-from simverify.drafting.plain import Plain  # noqa: E402
-from simverify.simulators.decoding.judges import judges  # noqa: E402
-from simverify.simulators.decoding.lanes import Job  # noqa: E402
-from simverify.simulators.decoding.loop import decode  # noqa: E402
-from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees  # noqa: E402
-from simverify.trees import SCHEMES, Drafting, shape_of_levels  # noqa: E402
+from simverify.simulators.decoding.loop import (  # noqa: E402
+    Job,
+    decode,
+    verifier_factory,
+)
+from simverify.simulators.decoding.trees import (  # noqa: E402
+    StatelessTreeVerifier,
+    decode_trees,
+)
+from simverify.trees import (  # noqa: E402
+    SCHEMES,
+    Drafting,
+    shape_of_levels,
+)
 from simverify.verifiers import VERIFIERS  # noqa: E402
 from simverify.verifiers.trees import TREE_VERIFIERS  # noqa: E402
 
@@ -78,7 +97,7 @@ def test_after_calibration_the_cache_is_the_exact_one(kind, dtype):
         for r, (text, own) in enumerate(zip(texts, drafts, strict=True)):
             found, due = entries(drafter, r), naive_entries(model, [*text, *own])
             if dtype == torch.float32:
-                whole = Plain(model, 1)
+                whole = PlainDrafter(model, 1)
                 whole.begin([[*text, *own]])
                 due = entries(whole, 0)
             assert found.shape == due.shape
@@ -161,7 +180,9 @@ def blocks_of(method, sampling=None):
     job = Job(
         ((1, 2, 3), (4,), (5, 6)), gamma=4, lanes=3, lane_tokens=40, request_tokens=13, seed=3
     )
-    decode(deep_pair((2, 3)), job, judges(VERIFIERS["block"]), found.append, method=method)
+    decode(
+        deep_pair((2, 3)), job, verifier_factory(VERIFIERS["block"]), found.append, method=method
+    )
     return found
 
 
@@ -183,7 +204,7 @@ def test_groups_of_one_are_plain_drafts_to_the_last_bit(calibration):
 
 def test_groups_of_one_leave_the_plain_cache():
     model = deep_model()
-    one, other, grouped = Plain(model, 3), EasySpec(model, 3, 1), EasySpec(model, 3, 2)
+    one, other, grouped = PlainDrafter(model, 3), EasySpec(model, 3, 1), EasySpec(model, 3, 2)
     for _ in zip(phases(one), phases(other), phases(grouped), strict=True):
         for r in range(3):
             assert torch.equal(entries(one, r), entries(other, r))
@@ -198,7 +219,7 @@ def test_trees_in_groups_of_one_are_plain_trees_to_the_last_bit(levels):
         job = Job(((1, 2), (4,)), len(levels), lanes=2, lane_tokens=24, request_tokens=9, seed=1)
         decode_trees(
             deep_pair(), job, Drafting(shape_of_levels(levels), SCHEMES["iid"]),
-            lambda: RuleOfTrees(TREE_VERIFIERS["recursive"].rule), found.append, method,
+            lambda: StatelessTreeVerifier(TREE_VERIFIERS["recursive"].rule), found.append, method,
         )  # fmt: skip
         return [(x.found, x.drawn.tree.tokens, x.drawn.q.tobytes()) for x in found]
 

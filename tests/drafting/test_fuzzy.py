@@ -8,11 +8,17 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from support.naive_llama import NaiveLlama  # noqa: E402
-from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
+from support.real_models import (  # noqa: E402
+    VOCAB_SIZE,
+    deep_model,
+)
 
-from simverify.drafting import fuzzy_logits, layer_groups  # noqa: E402
-from simverify.drafting.fuzzy import grouped  # noqa: E402
-from simverify.models.real.kv_cache import CachedModel  # noqa: E402
+from simverify.drafting import (  # noqa: E402
+    fuzzy_logits,
+    layer_groups,
+)
+from simverify.drafting.fuzzy import group_layers  # noqa: E402
+from simverify.models.kv_cache import CachedModel  # noqa: E402
 
 KINDS = pytest.mark.parametrize("kind", ["llama", "qwen2"])
 NEAR = 1e-5
@@ -53,7 +59,7 @@ def test_fuzzy_tokens_behind_an_exact_prompt(kind):
     model, naive, ids = deep_model(kind), NaiveLlama(deep_model(kind)), text(12)
     cache = transformers.DynamicCache(config=model.config)
     exact, groups = layer_groups(10, 1), layer_groups(10, 4)
-    fuzzy = grouped(model, 4)
+    fuzzy = group_layers(model, 4)
     with torch.no_grad():
         for run, split, piece in (
             (model, exact, ids[:6]), (fuzzy, groups, ids[6:7]), (fuzzy, groups, ids[7:9]),
@@ -68,7 +74,7 @@ def test_fuzzy_tokens_behind_an_exact_prompt(kind):
 def test_requests_of_different_lengths(kind):
     model, groups = deep_model(kind), layer_groups(10, 4)
     naive = [NaiveLlama(model) for _ in range(3)]
-    cached = CachedModel(grouped(model, 4), 3)
+    cached = CachedModel(group_layers(model, 4), 3)
     cached.read(1, (begun := text(5)))
     naive[1].feed(begun, groups)
     for step, sizes in enumerate([(4, 1, 2), (1, 1, 1), (2, 3, 1)]):
@@ -84,7 +90,7 @@ def test_requests_of_different_lengths(kind):
 def test_trees_of_drafts(kind):
     """Two levels: each node sees the prompt and its own way alone, at its depth's position."""
     model, groups, prompt = deep_model(kind), layer_groups(10, 4), text(6)
-    cached = CachedModel(grouped(model, 4), 2)
+    cached = CachedModel(group_layers(model, 4), 2)
     cached.feed([prompt, prompt[:3]])
     levels = [([4, 7], [-1, -1]), ([1, 9, 9], [0, 0, 1])]
     found = [cached.grow([tokens, []], [parents, []])[0] for tokens, parents in levels]
@@ -107,7 +113,7 @@ def test_trees_of_drafts(kind):
 @KINDS
 def test_groups_of_one_are_the_model_bit_by_bit(kind):
     model = deep_model(kind)
-    one, other = CachedModel(model, 2), CachedModel(grouped(model, 1), 2)
+    one, other = CachedModel(model, 2), CachedModel(group_layers(model, 1), 2)
     for cached in (one, other):
         cached.read(0, text(5))
     for pieces in ([[1, 2, 3], [4]], [[5], [6]]):
@@ -139,7 +145,7 @@ def test_mlps_run_in_order(kind):
 def test_keys_and_values_are_those_of_the_group_s_input():
     model = deep_model("qwen2")
     cache, inputs = transformers.DynamicCache(config=model.config), {}
-    fuzzy = grouped(model, 4)
+    fuzzy = group_layers(model, 4)
     runs = list(fuzzy.base_model.layers)
     for number, run in enumerate(runs):
         run.register_forward_pre_hook(
@@ -159,7 +165,7 @@ def test_layers_that_the_model_does_not_run_are_in_no_group():
     model = copy.deepcopy(deep_model())
     ids = [text(9)]
     model.config.num_hidden_layers = 6
-    found = [len(getattr(run, "layers", "1")) for run in grouped(model, 4).base_model.layers]
+    found = [len(getattr(run, "layers", "1")) for run in group_layers(model, 4).base_model.layers]
     assert found == [1, 3, 1, 1]
     with torch.no_grad():
         assert torch.equal(fuzzy_logits(model, ids, 1), model(torch.tensor(ids)).logits)
@@ -169,7 +175,7 @@ def test_weights_are_shared_and_the_model_stays_as_it_was():
     model, ids = deep_model(), torch.tensor([text(9)])
     with torch.no_grad():
         before = model(ids).logits
-        fuzzy = grouped(model, 4)
+        fuzzy = group_layers(model, 4)
         fuzzy(ids)
         assert torch.equal(model(ids).logits, before)
     own = sorted(x.data_ptr() for x in model.parameters())

@@ -20,18 +20,19 @@ from support.faulty_drafters import (
 from support.levels import at_night
 from support.real_models import deep_pair
 
-from simverify.battery.by_position import judge_output
-from simverify.comparing.real.drafted import Promise, decode_rules, rows_of
+from simverify.battery.battery import judge_output
+from simverify.comparing.real import RowSettings, decode_rules, judge_rows
 from simverify.drafting.method import DraftMethod
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED, load_pair
+from simverify.models.transformer import BUNDLED, load_pair, read_prompts
 from simverify.simulators.decoding import loop
-from simverify.simulators.decoding.emitted import Emitted
-from simverify.simulators.decoding.job import make_job
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.lanes import Job
-from simverify.simulators.decoding.trees.emitted import OWN, TreesEmitted
-from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees
+from simverify.simulators.decoding.job import EmissionObserver, make_job
+from simverify.simulators.decoding.loop import Job, verifier_factory
+from simverify.simulators.decoding.trees import (
+    RULE_PART,
+    StatelessTreeVerifier,
+    TreeEmissionObserver,
+    decode_trees,
+)
 from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
@@ -50,8 +51,10 @@ CALIBRATED, NOT_CALIBRATED = (DraftMethod("easyspec", 4, calibration=x) for x in
 
 def chain(method, name="token", job=JOB, scale=0.3):
     """The verdict on the tokens that are emitted on single drafts, and what is kept of a draft."""
-    seen = Emitted(job, VERIFIERS[name])
-    loop.decode(deep_pair((2,), scale=scale), job, judges(VERIFIERS[name]), seen, method=method)
+    seen = EmissionObserver(job, VERIFIERS[name])
+    loop.decode(
+        deep_pair((2,), scale=scale), job, verifier_factory(VERIFIERS[name]), seen, method=method
+    )
     worth, token = seen.decoded.worth, [1.0] * job.gamma
     rest = [0.0] * (worth.sums.shape[1] - job.gamma)
     kept = worth.interval([*token, *rest], 0.999)
@@ -63,10 +66,14 @@ def tree(method, name="recursive"):
     """As :func:`chain`, on trees."""
     rule = TREE_VERIFIERS[name]
     job = replace(JOB, gamma=3)
-    seen = TreesEmitted(job.lanes, job.seed, TREE, rule, nodes=40)
-    decode_trees(deep_pair((2,)), job, TREE, partial(RuleOfTrees, rule.rule), seen, method)
+    seen = TreeEmissionObserver(job.lanes, job.seed, TREE, rule, nodes=40)
+    decode_trees(
+        deep_pair((2,)), job, TREE, partial(StatelessTreeVerifier, rule.rule), seen, method
+    )
     found = seen.decoded
-    return judge_output(found.features, ALPHA / DECISIONS).verdict(1.0), found.interval(OWN, 0.999)
+    return judge_output(found.features, ALPHA / DECISIONS).verdict(1.0), found.interval(
+        RULE_PART, 0.999
+    )
 
 
 def apart(one, other):
@@ -91,7 +98,7 @@ def test_trees_are_lossless():
 
 @pytest.mark.thorough
 def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
-    drafted = loop._draft
+    drafted = loop._draft_blocks
 
     def exactly(draft, lanes, gamma, uniforms, sampling):
         q, tokens, heads = drafted(draft, lanes, gamma, uniforms, sampling)
@@ -105,7 +112,7 @@ def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
     # With ten seeds of ten; at 100 tokens a lane with seven.
     how = {"job": replace(JOB, lane_tokens=160), "scale": 0.6}
     assert chain(Faulty(), **how)[0] == "PASS"
-    monkeypatch.setattr(loop, "_draft", exactly)
+    monkeypatch.setattr(loop, "_draft_blocks", exactly)
     assert chain(Faulty(), **how)[0] == "FAIL"
 
 
@@ -150,6 +157,6 @@ def test_the_bundled_pair_is_lossless(layer_parallel, calibration, drafting):
     method = DraftMethod("easyspec", layer_parallel, calibration=calibration)
     rule = VERIFIERS["token"] if drafting is None else TREE_VERIFIERS["recursive"]
     found = decode_rules(pair, job, [rule], drafting, method, lambda words: None)
-    (row,) = rows_of(pair, found, Promise(ALPHA, detect=0.9, cost_ratio=0.1))
+    (row,) = judge_rows(pair, found, RowSettings(ALPHA, detect=0.9, cost_ratio=0.1))
     assert row.verdict == "PASS"
     assert row.lossless.detectable < 0.1

@@ -9,12 +9,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.phases import phases  # noqa: E402
-from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
+from support.real_models import (  # noqa: E402
+    VOCAB_SIZE,
+    deep_model,
+)
 
-from simverify.drafting.block_times import measure_blocks  # noqa: E402
-from simverify.drafting.easyspec import EasySpec  # noqa: E402
-from simverify.drafting.fuzzy import grouped  # noqa: E402
-from simverify.drafting.together import run_each  # noqa: E402
+from simverify.drafting.easyspec import (  # noqa: E402
+    EasySpec,
+    measure_blocks,
+)
+from simverify.drafting.fuzzy import (  # noqa: E402
+    group_layers,
+    run_members,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -43,9 +50,9 @@ def passes(model, fuzzy, home):
 def test_two_streams_give_what_one_gives(kind):
     model = copy.deepcopy(deep_model(kind)).to("cuda")
     for wide in (3, 4):
-        due, _ = passes(model, grouped(model, wide, at_once=False), "cuda")
+        due, _ = passes(model, group_layers(model, wide, at_once=False), "cuda")
         for _ in range(20):  # a race shows itself now and then
-            found, _ = passes(model, grouped(model, wide), "cuda")
+            found, _ = passes(model, group_layers(model, wide), "cuda")
             assert all(map(torch.equal, found, due))
 
 
@@ -55,7 +62,7 @@ def test_members_have_streams_of_their_own_that_wait_for_what_went_before():
     present, x = torch.cuda.current_stream(device), torch.ones(2000, 2000, device=device)
     for _ in range(10):
         x = x @ x / 2000  # still under way when the members begin
-    found = run_each(
+    found = run_members(
         lambda i: (torch.cuda.current_stream(device).cuda_stream, x * i), range(3), device, True
     )
     assert len({stream for stream, _ in found} | {present.cuda_stream}) == 4
@@ -75,8 +82,8 @@ def test_blocks_are_timed_with_a_worker_for_each_member():
 @pytest.mark.parametrize("at_once", [True, False])
 def test_two_devices_give_what_one_gives(kind, at_once):
     model = copy.deepcopy(deep_model(kind)).to("cuda:0")
-    due, _ = passes(model, grouped(model, 4, at_once=False), "cuda:0")
-    fuzzy = grouped(model, 4, devices=["cuda:0", "cuda:1"], at_once=at_once)
+    due, _ = passes(model, group_layers(model, 4, at_once=False), "cuda:0")
+    fuzzy = group_layers(model, 4, devices=["cuda:0", "cuda:1"], at_once=at_once)
     for _ in range(20):
         found, places = passes(model, fuzzy, "cuda:0")
         assert max(float((x - y).abs().max()) for x, y in zip(found, due, strict=True)) < 1e-5
@@ -86,9 +93,9 @@ def test_two_devices_give_what_one_gives(kind, at_once):
 @needs_two
 def test_another_placement_brings_all_back():
     model = copy.deepcopy(deep_model()).to("cuda:0")
-    due, _ = passes(model, grouped(model, 4), "cuda:0")
-    grouped(model, 4, devices=["cuda:1", "cuda:0"])
-    fuzzy = grouped(model, 4, devices=["cuda:0"])
+    due, _ = passes(model, group_layers(model, 4), "cuda:0")
+    group_layers(model, 4, devices=["cuda:1", "cuda:0"])
+    fuzzy = group_layers(model, 4, devices=["cuda:0"])
     assert {x.device.index for x in model.parameters()} == {0}
     assert all(map(torch.equal, passes(model, fuzzy, "cuda:0")[0], due))
 

@@ -9,7 +9,10 @@ transformers = pytest.importorskip("transformers")
 
 from support.real_models import deep_model  # noqa: E402
 
-from simverify.drafting.fuzzy import fuzzy_logits, grouped  # noqa: E402
+from simverify.drafting.fuzzy import (  # noqa: E402
+    fuzzy_logits,
+    group_layers,
+)
 from simverify.errors import UsageError  # noqa: E402
 
 SMALL = {
@@ -51,7 +54,7 @@ def with_more_parts():
 )  # fmt: skip
 def test_refused_with_the_reason(model, says):
     with pytest.raises(UsageError, match=says) as caught:
-        grouped(model(), 4)
+        group_layers(model(), 4)
     assert "\n" not in str(caught.value)
 
 
@@ -68,4 +71,4 @@ def test_ids_without_a_batch():
 
 def test_no_devices():
     with pytest.raises(UsageError, match="devices is empty"):
-        grouped(deep_model(), 4, devices=[])
+        group_layers(deep_model(), 4, devices=[])

@@ -6,10 +6,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.naive_llama import NaiveLlama  # noqa: E402
-from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
+from support.real_models import (  # noqa: E402
+    VOCAB_SIZE,
+    deep_model,
+)
 
 from simverify.drafting import layer_groups  # noqa: E402
-from simverify.drafting.similarity import layer_similarities  # noqa: E402
+from simverify.drafting.easyspec import layer_similarities  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 
 IDS = torch.randint(VOCAB_SIZE, (2, 11), generator=torch.Generator().manual_seed(4)).tolist()

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.oracles.from_texts import NaiveLane
 
-from simverify.drafting.texts import Ngram, PromptLookup
+from simverify.drafting.texts import NgramDrafter, PromptLookup
 from simverify.errors import UsageError
-from simverify.models.real.sampling import Sampling
+from simverify.models.transformer import Sampling
 
-KINDS = {"prompt-lookup": PromptLookup, "ngram": Ngram}
+KINDS = {"prompt-lookup": PromptLookup, "ngram": NgramDrafter}
 by_name = pytest.mark.parametrize("name", KINDS)
 
 
@@ -133,7 +133,7 @@ def test_prompt_lookup_goes_on_in_its_own_drafts():
 
 def test_ngram_counts_no_draft_that_was_rejected():
     """2 was drafted after 1 three times and thrown away; 4 came after it once."""
-    drafter = Ngram(10, 1)
+    drafter = NgramDrafter(10, 1)
     drafter.read(0, [1, 4])
     for _ in range(3):
         drafter.begin([[9]])
@@ -146,7 +146,7 @@ def test_ngram_counts_no_draft_that_was_rejected():
 
 
 def test_ngram_remembers_requests_that_ended_and_prompt_lookup_does_not():
-    for kind, expected in ((Ngram, 3), (PromptLookup, 2)):
+    for kind, expected in ((NgramDrafter, 3), (PromptLookup, 2)):
         drafter = kind(5, 1)
         drafter.read(0, [1, 2, 3])
         drafter.begin([[4]])

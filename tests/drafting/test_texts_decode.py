@@ -11,15 +11,20 @@ pytest.importorskip("transformers")
 from support.false_alarms import ALPHA  # noqa: E402
 from support.levels import at_night  # noqa: E402
 from support.oracles.from_texts import NaiveLane  # noqa: E402
-from support.real_models import Words, little_pair  # noqa: E402
+from support.real_models import (  # noqa: E402
+    Words,
+    little_pair,
+)
 
-from simverify.comparing.real.pair import compare_pair  # noqa: E402
+from simverify.comparing.real import compare_pair  # noqa: E402
 from simverify.drafting.method import DraftMethod  # noqa: E402
-from simverify.drafting.texts import FromTexts  # noqa: E402
-from simverify.models.real.sampling import Sampling  # noqa: E402
-from simverify.simulators.decoding.judges import judges  # noqa: E402
-from simverify.simulators.decoding.lanes import Job  # noqa: E402
-from simverify.simulators.decoding.loop import decode  # noqa: E402
+from simverify.drafting.texts import TextDrafter  # noqa: E402
+from simverify.models.transformer import Sampling  # noqa: E402
+from simverify.simulators.decoding.loop import (  # noqa: E402
+    Job,
+    decode,
+    verifier_factory,
+)
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 PROMPTS = ["1 2 3 1 2", "3", "4 4"]
@@ -56,7 +61,7 @@ def test_every_block_is_drafted_from_its_lanes_texts(method):
         naive.text += block.emitted
         blocks.append(block)
 
-    decode(texts_pair(eos=(11,)), job, judges(VERIFIERS["token"]), observe, method=method)
+    decode(texts_pair(eos=(11,)), job, verifier_factory(VERIFIERS["token"]), observe, method=method)
     assert sum(block.first for block in blocks) > 16
     assert sum(block.tau for block in blocks) > 10
 
@@ -108,8 +113,8 @@ def test_a_soft_law_reported_for_one_token_fails(method, verifier, monkeypatch):
     def argmax(rows, uniforms):
         return rows.argmax(axis=1)
 
-    monkeypatch.setattr(FromTexts, "_logits", soft)
-    monkeypatch.setattr("simverify.simulators.decoding.loop._draw", argmax)
+    monkeypatch.setattr(TextDrafter, "_logits", soft)
+    monkeypatch.setattr("simverify.simulators.decoding.loop._sample_rows", argmax)
     run = compare_pair(
         texts_pair(), PROMPTS, (verifier,), gamma=3, methods=[method], tokens=1600, lanes=16,
         detect=0.25, alpha=ALPHA,

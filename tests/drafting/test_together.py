@@ -8,10 +8,15 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from support.real_models import VOCAB_SIZE, deep_model  # noqa: E402
+from support.real_models import (  # noqa: E402
+    VOCAB_SIZE,
+    deep_model,
+)
 
-from simverify.drafting.fuzzy import grouped  # noqa: E402
-from simverify.drafting.together import run_each  # noqa: E402
+from simverify.drafting.fuzzy import (  # noqa: E402
+    group_layers,
+    run_members,
+)
 
 IDS = torch.arange(3 * 9).reshape(3, 9) % VOCAB_SIZE
 CPU = torch.device("cpu")
@@ -25,7 +30,7 @@ def test_the_same_bits_at_once_and_in_order(kind, wide):
     for at_once in (False, True):
         # A cache that was not told how many layers there are makes them as they come.
         cache = transformers.DynamicCache()
-        fuzzy = grouped(model, wide, at_once=at_once)
+        fuzzy = group_layers(model, wide, at_once=at_once)
         with torch.no_grad():
             logits = [
                 fuzzy(IDS[:, a:b], past_key_values=cache, use_cache=True).logits
@@ -44,7 +49,7 @@ def test_members_run_on_two_threads_and_come_back_in_order():
         both.wait()  # nobody passes unless two are here
         return member, threading.get_ident(), torch.get_num_threads()
 
-    found = run_each(run, range(4), CPU, at_once=True)
+    found = run_members(run, range(4), CPU, at_once=True)
     assert [member for member, *_ in found] == [0, 1, 2, 3]
     assert [computing for *_, computing in found] == [2] * 4  # or sums would be taken otherwise
     assert found[0][1] == found[2][1] == threading.get_ident() != found[1][1] == found[3][1]
@@ -54,7 +59,7 @@ def test_members_run_on_two_threads_and_come_back_in_order():
 def test_one_thread_runs_them_in_order(at_once):
     torch.set_num_threads(1)
     seen = []
-    run_each(lambda i: seen.append((i, threading.get_ident())), range(3), CPU, at_once=at_once)
+    run_members(lambda i: seen.append((i, threading.get_ident())), range(3), CPU, at_once=at_once)
     assert seen == [(i, threading.get_ident()) for i in range(3)]
 
 
@@ -70,7 +75,7 @@ def test_one_thread_runs_them_in_order(at_once):
 def test_the_modes_of_the_caller_hold_in_all_threads(mode, due):
     weights = torch.ones(2, requires_grad=True)
     with mode():
-        found = run_each(lambda i: weights * i, range(4), CPU, at_once=True)
+        found = run_members(lambda i: weights * i, range(4), CPU, at_once=True)
     assert [(x.requires_grad, x.is_inference()) for x in found] == [due] * 4
 
 
@@ -87,7 +92,7 @@ def test_an_error_comes_through_when_all_have_ended(failing):
         running.remove(member)
 
     with pytest.raises(MemoryError, match=f"member {failing}"):
-        run_each(run, range(4), CPU, at_once=True)
+        run_members(run, range(4), CPU, at_once=True)
     assert running == []
 
 
@@ -119,11 +124,11 @@ def test_streams_begin_behind_the_present_one_and_end_before_it_goes_on(monkeypa
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: present)
     monkeypatch.setattr(torch.cuda, "stream", entered)
     monkeypatch.setattr(torch.cuda, "Stream", new)
-    monkeypatch.setattr("simverify.drafting.together._STREAMS", {})
+    monkeypatch.setattr("simverify.drafting.fuzzy._CUDA_STREAMS", {})
     device = torch.device("cuda", 0)
     for members in (2, 3):  # the second time with one more stream, and the two of before
         told.clear()
-        found = run_each(
+        found = run_members(
             lambda i: told.append(("runs", i, *active)) or i, range(members), device, True
         )
         assert found == list(range(members))

@@ -34,7 +34,7 @@ def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
         )
         return raise_
 
-    from simverify.engines.servers import lmdeploy
+    from simverify.engines.catalogue import lmdeploy
 
     monkeypatch.setattr(lmdeploy, "as_verify", broken)
     with pytest.raises(SimverifyError, match=r"adapter does not fit it: ZeroDivisionError.*lmdep"):
@@ -42,13 +42,16 @@ def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
 
 
 def test_what_an_adapters_object_lacks_is_the_adapters(tmp_path):
-    from simverify.engines.loading.rows_model import RowsModel
-    from simverify.symbolic.misfits import misfit
+    from simverify.engines.fake_models import RowsModel
+    from simverify.symbolic.provenance import adapter_error_location
 
     model = RowsModel(lambda prefix: np.ones(2) / 2, ())
     with pytest.raises(AttributeError) as caught:
         model.generation_config  # noqa: B018
-    assert misfit(caught.value) == "simverify.engines.loading.rows_model has no generation_config"
+    assert (
+        adapter_error_location(caught.value)
+        == "simverify.engines.fake_models has no generation_config"
+    )
 
 
 def test_what_the_engine_raises_is_the_engines(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simverify.auditing.exact.judging.law import compare_blocks
+from simverify.auditing.comparison import compare_blocks
 from simverify.engines import get_engine
-from simverify.models.small import compact
+from simverify.models.base import compact
 from simverify.symbolic import Enumeration
 
 

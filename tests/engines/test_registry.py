@@ -11,15 +11,9 @@ import pytest
 
 from simverify.engines import (
     ENGINES,
-    blocks,
     engine_names,
     get_engine,
     installed_engines,
-    libraries,
-    loops,
-    own,
-    papers,
-    servers,
     unloaded_engine,
 )
 from simverify.errors import SimverifyError, UsageError
@@ -45,24 +39,6 @@ fake-number = fake_engine:number
 fake-broken = fake_engine.nowhere:verify
 transformers = fake_engine:verify
 """
-
-
-ROOMS = (servers, libraries, papers, loops, blocks, own)
-LONGEST = 62
-"""Lines of an adapter: what is longer has an idea in it that others can share."""
-
-
-def too_long(files):
-    return [str(file) for file in files if len(file.read_text().splitlines()) > LONGEST]
-
-
-def test_adapters_are_short(tmp_path):
-    files = [file for room in ROOMS for file in Path(room.__path__[0]).rglob("*.py")]
-    assert len(files) > 40
-    assert too_long(files) == []
-    long = tmp_path / "adapter.py"
-    long.write_text("x = 0\n" * (LONGEST + 1))
-    assert too_long([long]) == [str(long)]
 
 
 @pytest.fixture

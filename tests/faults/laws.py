@@ -13,7 +13,7 @@ from support.false_alarms import ALPHA
 
 from simverify.models import get_model
 from simverify.stats import g2_test, transition_g2
-from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.symbolic.paths import ForkedGenerator, explore
 
 MODEL = get_model("compact")
 GAMMA, V = 3, MODEL.vocab_size
@@ -48,21 +48,21 @@ def by_paths(verify):
     """Return ``block_law`` of a rule that draws with ``random()`` and ``choice(n, p=)`` only."""
 
     def block_law(p, q, x):
-        return _law(lambda path: verify(p.copy(), q.copy(), x.copy(), Coins(path)))
+        return _law(lambda path: verify(p.copy(), q.copy(), x.copy(), ForkedGenerator(path)))
 
     return block_law
 
 
 def law_of_step(step):
     """Law of one call's tokens after the empty prefix."""
-    return _law(lambda path: step((), MODEL.target, MODEL.draft, GAMMA, Coins(path)))
+    return _law(lambda path: step((), MODEL.target, MODEL.draft, GAMMA, ForkedGenerator(path)))
 
 
 def law_of_generation(factory, length):
     """Law of the first ``length`` tokens of a stateful rule, as many calls as it takes."""
 
     def run(path):
-        rule, coins, tokens = factory(), Coins(path), ()
+        rule, coins, tokens = factory(), ForkedGenerator(path), ()
         rule.reset()
         while len(tokens) < length:
             tokens += tuple(rule.step(tokens, MODEL.target, MODEL.draft, GAMMA, coins))

@@ -9,7 +9,7 @@ import pytest
 from simverify.faults import FAULTS
 from simverify.faults.base import token_rule
 from simverify.models import get_model
-from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.symbolic.paths import ForkedGenerator, explore
 
 MODEL = get_model("compact")
 V, GAMMA = MODEL.vocab_size, 1
@@ -29,7 +29,7 @@ def joint_law(rule, prompts):
     """Law of the first token of every request, (V,) * requests."""
 
     def run(path):
-        coins, blocks = Coins(path), []
+        coins, blocks = ForkedGenerator(path), []
         for prompt in prompts:
             q = MODEL.draft(prompt)
             x = int(coins.choice(V, p=q))

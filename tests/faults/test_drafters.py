@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.instances.drafts import draft_instances
-from simverify.auditing.exact.instances.trees import telling_trees
-from simverify.auditing.exact.judging import diagnosis
-from simverify.auditing.exact.judging.diagnosis import refuted, resemble
-from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.exact.tier import examine
+from simverify.auditing import examiner
+from simverify.auditing.exact_tier import run_exact_tier
+from simverify.auditing.examiner import Examiner, nearest_faults, refuted_faults
+from simverify.auditing.instances import draft_instances, fault_revealing_trees
 from simverify.auditing.subject import Subject, load_subject
 from simverify.faults import FAULTS
-from simverify.faults.families.drafters import itself, misreported
+from simverify.faults.drafters import misreported, unchanged_row
 from simverify.trees import SCHEMES
 
 DRAFTERS = {name: fault for name, fault in FAULTS.items() if fault.contract == "draft"}
@@ -22,7 +20,7 @@ UNLAWFUL = {"unnormalised-report"}
 
 def core(scheme, seed=0):
     """The instances that the self-test tries drafters on."""
-    return telling_trees(draft_instances(SCHEMES[scheme], 4, 12, seed))
+    return fault_revealing_trees(draft_instances(SCHEMES[scheme], 4, 12, seed))
 
 
 def examiner_of(rule):
@@ -31,13 +29,13 @@ def examiner_of(rule):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_honest_drafter_is_right_wherever_a_fault_shows(scheme):
-    honest = examiner_of(misreported(itself, itself, scheme))
+    honest = examiner_of(misreported(unchanged_row, unchanged_row, scheme))
     assert not any(honest.fails(model) for model in core(scheme))
     faults = {name: fault for name, fault in DRAFTERS.items() if fault.scheme == scheme}
     assert faults
     for name, fault in faults.items():
         assert any(examiner_of(fault.rule).fails(model) for model in core(scheme)), name
-    assert set(refuted("draft", core(scheme), None)) == set(faults)
+    assert set(refuted_faults("draft", core(scheme), None)) == set(faults)
 
 
 @pytest.mark.parametrize("name", DRAFTERS)
@@ -46,20 +44,20 @@ def test_its_own_name_comes_first(name):
     fault = DRAFTERS[name]
     models = draft_instances(SCHEMES[fault.scheme], 2, 3, 0)
     subject = Subject("mine", fault.rule, "draft")
-    failure = examine(subject, "draft", models, tolerance=None, searching=False).failure
+    failure = run_exact_tier(subject, "draft", models, tolerance=None, searching=False).failure
     assert failure.failed
     if name in UNLAWFUL:
         assert "sum to" in failure.comparison.findings[0].message
         return
-    first, *others = resemble(subject, failure, "draft")
+    first, *others = nearest_faults(subject, failure, "draft")
     assert (first.fault, first.distance) == (name, 0.0)
     assert all(other.distance > 1e-3 for other in others)
 
 
 def test_faults_of_trees_are_no_faults_of_drafters():
     (chain,) = (m for m in core("iid") if m.name == "plain, V=3, tree 1")
-    assert {fault.contract for fault in diagnosis._candidates("draft", chain)} == {"draft"}
-    assert {fault.contract for fault in diagnosis._candidates("tree", chain)} == {"tree"}
+    assert {fault.contract for fault in examiner._candidate_faults("draft", chain)} == {"draft"}
+    assert {fault.contract for fault in examiner._candidate_faults("tree", chain)} == {"tree"}
 
 
 def test_a_fault_is_on_trial_by_its_name():

@@ -13,9 +13,9 @@ from support.instances import (
 )
 
 from simverify.faults import FAULTS, get_fault
-from simverify.faults.emission_laws import next_row, residual
+from simverify.faults.base import next_row, residual
 from simverify.models import get_model
-from simverify.symbolic.enumeration.paths import Coins, explore
+from simverify.symbolic.paths import ForkedGenerator, explore
 
 WITH_PARAMETERS = [
     "lenient(0.5)",
@@ -64,7 +64,7 @@ def emitted(fault, model, gamma):
     """Exact law of one call's tokens, uncompleted, drafts included: {tokens: weight}."""
 
     def run(path):
-        coins = Coins(path)
+        coins = ForkedGenerator(path)
         if fault.contract == "step":
             return tuple(fault.rule((), model.target, model.draft, gamma, coins))
         draft = ()

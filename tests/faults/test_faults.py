@@ -27,7 +27,7 @@ from faults.laws import (
 )
 
 from simverify.faults import COMPACT_TV, FAULTS, get_fault
-from simverify.faults.families.randomness import RepeatedStream
+from simverify.faults.calls import RepeatedStream
 from simverify.verifiers import get_verifier
 
 CALLS = 20_000

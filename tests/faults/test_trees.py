@@ -9,21 +9,24 @@ from support.instances import disjoint_pair, equal_pair, one_hot_pair, random_pa
 from support.oracles.tree_laws import tree_deviation, tree_law
 from support.styles import FOLDER, Style
 
-from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.instances.trees import most_trees, telling_trees, tree_instances
-from simverify.auditing.exact.judging import diagnosis
-from simverify.auditing.exact.judging.diagnosis import refuted, resemble
-from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.exact.tier import examine
+from simverify.auditing import examiner as diagnosis
+from simverify.auditing.exact_tier import run_exact_tier
+from simverify.auditing.examiner import Examiner, nearest_faults, refuted_faults
+from simverify.auditing.instances import (
+    fault_revealing_trees,
+    instances_for,
+    max_tree_count,
+    tree_instances,
+)
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.faults import FAULTS
-from simverify.models.small import compact
+from simverify.models.base import compact
 from simverify.trees import SCHEMES, Drafting, draw_tree, shape_of_levels
 from simverify.verifiers.base import draw, excess
 from simverify.verifiers.trees import TREE_VERIFIERS
-from simverify.verifiers.trees.base import normalised, walking
+from simverify.verifiers.trees.base import normalised, walk_rule
 
 TREES = {name: fault for name, fault in FAULTS.items() if fault.contract == "tree"}
 
@@ -60,7 +63,7 @@ def right_rule(fault):
 
 def core(scheme, seed=0):
     """Instances that a verdict needs, but for the largest."""
-    found = telling_trees(tree_instances(SCHEMES[scheme], 4, 12, seed))
+    found = fault_revealing_trees(tree_instances(SCHEMES[scheme], 4, 12, seed))
     assert all(model.core for model in found)
     return found
 
@@ -97,7 +100,7 @@ def test_a_q_that_is_not_renormalised_is_as_good_as_stale():
         return draw(residual, p, rng)
 
     given = random_pair(3, 4), shape_of_levels([3]), "without-replacement"
-    assert tree_law(walking(step), *given) == tree_law(TREES["stale-sibling-q"].rule, *given)
+    assert tree_law(walk_rule(step), *given) == tree_law(TREES["stale-sibling-q"].rule, *given)
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -108,11 +111,11 @@ def test_each_shows_on_the_core_and_is_refuted_by_a_law_that_is_right_there(seed
         assert any(examiner.fails(model) for model in core(fault.scheme, seed)), name
     for scheme in SCHEMES:
         of_it = {name for name, fault in TREES.items() if fault.scheme == scheme}
-        assert set(refuted("tree", core(scheme, seed), None)) == of_it
-    assert refuted("tree", [], None) == ()
+        assert set(refuted_faults("tree", core(scheme, seed), None)) == of_it
+    assert refuted_faults("tree", [], None) == ()
     # A rule for chains has none of the core.
     chains = [m for m in tree_instances(SCHEMES["iid"], 2, 3, seed) if m.drafting.shape.is_chain]
-    assert "shorter-cap-hierarchical" in refuted("tree", chains, None)
+    assert "shorter-cap-hierarchical" in refuted_faults("tree", chains, None)
 
 
 def test_the_right_rules_show_nothing_there():
@@ -180,8 +183,8 @@ OTHERS = [
 def test_a_fault_by_another_hand_is_named_first(name, rule):
     models = core(TREES[name].scheme)
     subject = Subject("mine", rule, "tree")
-    failure = examine(subject, "tree", models, tolerance=None, searching=False).failure
-    first, *others = resemble(subject, failure, "tree")
+    failure = run_exact_tier(subject, "tree", models, tolerance=None, searching=False).failure
+    first, *others = nearest_faults(subject, failure, "tree")
     assert (first.fault, first.distance < 1e-9) == (name, True)
     assert all(other.distance > 1e-3 for other in others)
 
@@ -205,28 +208,28 @@ def test_code_for_one_shape_is_held_against_them_on_that_one(slip):
 
 def test_a_failure_on_very_many_trees_takes_no_minutes():
     large = tree_instances(SCHEMES["iid"], 3, 2, 0, shape_of_levels([3, 2]))[0]
-    assert most_trees(large) == 2**9
+    assert max_tree_count(large) == 2**9
     judged = SimpleNamespace(model=large, comparison=None)
 
     def nine_alone(target_probs, draft_probs, tokens, parents, rng):
         raise ValueError("made for another shape")
 
     # It is compared on another shape if it can be, and if not on none.
-    assert resemble(Subject("mine", nine_alone, "tree"), judged, "tree") == ()
-    first, *_ = resemble(Subject("mine", TREES["row-by-depth"].rule, "tree"), judged, "tree")
+    assert nearest_faults(Subject("mine", nine_alone, "tree"), judged, "tree") == ()
+    first, *_ = nearest_faults(Subject("mine", TREES["row-by-depth"].rule, "tree"), judged, "tree")
     assert (first.fault, first.distance) == ("row-by-depth", 0)
 
 
 def test_chains_and_trees_are_not_held_against_each_other():
     (chain, *_), (tree, *_) = instances_for("verify", 2, 2, 0), core("iid")
-    assert {fault.contract for fault in diagnosis._candidates("verify", chain)} == {
+    assert {fault.contract for fault in diagnosis._candidate_faults("verify", chain)} == {
         "verify",
         "step",
     }
-    assert {fault.contract for fault in diagnosis._candidates("tree", tree)} == {"tree"}
+    assert {fault.contract for fault in diagnosis._candidate_faults("tree", tree)} == {"tree"}
     for contract in ("verify", "step"):
-        assert not [f for f in TREES.values() if diagnosis._subject(f, contract)]
-    assert diagnosis._subject(FAULTS["inverted-ratio"], "tree") is None
+        assert not [f for f in TREES.values() if diagnosis._fault_subject(f, contract)]
+    assert diagnosis._fault_subject(FAULTS["inverted-ratio"], "tree") is None
 
 
 PAIRS = [disjoint_pair(), equal_pair(), one_hot_pair(), random_pair(1, 4)]

@@ -5,15 +5,20 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from support.small_models import SEVERAL, SMALL, WHOLE, made  # noqa: E402
+from support.small_models import (  # noqa: E402
+    SEVERAL,
+    SMALL,
+    WHOLE,
+    made,
+)
 
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real import cache_check  # noqa: E402
-from simverify.models.real.cache_check import (  # noqa: E402
-    causal_iv,
-    same_rows_up_to,
-    takes_back,
-    trees_iv,
+from simverify.models import kv_cache  # noqa: E402
+from simverify.models.kv_cache import (  # noqa: E402
+    check_causal,
+    check_tree_attention,
+    consistent_length,
+    supports_rollback,
 )
 
 GPT = {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 128}
@@ -35,38 +40,38 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 )
 def test_full_causal_attention_is_taken(kind, config, dtype):
     model = made(kind, dtype, **config)
-    causal_iv(model, kind)
-    assert takes_back(model)
-    assert same_rows_up_to(model) is None
+    check_causal(model, kind)
+    assert supports_rollback(model)
+    assert consistent_length(model) is None
     if kind == "bloom":  # its positions are in the mask of two axes, which it builds itself
         with pytest.raises(UsageError, match="take a single draft"):
-            trees_iv(model, kind)
+            check_tree_attention(model, kind)
     else:
-        trees_iv(model, kind)
+        check_tree_attention(model, kind)
 
 
 @pytest.mark.parametrize("kind", WHOLE)
 @pytest.mark.parametrize("dtype", DTYPES[:2])
 def test_windows_states_and_chunks_are_scored_whole(kind, dtype, monkeypatch):
     model = made(kind, dtype, **WHOLE[kind])
-    causal_iv(model, kind)
-    assert not takes_back(model)
+    check_causal(model, kind)
+    assert not supports_rollback(model)
     # The second line of defence, for configs with other words.
-    monkeypatch.setattr(cache_check, "window_words", lambda _model: None)
-    assert not takes_back(model)
+    monkeypatch.setattr(kv_cache, "window_words", lambda _model: None)
+    assert not supports_rollback(model)
 
 
 def test_a_window_longer_than_what_is_tried_is_in_the_config():
-    assert not takes_back(made("mistral", **SEVERAL | {"sliding_window": 4096}))
-    assert takes_back(made("mistral", **SEVERAL | {"sliding_window": None}))
+    assert not supports_rollback(made("mistral", **SEVERAL | {"sliding_window": 4096}))
+    assert supports_rollback(made("mistral", **SEVERAL | {"sliding_window": None}))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_positions_of_the_whole_batch_are_seen(dtype):
     """MPT counts them from the end of the cache."""
     model = made("mpt", dtype, vocab_size=50, d_model=16, n_layers=2, n_heads=2)
-    causal_iv(model, "mpt")
-    assert not takes_back(model)
+    check_causal(model, "mpt")
+    assert not supports_rollback(model)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -75,12 +80,12 @@ def test_positions_of_the_whole_batch_are_seen(dtype):
 def test_attention_to_later_tokens_is_refused(kind, spread, dtype):
     model = made(kind, dtype, spread=spread, **SMALL, is_decoder=False)
     with pytest.raises(UsageError, match=r"when later ones are others, off by .* a causal model"):
-        causal_iv(model, kind)
+        check_causal(model, kind)
 
 
 def test_what_overflows_is_told():
     with pytest.raises(UsageError, match="no numbers in float16: take --dtype bfloat16"):
-        causal_iv(made("mamba", torch.float16, **WHOLE["mamba"]), "mamba")
+        check_causal(made("mamba", torch.float16, **WHOLE["mamba"]), "mamba")
 
 
 def scaled(kind, **rope):
@@ -94,7 +99,7 @@ def scaled(kind, **rope):
 def test_angles_that_change_with_the_length_are_found_by_trying(dtype):
     long = {"rope_type": "longrope", "short_factor": [1.0] * 4}
     changing = scaled("phi3", **long, long_factor=[4.0] * 4).to(dtype)
-    causal_iv(changing, "phi3")
-    assert same_rows_up_to(changing) == 32
-    assert same_rows_up_to(scaled("phi3", **long, long_factor=[1.0] * 4).to(dtype)) is None
-    assert same_rows_up_to(scaled("llama", rope_type="yarn", factor=4.0).to(dtype)) is None
+    check_causal(changing, "phi3")
+    assert consistent_length(changing) == 32
+    assert consistent_length(scaled("phi3", **long, long_factor=[1.0] * 4).to(dtype)) is None
+    assert consistent_length(scaled("llama", rope_type="yarn", factor=4.0).to(dtype)) is None

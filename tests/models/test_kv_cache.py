@@ -6,9 +6,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.real_models import VOCAB_SIZE, little_pair  # noqa: E402
+from support.real_models import (  # noqa: E402
+    VOCAB_SIZE,
+    little_pair,
+)
 
-from simverify.models.real.kv_cache import CachedModel  # noqa: E402
+from simverify.models.kv_cache import CachedModel  # noqa: E402
 
 
 def logits_of(model, tokens):

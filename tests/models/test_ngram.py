@@ -5,8 +5,7 @@ import pytest
 
 from simverify import folders
 from simverify.models import ngram
-from simverify.models.corpus import CHUNK, corpus_text, split
-from simverify.models.ngram import load_ngram, train
+from simverify.models.ngram import CHUNK_BYTES, corpus_text, load_ngram, split_corpus, train_ngram
 
 PREFIXES = [
     b"",
@@ -31,13 +30,13 @@ def text():
 
 @pytest.fixture(scope="module")
 def model(text):
-    return train(text)
+    return train_ngram(text)
 
 
 @pytest.fixture(scope="module")
 def followers(text):
     """context -> counts of the byte after it, from raw windows of each training chunk."""
-    training, _ = split(text)
+    training, _ = split_corpus(text)
     table = {}
     for chunk in training.tolist():
         for i in range(len(chunk)):
@@ -90,11 +89,11 @@ def test_a_token_that_is_no_byte_is_refused(model, token):
 
 def test_a_short_text_is_refused():
     with pytest.raises(ValueError, match="65535 bytes"):
-        train(b"x" * 65_535)
+        train_ngram(b"x" * 65_535)
 
 
 def test_perplexities_are_those_of_the_held_out_rows(model, text):
-    _, held_out = split(text)
+    _, held_out = split_corpus(text)
     chunk = held_out[0].tolist()
     assert len(held_out) == 1
     for law, expected in (
@@ -106,17 +105,17 @@ def test_perplexities_are_those_of_the_held_out_rows(model, text):
 
 
 def test_contexts_come_from_held_out_text(model, text):
-    _, held_out = split(text)
+    _, held_out = split_corpus(text)
     windows = np.lib.stride_tricks.sliding_window_view(held_out[0], 4)
     np.testing.assert_array_equal(model.contexts, windows)
 
 
 def test_nothing_is_counted_across_chunks_or_from_held_out_text():
-    model = train(b"".join(bytes([i]) * CHUNK for i in range(16)))
+    model = train_ngram(b"".join(bytes([i]) * CHUNK_BYTES for i in range(16)))
     for length, order in enumerate(model.orders, 1):
         ones = sum(256**k for k in range(length))
         np.testing.assert_array_equal(order.codes, [i * ones for i in range(15)])
-        np.testing.assert_array_equal(order.counts, CHUNK - length + 1)
+        np.testing.assert_array_equal(order.counts, CHUNK_BYTES - length + 1)
 
 
 class TestCache:

@@ -15,15 +15,18 @@ from support.real_models import VOCAB_SIZE
 from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 
 from simverify.errors import UsageError
-from simverify.models.real import trace as trace_module
-from simverify.models.real import trace_writer
-from simverify.models.real.sampling import Sampling
-from simverify.models.real.trace import MANIFEST, Trace, open_trace
-from simverify.models.real.trace_begun import BEGUN
-from simverify.models.real.trace_writer import block_bytes
+from simverify.models import trace as trace_module
+from simverify.models import trace as trace_writer
+from simverify.models.trace import (
+    MANIFEST_FILE,
+    PARTIAL_MANIFEST,
+    Trace,
+    bytes_per_block,
+    open_trace,
+)
+from simverify.models.transformer import Sampling
 from simverify.simulators.decoding.job import make_job
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.loop import decode
+from simverify.simulators.decoding.loop import decode, verifier_factory
 from simverify.verifiers import VERIFIERS
 
 
@@ -51,7 +54,7 @@ def test_what_is_read_is_what_was_decoded(tmp_path, monkeypatch, sampling):
     blocks = []
     pair = spelled_pair(sampling=sampling)
     job = make_job(pair, PROMPTS, gamma=3, tokens=400, lanes=32, request_tokens=13, seed=7)
-    decode(pair, job, judges(VERIFIERS["token"]), blocks.append)
+    decode(pair, job, verifier_factory(VERIFIERS["token"]), blocks.append)
     found = list(open_trace(tmp_path / "t").blocks())
     assert len(found) == len(blocks) == made.blocks
     for block, read in zip(blocks, found, strict=True):
@@ -119,14 +122,14 @@ def flip(folder, name=SHARD):
 
 
 def edit(folder):
-    text = (folder / MANIFEST).read_text()
+    text = (folder / MANIFEST_FILE).read_text()
     assert '"temperature": 1.0' in text
-    (folder / MANIFEST).write_text(text.replace('"temperature": 1.0', '"temperature": 0.9'))
+    (folder / MANIFEST_FILE).write_text(text.replace('"temperature": 1.0', '"temperature": 0.9'))
 
 
 def other_version(folder):
-    text = (folder / MANIFEST).read_text()
-    (folder / MANIFEST).write_text(text.replace('"version": 1', '"version": 2'))
+    text = (folder / MANIFEST_FILE).read_text()
+    (folder / MANIFEST_FILE).write_text(text.replace('"version": 1', '"version": 2'))
 
 
 def swap(folder):
@@ -167,23 +170,29 @@ DAMAGE = {
     "flipped byte": (flip, rf"{SHARD} has sha256 \w+\.\.\., expected \w+\.\.\.: it was changed"),
     "swapped shards": (swap, "shard-00000.safetensors has (sha256|[\\d,]+ bytes)"),
     "wrong hash in the manifest": (
-        lambda f: flip(f, MANIFEST), f"{MANIFEST} (does not match its own sha256|is no manifest)"
+        lambda f: flip(f, MANIFEST_FILE),
+        f"{MANIFEST_FILE} (does not match its own sha256|is no manifest)",
     ),
-    "edited manifest": (edit, f"{MANIFEST} does not match its own sha256"),
-    "no manifest": (lambda f: (f / MANIFEST).unlink(), "holds no manifest.json: its recording"),
+    "edited manifest": (edit, f"{MANIFEST_FILE} does not match its own sha256"),
+    "no manifest": (
+        lambda f: (f / MANIFEST_FILE).unlink(),
+        "holds no manifest.json: its recording",
+    ),
     "no folder": (shutil.rmtree, "holds no manifest.json: there is no such folder"),
-    "no JSON": (lambda f: (f / MANIFEST).write_text("{"), "is no manifest of a trace"),
-    "other JSON": (lambda f: (f / MANIFEST).write_text('{"version": 1}'), "is no manifest"),
+    "no JSON": (lambda f: (f / MANIFEST_FILE).write_text("{"), "is no manifest of a trace"),
+    "other JSON": (lambda f: (f / MANIFEST_FILE).write_text('{"version": 1}'), "is no manifest"),
     "other version": (other_version, "is of version 2, expected 1"),
     "no safetensors file": (no_safetensors, f"{SHARD} is no safetensors file"),
     "NaN": (set_entry("target", (0, 1, 2), np.nan), f"{SHARD}, from block 0 on: logits hold NaN"),
     "infinite": (set_entry("draft", (3, 1, 2), np.inf), f"{SHARD}, from block 0 on: logits hold"),
     "draft out of range": (
-        set_entry("drafts", (0, 0), VOCAB_SIZE), r"drafts spans \d+..12, expected 0..11"
+        set_entry("drafts", (0, 0), VOCAB_SIZE),
+        r"drafts spans \d+..12, expected 0..11",
     ),
     "lane out of range": (set_entry("lane", 0, 32), r"lane spans \d+..32, expected 0..31"),
     "impossible draft": (
-        lambda f: rewrite(f, forbid_draft, 1), f"{SHARD}, block 2: a draft token has probability 0"
+        lambda f: rewrite(f, forbid_draft, 1),
+        f"{SHARD}, block 2: a draft token has probability 0",
     ),
     "other vocabulary": (
         lambda f: reseal(f, vocab_size=13),
@@ -191,21 +200,25 @@ DAMAGE = {
     ),
     "other gamma": (lambda f: reseal(f, gamma=4), r"target is .*, 4, 12\)\), expected .*, 5, 12"),
     "a shard twice": (
-        lambda f: reseal(f, shards=open_trace(f).manifest.shards[:1] * 2), "expected one or more, "
+        lambda f: reseal(f, shards=open_trace(f).manifest.shards[:1] * 2),
+        "expected one or more, ",
     ),
     "one lane": (
-        lambda f: reseal(f, decoding=msgspec.structs.replace(
-            open_trace(f).manifest.decoding, lanes=1)),
+        lambda f: reseal(
+            f, decoding=msgspec.structs.replace(open_trace(f).manifest.decoding, lanes=1)
+        ),
         "has 1 lanes, expected 2 or more",
     ),
     "no shard": (lambda f: reseal(f, shards=()), "names 0 files of rows, expected one or more"),
     "statistics of no file": (
-        lambda f: reseal(f, kind="statistics", shards=()), "names 0 files of statistics, expected"
+        lambda f: reseal(f, kind="statistics", shards=()),
+        "names 0 files of statistics, expected",
     ),
     "missing array": (
-        lambda f: rewrite(f, lambda arrays: arrays.pop("emitted")), "emitted is None, expected"
+        lambda f: rewrite(f, lambda arrays: arrays.pop("emitted")),
+        "emitted is None, expected",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -219,7 +232,7 @@ def test_a_damaged_trace_is_refused_with_the_reason(trace, kind):
 
 
 def test_rows_that_may_not_fit_are_refused_before_anything_is_written(tmp_path):
-    each = block_bytes(3, VOCAB_SIZE)
+    each = bytes_per_block(3, VOCAB_SIZE)
     says = rf"max-bytes is {100 * each:,}: 100 tokens fit"
     with pytest.raises(UsageError, match=says):
         record(tmp_path / "t", max_bytes=100 * each)
@@ -229,7 +242,9 @@ def test_rows_that_may_not_fit_are_refused_before_anything_is_written(tmp_path):
 def test_no_more_bytes_are_written_than_it_says(whole):
     made = open_trace(whole).manifest
     headers = 1000 * len(made.shards)
-    assert sum(s.bytes for s in made.shards) <= made.blocks * block_bytes(3, VOCAB_SIZE) + headers
+    assert (
+        sum(s.bytes for s in made.shards) <= made.blocks * bytes_per_block(3, VOCAB_SIZE) + headers
+    )
     assert made.blocks <= made.decoding.tokens
 
 
@@ -242,7 +257,7 @@ def test_a_taken_folder_is_refused(tmp_path):
 
 
 def test_a_full_disk_is_said_before_anything_is_written(tmp_path, monkeypatch):
-    left = type("Usage", (), {"free": 50 * block_bytes(3, VOCAB_SIZE)})
+    left = type("Usage", (), {"free": 50 * bytes_per_block(3, VOCAB_SIZE)})
     monkeypatch.setattr(trace_writer.shutil, "disk_usage", lambda _: left)
     with pytest.raises(UsageError, match=r"has [\d,]+ left: 50 tokens fit"):
         record(tmp_path / "t")
@@ -266,6 +281,6 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch, error, made_b
     monkeypatch.setattr(trace_writer.TraceWriter, "_save", stop)
     with pytest.raises(error if isinstance(error, type) else UsageError):
         record(folder)
-    assert written[-1] == [BEGUN, "shard-00000.safetensors", "shard-00001.safetensors"]
+    assert written[-1] == [PARTIAL_MANIFEST, "shard-00000.safetensors", "shard-00001.safetensors"]
     assert folder.exists() == made_before
     assert not made_before or not any(folder.iterdir())

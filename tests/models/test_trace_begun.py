@@ -9,9 +9,8 @@ pytest.importorskip("transformers")
 from support.traces import record
 
 from simverify.errors import UsageError
-from simverify.models.real import trace_writer
-from simverify.models.real.trace import MANIFEST, open_trace
-from simverify.models.real.trace_begun import BEGUN
+from simverify.models import trace
+from simverify.models.trace import MANIFEST_FILE, PARTIAL_MANIFEST, open_trace
 
 
 class Killed(BaseException):
@@ -20,7 +19,7 @@ class Killed(BaseException):
 
 def killed(folder, monkeypatch, after, **options):
     """Record ``after`` shards and no more."""
-    save = trace_writer.TraceWriter._save
+    save = trace.TraceWriter._save
 
     def stop(self, name, arrays, blocks):
         if name == f"shard-{after:05}.safetensors":
@@ -29,17 +28,17 @@ def killed(folder, monkeypatch, after, **options):
         save(self, name, arrays, blocks)
 
     with monkeypatch.context() as patch:
-        patch.setattr(trace_writer.TraceWriter, "_save", stop)
-        patch.setattr(trace_writer.TraceWriter, "__exit__", lambda *_: None)
+        patch.setattr(trace.TraceWriter, "_save", stop)
+        patch.setattr(trace.TraceWriter, "__exit__", lambda *_: None)
         with pytest.raises(Killed):
             record(folder, **options)
-    assert not (folder / MANIFEST).exists()
+    assert not (folder / MANIFEST_FILE).exists()
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 4, -1])
 @pytest.mark.thorough
 def test_it_goes_on_to_the_same_blocks(tmp_path, monkeypatch, after):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace, "SHARD_BYTES", 20_000)
     whole = record(tmp_path / "whole")
     if after < 0:
         after += len(whole.shards)
@@ -59,7 +58,7 @@ def test_it_goes_on_to_the_same_blocks(tmp_path, monkeypatch, after):
 
 
 def test_what_was_there_is_not_decoded_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace, "SHARD_BYTES", 20_000)
     killed(tmp_path / "t", monkeypatch, 3)
     first = (tmp_path / "t" / "shard-00000.safetensors").stat().st_mtime_ns
     record(tmp_path / "t")
@@ -67,7 +66,7 @@ def test_what_was_there_is_not_decoded_again(tmp_path, monkeypatch):
 
 
 def test_another_recording_does_not_go_on_with_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace, "SHARD_BYTES", 20_000)
     killed(tmp_path / "t", monkeypatch, 2)
     before = sorted(path.name for path in (tmp_path / "t").iterdir())
     with pytest.raises(UsageError, match="unfinished recording that was asked for otherwise"):
@@ -76,6 +75,6 @@ def test_another_recording_does_not_go_on_with_it(tmp_path, monkeypatch):
     (tmp_path / "t" / "shard-00001.safetensors").write_bytes(b"x")
     with pytest.raises(UsageError, match="cannot be read"):
         record(tmp_path / "t")
-    (tmp_path / "t" / BEGUN).unlink()
+    (tmp_path / "t" / PARTIAL_MANIFEST).unlink()
     with pytest.raises(UsageError, match="holds files already"):
         record(tmp_path / "t")

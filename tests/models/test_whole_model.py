@@ -8,21 +8,30 @@ pytest.importorskip("transformers")
 
 from support.emitted_tokens import emitted  # noqa: E402
 from support.judged_tokens import judged  # noqa: E402
-from support.small_models import SEVERAL, WHOLE, made  # noqa: E402
+from support.small_models import (  # noqa: E402
+    SEVERAL,
+    WHOLE,
+    made,
+)
 
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real import whole_model  # noqa: E402
-from simverify.models.real.kv_cache import CachedModel  # noqa: E402
-from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.models.real.whole_model import WholeModel  # noqa: E402
+from simverify.models import kv_cache  # noqa: E402
+from simverify.models.kv_cache import (  # noqa: E402
+    CachedModel,
+    UncachedModel,
+)
+from simverify.models.transformer import (  # noqa: E402
+    BUNDLED,
+    load_pair,
+)
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 
 @pytest.mark.parametrize("entries", [1 << 26, 1])
 def test_rows_are_those_of_a_cache(monkeypatch, entries):
-    monkeypatch.setattr(whole_model, "_ENTRIES", entries)
+    monkeypatch.setattr(kv_cache, "_MAX_CALL_LOGITS", entries)
     model, rng = made("llama", **SEVERAL), np.random.default_rng(5)
-    both = CachedModel(model, 3), WholeModel(model, 3)
+    both = CachedModel(model, 3), UncachedModel(model, 3)
 
     def same(call):
         one, other = (call(own) for own in both)

@@ -13,8 +13,14 @@ from simverify.options.audit import CODE, AuditOptions, RealModelOptions, SelfTe
 from simverify.options.compare import COMPARISONS
 from simverify.options.modes import mode_of, options_of, renamed
 from simverify.options.option import GROUPS, Options, option_of
-from simverify.options.outputs import AgainstOptions, OutputOptions, TwoEngineOptions
-from simverify.options.served import MatrixOptions, TriageOptions, WatchOptions
+from simverify.options.served import (
+    AgainstOptions,
+    MatrixOptions,
+    OutputOptions,
+    TriageOptions,
+    TwoEngineOptions,
+    WatchOptions,
+)
 from simverify.options.surveys import BisectOptions, SweepOptions, TableOptions
 
 MODES = (

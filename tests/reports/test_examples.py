@@ -9,7 +9,7 @@ from support.pages.report_runs import FOLDER
 from support.pages.scripts import load
 
 from simverify.reports.present import write_reports
-from simverify.results.reading.document import document_text, read_document
+from simverify.results.reading import document_text, read_document
 
 AGAIN = "make them again: python docs/example_reports.py"
 made = load(FOLDER.parents[1] / "docs" / "example_reports.py")

@@ -2,15 +2,23 @@
 
 import msgspec
 import pytest
-from support.pages.html_page import check
+from support.pages.html_page import Page, check
 from support.pages.report_runs import example
 
 from simverify.errors import UsageError
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.report import report_of
-from simverify.results import MatrixCell, MatrixRun, matrix_verdict
-from simverify.results.reading.document import load
+from simverify.reports.formats import build_report, html_report, junit_report, markdown_report
+from simverify.results import (
+    MatrixCell,
+    MatrixRun,
+    PlanLine,
+    PlanMeta,
+    PlanRun,
+    SelfTestRun,
+    Timing,
+    Tried,
+    matrix_verdict,
+)
+from simverify.results.reading import load
 
 TRIED = ("honoured", "dropped", "first row only")
 
@@ -55,7 +63,9 @@ def test_the_verdict_is_that_of_the_cells(cells, verdict, ruling):
     assert lines[0] == f"{verdict} http://localhost:8000"
     assert ruling in " ".join(lines)
     assert max(map(len, lines)) <= 80
-    assert [case.outcome for case in report_of(found).cases].count("failed") == (verdict == "FAIL")
+    assert [case.outcome for case in build_report(found).cases].count("failed") == (
+        verdict == "FAIL"
+    )
     text = " ".join(check(html_report(found)).text.split())
     assert all(own.name in text for own in cells)
     assert "testsuite" in junit_report(found)
@@ -73,3 +83,52 @@ def test_a_file_is_read_again_and_one_that_contradicts_itself_is_refused(tmp_pat
         msgspec.structs.replace(found, **broken).save(path)
         with pytest.raises(UsageError, match="not a result document of this version"):
             load(path)
+
+
+# What reports say of a self-test and of a plan.
+
+
+def words(run):
+    return " ".join(check(html_report(run)).text.split())
+
+
+META = example("compare").meta
+
+
+def test_a_self_test():
+    def entry(name, kind, caught):
+        return Tried(name=name, kind=kind, caught=caught, tier="exact", effort=7, tv=0.1)
+
+    run = SelfTestRun(
+        schema_version=1, seed=0, gamma=3, vocab_size=4, alpha=1e-6, detect=0.01, verdict="FAIL",
+        results=(entry("good", "control", False), entry("bad", "fault", True),
+                 entry("worse", "fault", False)),
+        unexpected=("worse",), meta=META,
+    )  # fmt: skip
+    text = words(run)
+    assert "FAIL Do not trust audits on this machine: unexpected is worse." in text
+    assert "1 of 2 caught" in text
+    assert "1 of 1 passed" in text
+    assert [case.outcome for case in build_report(run).cases] == ["passed", "passed", "failed"]
+
+
+def test_a_plan_has_no_verdict():
+    meta = PlanMeta(
+        version="0", started="", seconds=0.0, machine="", python="", threads=2,
+        timings=(Timing(model="markov-64", verifier="token", blocks_per_second=1e6),),
+        row_seconds=(90.0, None),
+    )  # fmt: skip
+    rows = (
+        PlanLine(test="G2", level=1e-7, samples=1e6, unit="tokens", deviation=0.01, measure="TV"),
+        PlanLine(test="KS", level=1e-7, samples=None, unit="tokens", deviation=0.01, measure="D"),
+    )
+    run = PlanRun(
+        schema_version=1, seed=0, alpha=1e-6, power=0.9, vocab_size=64, gamma=8, contexts=577,
+        asked="deviation", deviation=0.01, samples=None, seconds=None, tokens_per_block=3.7,
+        rows=rows, meta=meta,
+    )  # fmt: skip
+    text = words(run)
+    for part in ("It judges nothing", "1.5 min", "none will do", "--deviation 0.01"):
+        assert part in text, part
+    assert markdown_report(run).startswith("## Plan: To find 0.01")
+    assert "PASS" not in Page(html_report(run)).text

@@ -7,11 +7,15 @@ import msgspec
 import pytest
 from support.pages.report_runs import HOSTILE, compare_run, example, hostile_runs
 
-from simverify.checks import clean
-from simverify.reports.formats.github import annotations
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.formats.markdown import MOST_CHARACTERS, escape, markdown_report
-from simverify.reports.present import SUMMARY, append_summary
+from simverify.checks import clean_line
+from simverify.reports.formats import (
+    MAX_MARKDOWN,
+    escape_markdown,
+    github_annotations,
+    junit_report,
+    markdown_report,
+)
+from simverify.reports.present import SUMMARY_VARIABLE, append_summary
 from simverify.results import Finding
 
 
@@ -45,7 +49,7 @@ class TestMarkdown:
     def test_hostile_texts_are_no_markup(self):
         for run in hostile_runs():
             text = markdown_report(run)
-            assert len(text) <= MOST_CHARACTERS + 100
+            assert len(text) <= MAX_MARKDOWN + 100
             bare = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.M | re.S)
             for mark in ("<script", "@octo", "](", "http://", "\x1b", "\u202e"):
                 assert mark not in bare.replace(r"\](", ""), mark
@@ -61,7 +65,7 @@ class TestMarkdown:
         ],
     )
     def test_escaping(self, text, shown):
-        assert escape(text) == shown
+        assert escape_markdown(text) == shown
 
     def test_a_command_with_backticks_stays_in_its_fence(self):
         run = msgspec.structs.replace(example("faulty-block"), reproduce="a ```` b")
@@ -123,7 +127,7 @@ def inconclusive():
 class TestGithub:
     def test_a_failure_is_an_error_at_its_file(self):
         run = msgspec.structs.replace(example("faulty-block"), spec="src/my,sampler.py:verify")
-        first, *rest = annotations(run)
+        first, *rest = github_annotations(run)
         assert first.startswith(
             "::error file=src/my%2Csampler.py,title=simverify audit%3A audit "
             "src/my%2Csampler.py%3Averify%3A decided at blocks.py%3A"
@@ -141,14 +145,14 @@ class TestGithub:
         run = example("faulty-block")
         place = msgspec.structs.replace(run.localisation, lines=(decided,), sources=())
         run = msgspec.structs.replace(run, spec="src/a.py:verify", localisation=place)
-        assert next(annotations(run)).startswith(f"::error file=src/a.py,{shown}title=")
+        assert next(github_annotations(run)).startswith(f"::error file=src/a.py,{shown}title=")
 
     def test_where_it_is_decided_elsewhere_the_likeliest_line_of_the_file_is_named(self):
         run = example("faulty-block")
         behind = ("src/b.py:8", "src/a.py:5", "src/a.py:4")
         place = msgspec.structs.replace(run.localisation, lines=("src/b.py:7",), sources=behind)
         run = msgspec.structs.replace(run, spec="src/a.py:verify", localisation=place)
-        first = next(annotations(run))
+        first = next(github_annotations(run))
         assert first.startswith("::error file=src/a.py,line=5,title=")
         assert "decided at b.py%3A7; its numbers come from b.py%3A8%2C a.py%3A5%2C 4::" in first
 
@@ -159,26 +163,26 @@ class TestGithub:
         run = msgspec.structs.replace(
             run, spec="src/a.py:verify", localisation=place, findings=(*run.findings, seed)
         )
-        first = next(annotations(run))
+        first = next(github_annotations(run))
         assert first.startswith("::error file=src/a.py,line=3,title=")
         assert "seeds at a.py%3A3; decided at a.py%3A7" in first
 
     def test_no_verdict_is_a_warning_and_a_pass_a_notice(self):
-        assert next(annotations(inconclusive())).startswith("::warning ")
-        (only,) = annotations(example("compare"))
+        assert next(github_annotations(inconclusive())).startswith("::warning ")
+        (only,) = github_annotations(example("compare"))
         assert only.startswith("::notice title=simverify compare%3A PASS%3A token")
 
     def test_a_hostile_name_starts_no_command_of_its_own(self):
         run = msgspec.structs.replace(
             example("faulty-block"), spec="x\n::stop-commands::y\r%0A" + HOSTILE
         )
-        for line in annotations(run):
+        for line in github_annotations(run):
             assert line.startswith(("::error ", "::warning "))
             assert not {"\n", "\r"} & set(line)
             assert "%250A" in line or "spec" not in line
 
     def test_the_summary_is_added_to_the_file(self, tmp_path, monkeypatch):
-        monkeypatch.setenv(SUMMARY, str(tmp_path / "summary"))
+        monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "summary"))
         append_summary(example("faulty-block"))
         append_summary(example("transformers"))
         text = (tmp_path / "summary").read_text()
@@ -186,6 +190,6 @@ class TestGithub:
 
 
 def test_texts_are_bounded_and_say_how_long_they_were():
-    assert clean("x" * 10_000_000) == f"{'x' * 600}... (10,000,000 characters)"
-    assert clean("a\x1b\u202e\u2066\ud800b\n c") == "a????b c"
-    assert len(markdown_report(compare_run(125, 4, "{}" + HOSTILE * 300))) <= MOST_CHARACTERS + 100
+    assert clean_line("x" * 10_000_000) == f"{'x' * 600}... (10,000,000 characters)"
+    assert clean_line("a\x1b\u202e\u2066\ud800b\n c") == "a????b c"
+    assert len(markdown_report(compare_run(125, 4, "{}" + HOSTILE * 300))) <= MAX_MARKDOWN + 100

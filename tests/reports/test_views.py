@@ -8,11 +8,13 @@ from support.audit_runs import finding
 from support.pages.html_page import check
 from support.pages.report_runs import example
 
-from simverify.reports.formats.github import annotations
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.report import report_of
+from simverify.reports.formats import (
+    build_report,
+    github_annotations,
+    html_report,
+    junit_report,
+    markdown_report,
+)
 from simverify.results import (
     Breach,
     Certificate,
@@ -58,7 +60,7 @@ def lossy():
 
 
 def test_a_lossy_verifier_and_a_strange_one_are_told_apart(lossy):
-    ruling = report_of(lossy).ruling
+    ruling = build_report(lossy).ruling
     assert ruling.startswith("Do not ship token on compact: the output does not follow")
     assert "Look at block on compact: the kernel accepts otherwise than the declared" in ruling
     text = words(lossy)
@@ -70,7 +72,11 @@ def test_a_lossy_verifier_and_a_strange_one_are_told_apart(lossy):
         "Not refuted by likelihood ratios: lenient(0.9)",
     ):
         assert part in text, part
-    assert [case.outcome for case in report_of(lossy).cases[:3]] == ["failed", "failed", "passed"]
+    assert [case.outcome for case in build_report(lossy).cases[:3]] == [
+        "failed",
+        "failed",
+        "passed",
+    ]
 
 
 def undecided(part, rows=1):
@@ -87,7 +93,7 @@ def undecided(part, rows=1):
 
 def test_too_few_blocks_are_no_reason_to_ship():
     run = undecided("lossless")
-    report = report_of(run)
+    report = build_report(run)
     assert report.ruling == (
         "Do not decide on this run about token on compact: too few blocks to say that the output "
         "follows the target."
@@ -99,22 +105,22 @@ def test_too_few_blocks_are_no_reason_to_ship():
 
 
 def test_no_bound_is_certified_where_nothing_passed(lossy):
-    every = {fact.name: fact.text for fact in report_of(undecided("lossless", 12)).facts}
+    every = {fact.name: fact.text for fact in build_report(undecided("lossless", 12)).facts}
     assert "Certified" not in every
     assert every["Lossless"] == "0 of 12 results passed, 12 with too few blocks"
-    some = {fact.name: fact.text for fact in report_of(lossy).facts}
+    some = {fact.name: fact.text for fact in build_report(lossy).facts}
     largest = max(
         row.lossless.certificate.bound for row in lossy.results if row.lossless.verdict == "PASS"
     )
     assert f"at most {largest:.3g}, where lossless passed, by" in some["Certified"]
-    ruling = report_of(undecided("lossless", 12)).ruling
+    ruling = build_report(undecided("lossless", 12)).ruling
     assert ruling.startswith("Do not decide on this run about any of the 12 results: too few")
 
 
 @pytest.mark.parametrize(("rows", "named"), [(1, "token on compact"), (12, "all 12 results")])
 def test_what_waits_for_acceptance_alone_says_so_on_every_face(rows, named):
     run = undecided("acceptance", rows)
-    report = report_of(run)
+    report = build_report(run)
     said = f"Lossless passed for {named}; too few blocks to say that the kernel accepts as the"
     assert report.ruling.startswith(said)
     facts = {fact.name: fact.text for fact in report.facts}
@@ -129,7 +135,7 @@ def test_what_waits_for_acceptance_alone_says_so_on_every_face(rows, named):
     assert [case.message for case in report.cases[:rows]] == [why] * rows
     case = next(ElementTree.fromstring(junit_report(run)).iter("error"))
     assert case.attrib["message"] == why
-    assert next(annotations(run)).endswith(f"::{why}")
+    assert next(github_annotations(run)).endswith(f"::{why}")
     for page in (words(run), markdown_report(run)):
         assert said in page
 
@@ -147,7 +153,7 @@ def test_a_pass_claims_no_more_than_its_tests_saw():
     ):
         models = tuple(m for m in run.models if any(m.name == row.model for row in rows))
         part = replace(run, results=tuple(rows), models=models)
-        assert report_of(part).ruling.startswith(said)
+        assert build_report(part).ruling.startswith(said)
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +223,7 @@ def test_a_broken_contract_is_shown_with_its_call_and_its_rows(tokens):
         findings=(finding("contract", f"raised: {message}"),),
         breach=Breach(instance=instance, draft_tokens=tokens, message=message),
     )  # fmt: skip
-    assert report_of(run).ruling == f"Do not ship it: it breaks its contract: {message}."
+    assert build_report(run).ruling == f"Do not ship it: it breaks its contract: {message}."
     drafted = ", draft tokens 1, 0." if tokens else "."
     for text in (words(run), " ".join(markdown_report(run).split())):
         below = text.split("Where it breaks its contract")[-1]

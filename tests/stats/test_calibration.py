@@ -27,7 +27,7 @@ from simverify.stats import (
     score_test,
     transition_g2,
 )
-from simverify.stats.pits.correlation import MIN_PAIRS
+from simverify.stats.pits import MIN_PAIRS
 
 LEVEL = 0.5  # of the results, which does not matter here
 

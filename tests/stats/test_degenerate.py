@@ -16,7 +16,7 @@ from support.false_alarms import ALPHA
 from support.levels import at_night
 
 from simverify import stats
-from simverify.stats.pits.correlation import MIN_PAIRS
+from simverify.stats.pits import MIN_PAIRS
 
 LEVEL = 0.1
 """Sizes are looked at from here down: above it some laws are approximate, and say so."""

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from simverify.reports.audit.failure import audit_lines
+from simverify.reports.audit import audit_lines
 from simverify.results import (
     AuditRun,
     Counterexample,

@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from simverify.auditing.exact.generations.calls import Generation
-from simverify.auditing.exact.generations.compose import compose
-from simverify.auditing.exact.generations.steps import StepEnumeration
-from simverify.auditing.exact.instances.made import battery
-from simverify.auditing.exact.judging.examiner import Examiner
-from simverify.auditing.exact.judging.law import compare_tokens
+from simverify.auditing.comparison import compare_tokens
+from simverify.auditing.enumeration import Generation, StepEnumeration, compose_generation
+from simverify.auditing.examiner import Examiner
+from simverify.auditing.instances import instance_battery
 from simverify.auditing.subject import Subject
 
-MODELS = {model.name: model for model in battery(4, 12)}
+MODELS = {model.name: model for model in instance_battery(4, 12)}
 SMALL = MODELS["plain, V=2, gamma=2"]
 
 
@@ -34,7 +32,7 @@ def generation(model, length=None):
 
 def composed(rule, model, length=None, merges=True):
     with StepEnumeration(rule) as enumeration:
-        law = compose(
+        law = compose_generation(
             enumeration, rule, generation(model, length),
             max_paths=20_000, seconds=60, merges=merges,
         )  # fmt: skip

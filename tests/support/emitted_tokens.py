@@ -8,12 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from simverify.emitted import Endpoint, ask
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.transformer import BUNDLED
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.lanes import Job
-from simverify.simulators.decoding.loop import decode
+from simverify.models.transformer import BUNDLED, read_prompts
+from simverify.served import Endpoint, collect_answers
+from simverify.simulators.decoding.loop import Job, decode, verifier_factory
 
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")
 
@@ -58,7 +55,7 @@ def emitted(pair, rule, tokens, *, gamma=4, lanes=64, length=64, seed=0, prompts
         found[block.lane][-1] += block.emitted
 
     job = Job(ids, gamma, lanes, -(-tokens // lanes), length, seed)
-    decode(pair, job, rule if rule in OWN else judges(rule), see)
+    decode(pair, job, rule if rule in OWN else verifier_factory(rule), see)
     return [
         {
             "prompt": list(ids[(lane + k * lanes) % len(ids)]),
@@ -140,4 +137,4 @@ def serving(complete, *, status=200, owner=None, seen=None, models=None):
 def asked(pair, complete, tokens=6, *, most=3, model=None, **serve):
     """Ask a server with these answers for as many tokens, of one prompt."""
     with serving(complete, **serve) as address:
-        return ask(Endpoint(address, model, most), PROMPTS[:1], pair, tokens)
+        return collect_answers(Endpoint(address, model, most), PROMPTS[:1], pair, tokens)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from simverify.auditing.exact.generations.steps import law_of_tokens
-from simverify.auditing.exact.judging.law import compare_blocks, compare_tokens
+from simverify.auditing.comparison import compare_blocks, compare_tokens
+from simverify.auditing.enumeration import enumerate_tokens
 from simverify.engines import get_engine
 from simverify.errors import SimverifyError
-from simverify.models.small import compact
+from simverify.models.base import compact
 from simverify.symbolic import Enumeration
 
 
@@ -36,7 +36,7 @@ def largest_deviation(name, folder, gamma=None, model=None, length=None):
         if engine.contract == "verify":
             found = compare_blocks(enumeration, rule, model, gamma)
         else:
-            law = law_of_tokens(
+            law = enumerate_tokens(
                 enumeration,
                 rule,
                 model.target,

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from simverify.drafting.easyspec import EasySpec
+from simverify.drafting.easyspec import EasySpec, PlainDrafter
 from simverify.drafting.method import DraftMethod
-from simverify.drafting.plain import Plain
 
 WIDE = 4
 
@@ -13,7 +12,7 @@ class KeepsAcceptedEntries(EasySpec):
     """Drops the entries of rejected drafts alone; those of accepted ones stay fuzzy."""
 
     def accept(self, kept):
-        Plain.accept(self, kept)
+        PlainDrafter.accept(self, kept)
         self._drafts = [[] for _ in kept]
 
 
@@ -56,7 +55,7 @@ class Twin:
     """Fuzzy drafts, beside which a plain drafter is told the same and knows the exact laws."""
 
     def __init__(self, model, requests):
-        self.fuzzy, self.exact = EasySpec(model, requests, 8), Plain(model, requests)
+        self.fuzzy, self.exact = EasySpec(model, requests, 8), PlainDrafter(model, requests)
         self.heads = []
 
     def begin(self, tokens):

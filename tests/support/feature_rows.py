@@ -6,9 +6,9 @@ import numpy as np
 
 from simverify import stats
 from simverify.faults import get_fault
-from simverify.simulators.kernels.rows import features as kernel
-from simverify.stats.pits.pit_orders import order_key, pit_bounds
-from simverify.stats.ratios.sums import factors, log_product
+from simverify.simulators.kernels import features as kernel
+from simverify.stats.evalues import log_factors, safe_log_product
+from simverify.stats.pits import order_key, pit_bounds
 
 TOTAL = 2**20
 """Entries are whole multiples of 1/TOTAL: exact in float32 and float64, and so are their sums."""
@@ -87,8 +87,8 @@ def due_ratio_sums(logs):
     shape = (len(kernel.FAULTS), len(stats.STRENGTHS))
     forward, backward = np.empty(shape), np.empty(shape)
     for s, strength in enumerate(stats.STRENGTHS):
-        mixed, inverse = factors(logs, strength, 0.0)
-        forward[:, s], backward[:, s] = log_product(mixed), log_product(inverse)
+        mixed, inverse = log_factors(logs, strength, 0.0)
+        forward[:, s], backward[:, s] = safe_log_product(mixed), safe_log_product(inverse)
     return stats.RatioSums(
         names=kernel.FAULTS, n=len(logs), log_evalues=forward, log_refutations=backward,
         growth=np.full(shape, np.nan), ball=0.0,

@@ -3,9 +3,7 @@
 import numpy as np
 import torch
 
-from simverify.models.real.prompts import read_prompts
-from simverify.models.real.sampling import Sampling
-from simverify.models.real.transformer import BUNDLED, load_pair
+from simverify.models.transformer import BUNDLED, Sampling, load_pair, read_prompts
 
 PROMPTS = read_prompts(BUNDLED / "prompts.jsonl")[:12]
 SHORT = 24

@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from simverify.models.base import MarkovModel
-from simverify.models.small import rational_markov
+from simverify.models.base import MarkovModel, rational_markov
 
 
 def random_pair(seed: int, vocab_size: int, states: int | None = None) -> MarkovModel:

@@ -8,7 +8,7 @@ import importlib
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
 
-from simverify.backends.interpreter import interpreter
+from simverify.backends.batch import interpreter
 
 
 class _Loader(SourceFileLoader):

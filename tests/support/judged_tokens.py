@@ -7,18 +7,18 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 
-from simverify.emitted import (  # noqa: E402
+from simverify.served import (  # noqa: E402
     OutputSettings,
-    Source,
+    RequestSource,
     audit_outputs,
-    request_iv,
+    check_request,
 )
 
-HERE = Source("outputs.jsonl", "simverify audit --outputs outputs.jsonl --target tiny-llama")
+HERE = RequestSource("outputs.jsonl", "simverify audit --outputs outputs.jsonl --target tiny-llama")
 N = 2000
 
 
 def judged(pair, objects, tokens=N, *, proxy=False, detect=0.2, **settings):
-    requests = tuple(request_iv(value, "outputs", pair) for value in objects)
+    requests = tuple(check_request(value, "outputs", pair) for value in objects)
     asked = OutputSettings(tokens=tokens, alpha=ALPHA, detect=detect, **settings)
     return audit_outputs(requests, pair, HERE, asked, proxy=proxy)

@@ -7,16 +7,16 @@ moves a logit by its rounding: a triage allows for that, as an engine's batches 
 
 from support.kept_logits import weights_of
 
-from simverify.emitted.triage import fits
+from simverify.served import triage_explanations
 
 
 def keep_choices(monkeypatch):
     """Let every triage of this process use what an earlier one computed."""
-    known, plain = {}, fits.choices
+    known, plain = {}, triage_explanations.target_argmax
 
     def choices(texts, pair):
         own = known.setdefault(weights_of(pair.target_model), {})
         own |= plain([text for text in texts if text not in own], pair)
         return {text: own[text] for text in texts}
 
-    monkeypatch.setattr(fits, "choices", choices)
+    monkeypatch.setattr(triage_explanations, "target_argmax", choices)

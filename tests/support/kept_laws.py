@@ -12,13 +12,13 @@ from contextlib import suppress
 from functools import lru_cache, wraps
 from pathlib import Path
 
-from simverify.auditing.exact.judging import diagnosis
+from simverify.auditing import examiner
 from simverify.faults import FAULTS
 
 FOLDER = "LAWS_OF_TESTS"
 """Where a process that the tests start finds the folder, in its environment."""
 
-REMEMBERED = ("_law", "_deviates")
+REMEMBERED = ("_fault_comparison", "_fault_deviates")
 """What :mod:`diagnosis` itself remembers, within a process."""
 
 
@@ -50,5 +50,5 @@ def kept_in(folder, compute):
 def keep_laws(folder, monkeypatch):
     """Let every audit of this process and of its forks use the laws in ``folder``."""
     for name in REMEMBERED:
-        compute = getattr(diagnosis, name).__wrapped__
-        monkeypatch.setattr(diagnosis, name, kept_in(folder, compute))
+        compute = getattr(examiner, name).__wrapped__
+        monkeypatch.setattr(examiner, name, kept_in(folder, compute))

@@ -10,7 +10,7 @@ from itertools import chain
 
 import torch
 
-from simverify.emitted import rescoring
+from simverify.served import rescore
 
 MOST = 1 << 28
 """Bytes that are kept in a process; what was not asked for the longest goes first."""
@@ -47,7 +47,7 @@ class Kept:
 
 def keep_logits(monkeypatch):
     """Let every rescoring of this process use what was computed before."""
-    kept, plain, rounded = Kept(), rescoring.logits_before, rescoring.with_rounded_weights
+    kept, plain, rounded = Kept(), rescore.logits_before, rescore.rounded_weight_logits
 
     def asked_of(model, requests):
         return weights_of(model), tuple((own.prompt, own.tokens) for own in requests)
@@ -67,5 +67,5 @@ def keep_logits(monkeypatch):
 
         return dict(kept.found(key, lambda by: [*chain(*by.values())], compute))
 
-    monkeypatch.setattr(rescoring, "logits_before", logits_before)
-    monkeypatch.setattr(rescoring, "with_rounded_weights", kept_rounded)
+    monkeypatch.setattr(rescore, "logits_before", logits_before)
+    monkeypatch.setattr(rescore, "rounded_weight_logits", kept_rounded)

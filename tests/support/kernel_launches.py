@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from simverify.backends.interpreter import interpreter, load_triton
-from simverify.engines.loading.pieces import load_pieces
-from simverify.engines.tiles import tl
-from simverify.engines.tiles.kernels import Kernel
-from simverify.engines.tiles.types import Dtype
+from simverify.backends.batch import interpreter, load_triton
+from simverify.engines.extract import load_pieces
+from simverify.triton_cpu import tl
+from simverify.triton_cpu.blocks import Dtype
+from simverify.triton_cpu.language import TritonKernel
 
 Load = Callable[..., Any]
 """``load(path, names, **given)``: a module of these names, on tiles or in the interpreter."""
@@ -139,20 +139,20 @@ def triton_itself() -> tuple[Any, Any]:
 def launches(kernels: Kernels, batch: Drafted) -> list[Launch]:
     """Return what the function launches on a batch; ``kernels`` are those on tiles."""
     found: list[Launch] = []
-    run = Kernel.run
+    run = TritonKernel.run
 
     def kept(self: Any, *args: Any, grid: Any, **named: Any) -> None:
         copies = {name: _copy(x) for name, x in named.items()}
         found.append(Launch(self.__name__, grid, tuple(map(_copy, args)), copies))
         run(self, *args, grid=grid, **named)
 
-    Kernel.run = kept  # type: ignore[method-assign]
+    TritonKernel.run = kept  # type: ignore[method-assign]
     try:
         with torch.random.fork_rng():
             torch.manual_seed(batch.seed)
             kernels.calls(batch)
     finally:
-        Kernel.run = run  # type: ignore[method-assign]
+        TritonKernel.run = run  # type: ignore[method-assign]
     return found
 
 

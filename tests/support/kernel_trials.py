@@ -2,12 +2,18 @@
 
 import numpy as np
 
-from simverify.battery.shares import kernel_shares
-from simverify.comparing.exact.curves import acceptance_curves
-from simverify.comparing.kernels.kernel import Trial
+from simverify.battery.battery import kernel_shares
+from simverify.comparing.curves import acceptance_curves
+from simverify.comparing.sampled import KernelTrial
 from simverify.models.base import MarkovModel
-from simverify.simulators.run import PIT_BINS, Counts, simulate
-from simverify.simulators.tables import merged, model_tables, token_cells
+from simverify.simulators.run import (
+    PIT_BINS,
+    Counts,
+    cell_of_token,
+    merge_cells,
+    model_tables,
+    simulate,
+)
 from simverify.verifiers import VERIFIERS
 
 
@@ -16,7 +22,7 @@ def trial(model, rule, *, gamma=3, alpha=1e-6, detect=0.01):
     best = "greedy" if VERIFIERS[rule].contract == "step" else "block"
     chosen = {name: VERIFIERS[name] for name in (rule, best)}
     curves = acceptance_curves(model, chosen, gamma, seed=1, threads=1)
-    return Trial(
+    return KernelTrial(
         VERIFIERS[rule], model, model_tables(model), gamma, 1, 1, curves[rule], curves[best],
         alpha, detect,
     )  # fmt: skip
@@ -71,6 +77,6 @@ def emitted_by(run, target, trials):
             u = below[state, token] + rng.random(len(state)) * run.rows[state, token]
             bins = np.minimum((u * PIT_BINS).astype(int), PIT_BINS - 1)
             pits[which, position] = np.bincount(bins, minlength=PIT_BINS)
-    cells = token_cells(run.model.vocab_size, run.cells)
-    tables = np.array([merged(table, cells) for table in honest.transitions])
+    cells = cell_of_token(run.model.vocab_size, run.cells)
+    tables = np.array([merge_cells(table, cells) for table in honest.transitions])
     return Counts(trials, honest.accepted, honest.lengths, tables, pits, 0)

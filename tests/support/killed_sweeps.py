@@ -4,17 +4,17 @@ import textwrap
 from pathlib import Path
 
 from simverify.sweeping import run as running
-from simverify.sweeping.folder import Folder
-from simverify.sweeping.state import AuditState, CellState
+from simverify.sweeping.store import SweepFolder
+from simverify.sweeping.tasks import AuditState, CellState
 
 KILLED = textwrap.dedent(
     """
     import os, signal, sys
     from pathlib import Path
     import msgspec
-    from simverify.sweeping import pace
+    from simverify.sweeping import tasks as pace
     from simverify.sweeping.run import run_sweep
-    from simverify.sweeping.spec import Spec
+    from simverify.sweeping.spec import SweepSpec as Spec
     pace.LOAD_SECONDS, pace.A_BYTE, pace.FIRST_BLOCKS = 1e-9, 0.0, 1
     name, number, spec, out, executor = sys.argv[1:]
     rename, met = Path.rename, []
@@ -36,12 +36,12 @@ Its words: a part of the name of the file, how many such files, the spec, the fo
 
 def kept_of(spec, out):
     """Return how many shards of a sweep are kept."""
-    return sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+    return sum(CellState(cell, spec, SweepFolder(out)).finished for cell in spec.cells())
 
 
 def when_kept(monkeypatch, number, what):
     """Have ``what`` done once, as soon as so many shards are kept; a list that says it was."""
-    take, done = running._Sweep._take, []
+    take, done = running._SweepRunner._take, []
 
     def taken(sweep, workers, future):
         take(sweep, workers, future)
@@ -49,7 +49,7 @@ def when_kept(monkeypatch, number, what):
             done.append(True)
             what()
 
-    monkeypatch.setattr(running._Sweep, "_take", taken)
+    monkeypatch.setattr(running._SweepRunner, "_take", taken)
     return done
 
 
@@ -60,5 +60,5 @@ def interrupt():
 
 def ended_of(spec, out):
     """Names of the audits that have ended."""
-    cells = [cell for cell in spec.audit_cells() if AuditState(cell, Folder(out)).finished]
+    cells = [cell for cell in spec.audit_cells() if AuditState(cell, SweepFolder(out)).finished]
     return {Path(cell.spec).stem for cell in cells}

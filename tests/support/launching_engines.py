@@ -12,14 +12,13 @@ import torch
 from support.kernel_launches import Drafted, Kernels, Load, compiled, interpreted
 
 import simverify
-from simverify.engines.servers.vllm.v1 import WARMUPS
-from simverify.engines.servers.vllm.v2 import DRAWING
-from simverify.engines.tiles import MATH, dispatcher, load_tiles, tl
+from simverify.engines.catalogue.vllm import VLLM_V1_WARMUPS, VLLM_V2_DRAWING_FUNCTIONS
+from simverify.triton_cpu import LIBDEVICE, dispatcher, load_tiles, tl
 
 
 def vllm_v1(load: Load, path: Path) -> Kernels:
     """Kernels of vLLM's V1 runner, and of Aphrodite's, whose function is called alike."""
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **WARMUPS}
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **VLLM_V1_WARMUPS}
     module = load(path, ["rejection_sample"], **given)
 
     def calls(given: Drafted) -> None:
@@ -41,8 +40,8 @@ def vllm_v1(load: Load, path: Path) -> Kernels:
 def vllm_v2(load: Load, path: Path) -> Kernels:
     """Kernels of vLLM's V2 runner: token and block verification, with and without draft rows."""
     math = _math(load)
-    noise = load(path.parents[1] / "sample/gumbel.py", DRAWING)
-    own = {name: getattr(noise, name) for name in DRAWING}
+    noise = load(path.parents[1] / "sample/gumbel.py", VLLM_V2_DRAWING_FUNCTIONS)
+    own = {name: getattr(noise, name) for name in VLLM_V2_DRAWING_FUNCTIONS}
     module = load(path, ["rejection_sample"], tldevice=math, philox_gumbel_block_argmax=None, **own)
 
     def calls(given: Drafted) -> None:
@@ -66,7 +65,7 @@ def vllm_v2(load: Load, path: Path) -> Kernels:
 def _math(load: Load) -> Any:
     if load is compiled:
         return importlib.import_module("triton.language.extra.libdevice")
-    return MATH if load is load_tiles else SimpleNamespace(log1p=_log1p)
+    return LIBDEVICE if load is load_tiles else SimpleNamespace(log1p=_log1p)
 
 
 def _log1p(x: Any) -> Any:
@@ -103,7 +102,7 @@ def own(load: Load, path: Path) -> Kernels:
     """Our own fused kernels, on probabilities and on logits; and the one that fills coins."""
     fused = importlib.import_module("simverify.backends.fused")
     kernels = load(path.with_name("kernels.py"), OWN)
-    known = {name: getattr(fused, name) for name in ("verify_iv", "Verified", "UsageError")}
+    known = {name: getattr(fused, name) for name in ("check_verify", "Verified", "UsageError")}
     here = load_tiles(path, ["verify"], **known, _kernels=lambda device: kernels,
                       _running=lambda device: nullcontext(),
                       _triton_dtype=lambda kind: tl.float32)  # fmt: skip

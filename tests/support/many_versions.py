@@ -66,7 +66,7 @@ def index(monkeypatch, folder, releases):
         wheel(folder, version, text)
     made = folder.parent / "environments"
     made.mkdir(parents=True, exist_ok=True)
-    place = "simverify.surveying.bisecting.environments.cache_folder"
+    place = "simverify.surveying.bisect.cache_folder"
     monkeypatch.setattr(place, lambda name: made)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))

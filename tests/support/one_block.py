@@ -5,9 +5,7 @@ import time
 
 import numpy as np
 
-from simverify.auditing.exact.generations.enumerate import (
-    enumerate_verify,
-)
+from simverify.auditing.enumeration import enumerate_verify
 
 P = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8]])
 Q = np.array([[0.6, 0.2, 0.2], [0.3, 0.3, 0.4]])

@@ -4,7 +4,7 @@ It looks through every module that is loaded from outside the library folders, s
 may be the code's; in a session of all tests that would be a third of its time.
 """
 
-from simverify.symbolic import whose
+from simverify.symbolic import provenance
 
 _tests: frozenset[str] = frozenset()
 _running = ""
@@ -14,7 +14,7 @@ def collected(items):
     """Know the modules of all tests, from now on and in forks of this process."""
     global _tests
     _tests = frozenset(item.module.__name__ for item in items)
-    looked_at = whose._Loaded.belonging_to
+    looked_at = provenance._LoadedModules.belonging_to
     if looked_at.__name__ == "without_other_tests":
         return
 
@@ -23,7 +23,7 @@ def collected(items):
         found = looked_at(self, home, package)
         return [space for space in found if space.get("__name__") not in left_out]
 
-    whose._Loaded.belonging_to = without_other_tests
+    provenance._LoadedModules.belonging_to = without_other_tests
 
 
 def running(item):

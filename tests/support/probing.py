@@ -1,6 +1,6 @@
 """What the edge probes say of a rule, by their names."""
 
-from simverify.auditing.probes.run import run_probes
+from simverify.auditing.probes import run_probes
 
 
 def by_name(rule, contract="verify", seconds=2.0):

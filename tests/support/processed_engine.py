@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simverify.emitted.law import Law
-from simverify.emitted.reading.requests import Request
+from simverify.served.distribution import Law
+from simverify.served.requests import Request
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from functools import lru_cache
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from simverify.models.real.sampling import Sampling
-from simverify.models.real.transformer import TransformerPair
+from simverify.models.transformer import Sampling, TransformerPair
 
 VOCAB_SIZE, CONTEXT = 12, 64
 

@@ -2,12 +2,12 @@
 
 from support.false_alarms import ALPHA
 
-from simverify.auditing.sampled.tables import SampledInstance, default_instances
-from simverify.auditing.sampled.tier import sample_callable
-from simverify.models.small import compact
+from simverify.auditing.sampled_runs import SampledInstance, default_sampled_instances
+from simverify.auditing.sampled_tier import sample_callable
+from simverify.models.base import compact
 from simverify.verifiers import VERIFIERS
 
-INSTANCES = default_instances()
+INSTANCES = default_sampled_instances()
 SMALL = (SampledInstance(compact(), 2),)
 token = VERIFIERS["token"].rule
 

@@ -4,7 +4,7 @@ Its rows are peaked, if less than the whole one's, and no test of how tokens are
 good the text is; the other four layers were most of what such tests cost.
 """
 
-from simverify.models.real import transformer
+from simverify.models import transformer
 
 LAYERS = 2
 TARGET = str(transformer.BUNDLED / "target")
@@ -12,7 +12,7 @@ TARGET = str(transformer.BUNDLED / "target")
 
 def cut_target(monkeypatch):
     """Let every pair that is loaded in this process have the shallow target."""
-    load = transformer._load
+    load = transformer._load_model
 
     def shallow(name, device, dtype):
         model = load(name, device, dtype)
@@ -21,4 +21,4 @@ def cut_target(monkeypatch):
             model.config.num_hidden_layers = LAYERS
         return model
 
-    monkeypatch.setattr(transformer, "_load", shallow)
+    monkeypatch.setattr(transformer, "_load_model", shallow)

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from simverify.auditing.exact.instances.drafts import draft_instances
-from simverify.auditing.exact.instances.made import instances_for
-from simverify.auditing.exact.instances.trees import tree_instances
-from simverify.auditing.exact.tier import examine
+from simverify.auditing.exact_tier import run_exact_tier
+from simverify.auditing.instances import draft_instances, instances_for, tree_instances
 from simverify.auditing.subject import load_subject
-from simverify.auditing.verdict import is_whole
-from simverify.symbolic.guards.containment import Shared, contained
+from simverify.auditing.verdict import is_complete
+from simverify.symbolic.watchdog import SharedModules, contain_process
 from simverify.trees import SCHEMES
 
 FOLDER = Path(__file__).parents[1] / "auditing" / "styles"
@@ -127,11 +125,11 @@ def core(style):
 
 def exact_outcome(style, seconds=SECONDS):
     """What the exact tier alone says on the core: followed, refused or caught; and why."""
-    shared = Shared()
+    shared = SharedModules()
     modules = set(sys.modules)
     try:
-        with contained():
-            tier = examine(
+        with contain_process():
+            tier = run_exact_tier(
                 load_subject(style.spec),
                 style.contract,
                 core(style),
@@ -152,7 +150,7 @@ def exact_outcome(style, seconds=SECONDS):
     kinds = [f.kind for f in findings if f.severity == "violation"]
     if kinds:
         return "caught", ", ".join(kinds)
-    if is_whole(tier):
+    if is_complete(tier):
         return "followed", ""
     why = tier.not_enumerable or tier.aborted or f"paths of {len(tier.skipped)} instances"
     return "refused", str(why)

@@ -3,7 +3,7 @@
 import pytest
 from support.fuzzing.generator_pairs import law_of
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate
+from simverify.symbolic.provenance import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 

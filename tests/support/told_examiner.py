@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from simverify.auditing.exact.battery import ExactTier, run_battery
-from simverify.auditing.exact.instances.made import SmallModel
-from simverify.symbolic.enumeration.paths import TooManyPaths
+from simverify.auditing.exact_tier import ExactTier, run_battery
+from simverify.auditing.instances import SmallModel
+from simverify.symbolic.paths import TooManyPaths
 
 MANY = TooManyPaths(3)
 

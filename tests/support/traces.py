@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import msgspec
 from support.real_models import little_pair
 
-from simverify.capture import capture
-from simverify.models.real.trace import MANIFEST, Manifest, Shard
+from simverify.comparing.capture import capture
+from simverify.models.trace import MANIFEST_FILE, Manifest, TraceShard
 
 PROMPTS = ("123", "4", "56", "789")
 
@@ -26,7 +26,7 @@ def record(folder, *, gamma=3, tokens=400, sampling=None, **options):
 
 def reseal(folder, **fields):
     """Write fields of the manifest anew, so that its own hash is right."""
-    path = folder / MANIFEST
+    path = folder / MANIFEST_FILE
     made = msgspec.structs.replace(msgspec.json.decode(path.read_bytes(), type=Manifest), **fields)
     path.write_bytes(msgspec.json.encode(made.sealed()))
 
@@ -37,13 +37,13 @@ def rewrite(folder, change, number=0):
 
     from safetensors.numpy import load, save
 
-    made = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    made = msgspec.json.decode((folder / MANIFEST_FILE).read_bytes(), type=Manifest)
     shard = made.shards[number]
     arrays = load((folder / shard.file).read_bytes())
     change(arrays)
     data = save(arrays)
     (folder / shard.file).write_bytes(data)
-    fresh = Shard(
+    fresh = TraceShard(
         file=shard.file, bytes=len(data), blocks=shard.blocks,
         sha256=hashlib.sha256(data).hexdigest(),
     )  # fmt: skip

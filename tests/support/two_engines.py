@@ -6,8 +6,7 @@ of the second engine alone, by its exact law, so that the TV of the deviation is
 
 import numpy as np
 
-from simverify.emitted.against import Pairs
-from simverify.emitted.against.answers import answer_iv
+from simverify.served.answers import AnswerPairs, check_answer
 
 V = 64
 
@@ -77,12 +76,12 @@ def asked(first, second, *, prompts=16, repeats=22, length=64, seed=0, late=Fals
         tuple((tuple(a), tuple(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True))
         for x, y in zip(one, other, strict=True)
     )
-    return Pairs(groups, tuple(f"prompt {i}" for i in range(prompts)), "ids")
+    return AnswerPairs(groups, tuple(f"prompt {i}" for i in range(prompts)), "ids")
 
 
 def said(prompt="x", **answer):
     """One answer, as a line of a file has it."""
-    return answer_iv({"prompt": prompt} | answer, "line 1")
+    return check_answer({"prompt": prompt} | answer, "line 1")
 
 
 def _softmax(logits):

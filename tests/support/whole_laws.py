@@ -1,7 +1,7 @@
 """The law of a rule on one instance, or on one prompt, with an enumeration of its own."""
 
-from simverify.auditing.exact.generations.steps import StepEnumeration, law_of_tokens
-from simverify.auditing.exact.judging.law import compare_blocks
+from simverify.auditing.comparison import compare_blocks
+from simverify.auditing.enumeration import StepEnumeration, enumerate_tokens
 from simverify.symbolic import Enumeration
 
 
@@ -14,4 +14,4 @@ def compare_verify(verify, model, gamma, *, prune=1e-12, **options):
 def enumerate_step(rule, target, draft, **options):
     """The law of the first ``length`` tokens that a step rule emits after ``prefix``."""
     with StepEnumeration(rule) as enumeration:
-        return law_of_tokens(enumeration, rule, target, draft, **options)
+        return enumerate_tokens(enumeration, rule, target, draft, **options)

@@ -4,7 +4,7 @@ import pytest
 from support.many_versions import LOSSY, RULE, SAMPLED, TEXTS, install
 
 import simverify
-from simverify.surveying.audited import Audited, Processes
+from simverify.surveying.table import AuditOutcome, AuditProcesses
 
 
 def function(text):
@@ -17,7 +17,7 @@ def function(text):
 def documents():
     """What audits of the three rules say, by the rule's text."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simverify.auditing.exact.tier.search", lambda *_, **__: None)
+        patch.setattr("simverify.auditing.exact_tier.search_failure", lambda *_, **__: None)
         return {
             text: simverify.audit(function(text), gamma=1, vocab=2)
             for text in (RULE, SAMPLED, LOSSY)
@@ -45,11 +45,11 @@ def audits(monkeypatch, documents):
             text = stream.read()
         run = documents.get(text.removesuffix("\n# nothing has changed\n"))
         if run is None:
-            return Audited("not loaded", None, f"{file} fails to load", 4, 0.5)
+            return AuditOutcome("not loaded", None, f"{file} fails to load", 4, 0.5)
         code = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}[run.verdict]
-        return Audited("judged", run, "", code, 0.5)
+        return AuditOutcome("judged", run, "", code, 0.5)
 
-    monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(AuditProcesses, "audit", audit)
     return asked
 
 

@@ -12,6 +12,7 @@ from support.many_versions import (
     RULE,
     SAMPLED,
     SMALL,
+    git,
     index,
     repository,
     state,
@@ -21,13 +22,18 @@ from support.many_versions import (
 import simverify
 from simverify import UsageError
 from simverify.cli import run
+from simverify.engines import get_engine
 from simverify.options.surveys import SizeOptions
 from simverify.results import Localisation
-from simverify.results.reading.document import read_document
-from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.bisecting.releases import Releases
-from simverify.surveying.bisecting.run import bisect
-from simverify.surveying.bisecting.sources import Layout, code_of, halves
+from simverify.results.reading import read_document
+from simverify.surveying.bisect import (
+    CheckedOutVersion,
+    Releases,
+    bisect,
+    middle_first,
+    resolve_code,
+)
+from simverify.surveying.table import AuditOutcome, AuditProcesses
 
 SPEC = "fake_verifier.rule:verify"
 PACKAGE = {"package": "fake-verifier"}
@@ -50,14 +56,14 @@ class Shelf:
     @contextmanager
     def laid_out(self, version):
         (self.folder / "rule.py").write_text(self.texts[version])
-        yield Layout(self.folder, (f"{self.folder}/rule.py:verify",))
+        yield CheckedOutVersion(self.folder, (f"{self.folder}/rule.py:verify",))
 
 
 def bisect_shelf(folder, texts, what="law"):
     """Bisect rules with these texts, called 1.0, 1.1 and so on."""
     shelf = Shelf(folder, {f"1.{n}": text for n, text in enumerate(texts)})
     first, *_, last = shelf.texts
-    return bisect(code_of("rule.py:verify"), shelf, first, last,
+    return bisect(resolve_code("rule.py:verify"), shelf, first, last,
                   what=what, sizes=SizeOptions(), reproduce="again")  # fmt: skip
 
 
@@ -119,7 +125,7 @@ def test_another_expected_value_is_a_change_of_the_law_and_not_of_the_verdict(au
 
 def test_the_line_is_named_below_the_release_that_was_laid_out(monkeypatch, audits, tmp_path):
     """Its folder is gone when a reader sees it."""
-    asked = Processes.audit
+    asked = AuditProcesses.audit
 
     def audit(self, words, limit, *, python_path=(), python=""):
         audited = asked(self, words, limit, python_path=python_path, python=python)
@@ -127,7 +133,7 @@ def test_the_line_is_named_below_the_release_that_was_laid_out(monkeypatch, audi
         place = Localisation(0, "residual", 0.1, (f"{file}:7",))
         return replace(audited, run=msgspec.structs.replace(audited.run, localisation=place))
 
-    monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(AuditProcesses, "audit", audit)
     found = bisect_shelf(tmp_path, [RULE, LOSSY])
     assert found.lines == ("rule.py:7",)
     assert "line: rule.py:7" in str(found)
@@ -168,7 +174,7 @@ def test_neighbours_have_nothing_between(audits, tmp_path):
 
 def test_pre_releases_are_left_out_unless_one_is_named(audits, monkeypatch, tmp_path):
     index(monkeypatch, tmp_path, {"1.0": RULE, "1.1rc1": LOSSY, "1.1": LOSSY})
-    releases = Releases(code_of(SPEC), "fake-verifier")
+    releases = Releases(resolve_code(SPEC), "fake-verifier")
     assert releases.between("1.0", "1.1") == ("1.0", "1.1")
     assert releases.between("1.0", "1.1rc1") == ("1.0", "1.1rc1")
 
@@ -225,8 +231,8 @@ def test_what_has_no_versions_is_one_line(spec, options, words):
 
 
 def test_the_middle_is_asked_first():
-    assert list(halves([5, 6, 7, 8, 9]))[:3] == [7, 6, 8]
-    assert list(halves([4])) == [4]
+    assert list(middle_first([5, 6, 7, 8, 9]))[:3] == [7, 6, 8]
+    assert list(middle_first([4])) == [4]
 
 
 @pytest.mark.thorough
@@ -247,9 +253,9 @@ def test_it_is_saved_read_and_reported(audits, monkeypatch, tmp_path, capsys):
 def test_the_folder_of_a_release_is_not_named(monkeypatch, tmp_path):
     def audit(self, words, limit, **_):
         reason = f"no rule.py in {tmp_path}, nor {tmp_path}/src/rule.py"
-        return Audited("not loaded", None, reason, 4, 0.5)
+        return AuditOutcome("not loaded", None, reason, 4, 0.5)
 
-    monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(AuditProcesses, "audit", audit)
     with pytest.raises(UsageError, match=r"judged: no rule\.py in shelf 1\.0, nor src/rule\.py: "):
         bisect_shelf(tmp_path, [RULE, LOSSY])
 
@@ -267,3 +273,51 @@ def test_whole_releases_and_commits_in_processes(monkeypatch, tmp_path, capsys):
     assert (found.last, found.first) == (commits[1], commits[2])
     same = bisect_commits(folder, commits[0], commits[1], gamma=1, vocab=2)
     assert same.outcome == "unchanged"
+
+
+# Checkouts and commits that cannot be bisected: each is one line, with one advice.
+
+
+def bisect_commits_bisect_refusals(folder, good, bad):
+    return simverify.bisect(f"{folder}/rule.py:verify", good, bad, engine_path=folder)
+
+
+def test_commits_that_cannot_be_bisected_are_one_line(audits, tmp_path):
+    folder = tmp_path / "repo"
+    commits = repository(folder, [RULE, LOSSY])
+    git(folder, "checkout", "--quiet", "-b", "other", commits[0])
+    git(folder, "commit", "--quiet", "--allow-empty", "-m", "aside")
+    for good, bad, words in (
+        (commits[1], commits[0], "comes after bad"),
+        ("other", commits[1], "is no ancestor of bad"),
+        (commits[0], commits[0], "are one commit"),
+        ("v9", commits[0], "good is 'v9', which is no commit"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            bisect_commits_bisect_refusals(folder, good, bad)
+    with pytest.raises(UsageError, match="no git history"):
+        bisect_commits_bisect_refusals(tmp_path, "a", "b")
+
+
+def test_a_checkout_of_something_else_is_named_with_one_advice(audits, tmp_path):
+    """Before any commit is laid out; where some commits have the file, theirs is the advice."""
+    folder = tmp_path / "theirs"
+    commits = repository(folder, [RULE, LOSSY])
+    with pytest.raises(UsageError) as error:
+        simverify.bisect("lmdeploy", *commits, engine_path=folder)
+    file = get_engine("lmdeploy").file
+    assert str(error.value) == (
+        f"{folder} has no {file}, nor had it at {commits[0]} or {commits[1]}: name the top of a "
+        "checkout of lmdeploy"
+    )
+    assert audits == []
+    whole = folder / file
+    whole.parent.mkdir(parents=True)
+    whole.write_text(RULE)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", "theirs")
+    with pytest.raises(UsageError) as error:
+        simverify.bisect("lmdeploy", commits[0], "HEAD", engine_path=folder)
+    assert str(error.value) == (
+        f"good {commits[0][:10]} cannot be judged: it has no {file}: name another commit"
+    )

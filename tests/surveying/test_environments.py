@@ -7,12 +7,17 @@ import pytest
 from support.many_versions import LOSSY, RULE, git, index, repository, wheel
 
 import simverify
-from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.bisecting import environments, projects
-from simverify.surveying.bisecting.environments import PROJECT, NotLaidOut, environment, limits_of
-from simverify.surveying.bisecting.projects import wanted
-from simverify.surveying.bisecting.releases import Releases
-from simverify.surveying.bisecting.sources import code_of
+from simverify.surveying import bisect as bisect_environments
+from simverify.surveying.bisect import (
+    PROJECT_PLACEHOLDER,
+    CheckoutError,
+    Releases,
+    get_environment,
+    pip_constraints,
+    project_environment,
+    resolve_code,
+)
+from simverify.surveying.table import AuditOutcome, AuditProcesses
 
 SPEC = "fake_verifier.rule:verify"
 ASKS = "from fake_helper.rule import LAW\n"
@@ -37,12 +42,12 @@ def asked(monkeypatch, documents):
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         )  # fmt: skip
         if done.returncode:
-            return Audited("not loaded", None, done.stderr.splitlines()[-1], 4, 0.1)
+            return AuditOutcome("not loaded", None, done.stderr.splitlines()[-1], 4, 0.1)
         found.append(done.stdout.strip())
         run = documents[RULE if found[-1] == "right" else LOSSY]
-        return Audited("judged", run, "", 0 if run.verdict == "PASS" else 1, 0.1)
+        return AuditOutcome("judged", run, "", 0 if run.verdict == "PASS" else 1, 0.1)
 
-    monkeypatch.setattr(Processes, "audit", audit)
+    monkeypatch.setattr(AuditProcesses, "audit", audit)
     return found
 
 
@@ -82,7 +87,7 @@ def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch
     assert "fake-helper==9" in one.reason
     assert "\n" not in one.reason
     assert "1.1: skipped; untestable: pip: " in " ".join(str(found).split())
-    monkeypatch.setattr(environments, "pip", None)
+    monkeypatch.setattr(bisect_environments, "run_pip", None)
     monkeypatch.setattr(Releases, "_listed", lambda self, *, early: ["1.0", "1.2", "1.3"])
     assert bisect("1.0", "1.3").first == "1.3"
 
@@ -90,27 +95,27 @@ def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch
 def test_nothing_takes_the_place_of_what_simverify_needs(shop):
     """msgspec 0.1 is on the shelf: without the limits it would be installed before ours."""
     wheel(shop, "0.1", "", "msgspec", "msgspec")
-    assert "msgspec>=0.20" in limits_of("simverify")
-    with pytest.raises(NotLaidOut, match="pip: "):
-        environment([["msgspec==0.1"]], "clash")
+    assert "msgspec>=0.20" in pip_constraints("simverify")
+    with pytest.raises(CheckoutError, match="pip: "):
+        get_environment([["msgspec==0.1"]], "clash")
     assert list(shop.parent.glob("environments/clash*")) == []
 
 
 def test_one_that_was_not_finished_is_made_again(shop):
-    made = environment([], "empty")
+    made = get_environment([], "empty")
     stray = made.packages / "stray.py"
     stray.touch()
-    assert environment([], "empty") == made
+    assert get_environment([], "empty") == made
     assert stray.exists()
     (made.python.parents[1] / "complete").unlink()
-    assert environment([], "empty") == made
+    assert get_environment([], "empty") == made
     assert not stray.exists()
 
 
 @pytest.mark.thorough
 def test_a_release_that_is_installed_here_is_not_taken_from_here(shop):
     wheel(shop, "0.0.1", "", "pytest", "pytest")
-    releases = Releases(code_of("pytest.rule:verify"))
+    releases = Releases(resolve_code("pytest.rule:verify"))
     with releases.laid_out("0.0.1") as layout:
         assert (layout.folder / "pytest" / "rule.py").is_file()
         asking = "import simverify.errors, msgspec, pytest; print(pytest.__file__)"
@@ -144,10 +149,10 @@ def test_the_dependency_that_a_commit_asks_for_decides(asked, shop, tmp_path):
         ({"pyproject.toml": "[tool.ruff]"}, None),
         ({"pyproject.toml": "[project]"}, None),
         ({"pyproject.toml": "[project]\ndependencies = ['a>1', 'b']"}, [["a>1", "b"]]),
-        ({"pyproject.toml": "[project]\ndynamic = ['dependencies']"}, [[PROJECT]]),
-        ({"pyproject.toml": "[build-system]"}, [[PROJECT]]),
-        ({"setup.py": ""}, [[PROJECT]]),
-        ({"requirements.txt": "a"}, [["--requirement", f"{PROJECT}/requirements.txt"]]),
+        ({"pyproject.toml": "[project]\ndynamic = ['dependencies']"}, [[PROJECT_PLACEHOLDER]]),
+        ({"pyproject.toml": "[build-system]"}, [[PROJECT_PLACEHOLDER]]),
+        ({"setup.py": ""}, [[PROJECT_PLACEHOLDER]]),
+        ({"requirements.txt": "a"}, [["--requirement", f"{PROJECT_PLACEHOLDER}/requirements.txt"]]),
     ],
 )
 def test_where_a_commit_says_what_it_asks_for(monkeypatch, tmp_path, files, steps):
@@ -156,6 +161,8 @@ def test_where_a_commit_says_what_it_asks_for(monkeypatch, tmp_path, files, step
     for name, text in files.items():
         (tmp_path / "a" / name).write_text(text)
     asked = []
-    monkeypatch.setattr(projects, "environment", lambda *given: asked.append(given[0]))
-    wanted(tmp_path, below / "rule.py", "1" * 40)
+    monkeypatch.setattr(
+        bisect_environments, "get_environment", lambda *given: asked.append(given[0])
+    )
+    project_environment(tmp_path, below / "rule.py", "1" * 40)
     assert asked == ([] if steps is None else [steps])

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from support.many_versions import TEXTS
 
-from simverify.surveying.rows import least_share
+from simverify.surveying.table import least_share
 
 
 def test_code_that_hands_its_tokens_out_one_by_one_has_no_share(documents):

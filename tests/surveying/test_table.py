@@ -14,17 +14,19 @@ import simverify
 from simverify import UsageError
 from simverify.cli import run
 from simverify.engines import ENGINES, unloaded_engine
-from simverify.engines.places import find_place
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.others.engines import certificate, deviation, told
-from simverify.reports.report import report_of
+from simverify.engines.base import locate_engine
+from simverify.reports.engines import certificate_text, engine_deviation, reason_lines
+from simverify.reports.formats import build_report, html_report, markdown_report
 from simverify.results import Certificate, Finding, table_verdict
-from simverify.results.reading.schema import shipped_schema
-from simverify.results.reading.verdicts import verdict_complaints
-from simverify.surveying.audited import Audited, Processes
-from simverify.surveying.rows import audited_row, lines_of
-from simverify.surveying.table import joined
+from simverify.results.consistency import verdict_complaints
+from simverify.results.reading import shipped_schema
+from simverify.surveying.table import (
+    AuditOutcome,
+    AuditProcesses,
+    audited_row,
+    failure_lines,
+    join_tables,
+)
 
 
 @pytest.fixture
@@ -32,9 +34,9 @@ def answered(installed, monkeypatch, documents):
     """Let audits be answered at once; returns the words of each."""
     asked = []
     states = {
-        "broken": Audited("not loaded", None, f"{installed}/broken.py fails to load", 4, 1.0),
-        "crash": Audited("crashed", None, "ended by signal SIGKILL", -9, 1.0),
-        "hang": Audited("out of time", None, "not done within 9 s", None, 9.0),
+        "broken": AuditOutcome("not loaded", None, f"{installed}/broken.py fails to load", 4, 1.0),
+        "crash": AuditOutcome("crashed", None, "ended by signal SIGKILL", -9, 1.0),
+        "hang": AuditOutcome("out of time", None, "not done within 9 s", None, 9.0),
     }
 
     def audit(self, words, limit, **_):
@@ -43,10 +45,10 @@ def answered(installed, monkeypatch, documents):
         if name in states:
             return states[name]
         found = documents[TEXTS[name]]
-        return Audited("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
+        return AuditOutcome("judged", found, "", {"PASS": 0, "FAIL": 1}[found.verdict], 2.4)
 
-    monkeypatch.setattr(Processes, "audit", audit)
-    monkeypatch.setattr(Processes, "said_by", lambda *_: (None, None, ""))
+    monkeypatch.setattr(AuditProcesses, "audit", audit)
+    monkeypatch.setattr(AuditProcesses, "said_by", lambda *_: (None, None, ""))
     return asked
 
 
@@ -140,8 +142,8 @@ def test_lines_that_an_audit_names_are_shown(answered, documents, installed):
         findings = ()
         localisation = type("Of", (), {"lines": (f"{installed}/lossy.py:11",)})()
 
-    place = find_place(unloaded_engine("lossy"), [])
-    assert lines_of(Localised, place.top) == ("lossy.py:11",)
+    place = locate_engine(unloaded_engine("lossy"), [])
+    assert failure_lines(Localised, place.top) == ("lossy.py:11",)
 
 
 def test_code_that_raises_is_named_by_the_line_that_raised(answered, documents, installed):
@@ -151,25 +153,25 @@ def test_code_that_raises_is_named_by_the_line_that_raised(answered, documents, 
     raised = Finding(kind="probe", text=f"probe output: raised KeyError: 1 ({where})", line=where)
     findings = (raised, replace(raised, text="again"), replace(raised, line=f"{installed}/x.py:2"))
     fails = replace(law, localisation=None, findings=(*findings, *law.findings))
-    place = find_place(unloaded_engine("lossy"), [])
-    assert lines_of(fails, place.top) == ("lossy.py:9", "x.py:2")
+    place = locate_engine(unloaded_engine("lossy"), [])
+    assert failure_lines(fails, place.top) == ("lossy.py:9", "x.py:2")
     decided = replace(fails, localisation=law.localisation)
-    assert lines_of(decided, place.top) == lines_of(law, place.top) != ()
+    assert failure_lines(decided, place.top) == failure_lines(law, place.top) != ()
     seed = Finding("contract", "constant-seed: 42 inside", f"{installed}/s.py:7", "constant-seed")
     seeded = replace(decided, findings=(*findings, seed))
-    assert lines_of(seeded, place.top) == ("s.py:7", *lines_of(law, place.top))
-    row = audited_row(unloaded_engine("lossy"), place, Audited("judged", fails, "", 1, 1.0))
+    assert failure_lines(seeded, place.top) == ("s.py:7", *failure_lines(law, place.top))
+    row = audited_row(unloaded_engine("lossy"), place, AuditOutcome("judged", fails, "", 1, 1.0))
     assert row.lines == ("lossy.py:9", "x.py:2")
     assert (row.findings[0].line, row.findings[-1].line) == ("lossy.py:9", None)
-    assert "line: lossy.py:9" in " ".join(told(row))
+    assert "line: lossy.py:9" in " ".join(reason_lines(row))
 
 
 def test_a_line_that_decides_more_than_the_token_is_told_so(answered):
     """What was drawn before is named where nothing is drawn for the token itself."""
     (row,) = simverify.table(["lossy"]).rows
     weak = replace(row, localisation=replace(row.localisation, alone=False))
-    assert not any("alone" in line for line in told(row))
-    assert "this one decides the output up to it" in " ".join(told(weak))
+    assert not any("alone" in line for line in reason_lines(row))
+    assert "this one decides the output up to it" in " ".join(reason_lines(weak))
 
 
 def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
@@ -191,7 +193,7 @@ def test_it_is_shown_saved_and_reported(answered, tmp_path, capsys):
         assert row.engine in text
         assert (row.sha256 or "")[:16] in text
     assert "lossy does not emit the target's distribution" in text
-    outcomes = [case.outcome for case in report_of(again).cases]
+    outcomes = [case.outcome for case in build_report(again).cases]
     assert outcomes == ["passed", "failed", *["inconclusive"] * 3]
     assert "| lossy | FAIL |" in markdown_report(again)
     assert "| where |" in markdown_report(again)
@@ -202,24 +204,24 @@ def test_a_sampled_tier_shows_its_bound_and_no_other_number(answered):
     """What the exact tier saw before it gave up is no answer."""
     (row,) = simverify.table(["right"]).rows
     sampled = replace(row, tier="sampled", certificate=None)
-    assert (deviation(row), deviation(sampled)) == ("2.2e-16", "")
+    assert (engine_deviation(row), engine_deviation(sampled)) == ("2.2e-16", "")
     bound = Certificate(bound=0.0123, delta=1e-3, method="plug-in", assumption=None)
-    assert deviation(replace(sampled, certificate=bound)) == "<=0.012"
+    assert engine_deviation(replace(sampled, certificate=bound)) == "<=0.012"
 
 
 def test_every_pass_says_its_certificate(answered):
     run = simverify.table(["right", "lossy"])
     right, lossy = run.rows
-    words = certificate(right)
+    words = certificate_text(right)
     assert re.fullmatch(
         r"every path, [\d,]+ on \d+ instances?: off by 2\.2e-16 at most, tolerance 1e-09", words
     )
-    assert certificate(lossy) == ""
+    assert certificate_text(lossy) == ""
     assert words in markdown_report(run)
     assert words in " ".join(check(html_report(run)).text.split())
     bound = Certificate(bound=0.0123, delta=1e-3, method="plug-in", assumption=None)
     sampled = replace(right, tier="sampled", certificate=bound)
-    assert certificate(sampled) == (
+    assert certificate_text(sampled) == (
         "mean one-token TV at most 0.0123, but for a probability of 0.001 (plug-in)"
     )
     assert list(verdict_complaints(replace(run, rows=(sampled, lossy)))) == []
@@ -257,7 +259,7 @@ def test_tables_of_several_environments_are_one(answered, monkeypatch):
     monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["right", "lmdeploy"])
     first = simverify.table()
     monkeypatch.setattr("simverify.surveying.table.engine_names", lambda: ["lossy", "lmdeploy"])
-    both = joined([first, simverify.table()])
+    both = join_tables([first, simverify.table()])
     assert [row.engine for row in both.rows] == ["right", "lmdeploy", "lossy"]
     assert (both.verdict, both.meta.row_seconds) == ("FAIL", (2.4, None, 2.4))
     assert list(verdict_complaints(both)) == []

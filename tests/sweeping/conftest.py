@@ -1,10 +1,10 @@
 import pytest
 
-from simverify.sweeping import pace
+from simverify.sweeping import tasks
 from simverify.sweeping.run import run_sweep
-from simverify.sweeping.spec import Spec
+from simverify.sweeping.spec import SweepSpec
 
-SPEC = Spec(
+SPEC = SweepSpec(
     models=("toy", "markov-4"), verifiers=("block", "greedy"), gamma=(2,), blocks=900, shard=250
 )
 """Twelve cells' parts of four shards each: enough that a run can break anywhere."""
@@ -13,9 +13,9 @@ SPEC = Spec(
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch):
     """Each shard by itself: a sweep of so few blocks would be one load."""
-    monkeypatch.setattr(pace, "LOAD_SECONDS", 1e-9)
-    monkeypatch.setattr(pace, "A_BYTE", 0.0)
-    monkeypatch.setattr(pace, "FIRST_BLOCKS", 1)
+    monkeypatch.setattr(tasks, "MIN_LOAD_SECONDS", 1e-9)
+    monkeypatch.setattr(tasks, "SECONDS_PER_BYTE", 0.0)
+    monkeypatch.setattr(tasks, "INITIAL_BLOCKS", 1)
 
 
 @pytest.fixture(scope="session")

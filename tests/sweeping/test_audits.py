@@ -1,17 +1,21 @@
 """Audits in a sweep: each a shard, each with its own verdict."""
 
+import json
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import nullcontext
 
+import msgspec
 import pytest
 
 import simverify
-from simverify.surveying.audited import Audited, Processes
+from simverify.errors import UsageError
+from simverify.surveying.table import AuditOutcome, AuditProcesses
 from simverify.sweeping import run as running
-from simverify.sweeping.folder import Folder
-from simverify.sweeping.spec import Spec
-from simverify.sweeping.status import status
-from simverify.sweeping.workers import Pool
+from simverify.sweeping.run import run_sweep, status_lines
+from simverify.sweeping.spec import SweepSpec, current_versions
+from simverify.sweeping.store import SweepFolder
+from simverify.sweeping.tasks import AuditTask, CellState, CountTask, perform_load
+from simverify.sweeping.workers import ExecutorPool
 
 LOSSY = (
     "def verify(target_probs, draft_probs, draft_tokens, rng):\n"
@@ -46,12 +50,12 @@ def swept(tmp_path_factory, unsearched_module):
         assert limit > 0
         run = runs.get(words[0].rpartition("/")[2])
         if run is None:
-            return Audited("not loaded", None, f"{words[0]} is not there", 4, 0.1)
-        return Audited("judged", run, run.inconclusive or "", 0, 0.1)
+            return AuditOutcome("not loaded", None, f"{words[0]} is not there", 4, 0.1)
+        return AuditOutcome("judged", run, run.inconclusive or "", 0, 0.1)
 
     folder = tmp_path_factory.mktemp("audits")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Processes, "audit", audit)
+        patch.setattr(AuditProcesses, "audit", audit)
         swept_in(folder)
         yield folder
 
@@ -66,9 +70,9 @@ def check(folder):
     assert "none.py" in run.audits[2].reason
     assert (run.verdict, run.cells, run.alpha_each) == ("FAIL", (), None)
     assert max(map(len, str(run).splitlines())) <= 80
-    whole = simverify.load(Folder(folder / "out").audit_file(0))
+    whole = simverify.load(SweepFolder(folder / "out").audit_file(0))
     assert whole.findings == run.audits[0].findings
-    assert status(folder / "out")[:2] == ["shards: 3 of 3 done", "audits: 3 of 3 ended"]
+    assert status_lines(folder / "out")[:2] == ["shards: 3 of 3 done", "audits: 3 of 3 ended"]
 
 
 def test_each_has_its_own_verdict(swept):
@@ -84,11 +88,11 @@ def test_each_has_its_own_verdict_in_a_process_of_its_own(tmp_path):
 def test_a_damaged_one_is_run_again(swept):
     out = swept / "out"
     before = (out / "sweep.json").read_bytes()
-    file = Folder(out).cell_file(1)
+    file = SweepFolder(out).cell_file(1)
     data = bytearray(file.read_bytes())
     data[100] ^= 1
     file.write_bytes(data)
-    assert "damaged records: 1, which the next run does again" in status(out)
+    assert "damaged records: 1, which the next run does again" in status_lines(out)
     said = []
     simverify.sweep(**asked(swept), progress=said.append)
     assert len([line for line in said if "done again" in line]) == 1
@@ -113,7 +117,7 @@ def test_a_module_that_changed_is_another_sweep(tmp_path, monkeypatch):
         file.write_text("raise SystemExit  # nothing is imported to find it\n")
     monkeypatch.syspath_prepend(tmp_path)
     names = ["some_rules", "some_rules.rule", "some_rules.inner"]
-    spec = Spec(audits=(*(f"{name}:verify" for name in names), "token"))
+    spec = SweepSpec(audits=(*(f"{name}:verify" for name in names), "token"))
     for name, file in zip(names, files, strict=True):
         before = spec.files()
         file.write_text(LOSSY)
@@ -122,8 +126,8 @@ def test_a_module_that_changed_is_another_sweep(tmp_path, monkeypatch):
         assert [key for key in names if before[key] != after[key]] == [name]
     asked = {"audits": ["some_rules:verify"], "audit_gamma": 1, "executor": "threads"}
     with pytest.MonkeyPatch.context() as patch:
-        audited = Audited("not loaded", None, "nothing", 4, 0.1)
-        patch.setattr(Processes, "audit", lambda *_: audited)
+        audited = AuditOutcome("not loaded", None, "nothing", 4, 0.1)
+        patch.setattr(AuditProcesses, "audit", lambda *_: audited)
         simverify.sweep(**asked, out=tmp_path / "out")
     files[0].write_text(LOSSY + "# edited\n")
     with pytest.raises(simverify.UsageError, match=r"some_rules has changed since it was begun"):
@@ -164,21 +168,125 @@ def test_an_audit_that_its_workers_die_of_is_a_line(tmp_path, monkeypatch):
     for name in ("good", "kills", "other"):
         (tmp_path / f"{name}.py").write_text("")
     monkeypatch.setattr(
-        Processes, "audit", lambda *_: Audited("not loaded", None, "it is empty", 4, 0.1)
+        AuditProcesses, "audit", lambda *_: AuditOutcome("not loaded", None, "it is empty", 4, 0.1)
     )
     made = []
 
     def make():
-        made.append(Breaks(3 if len(made) < running.ALONE else 1))
+        made.append(Breaks(3 if len(made) < running.DEATHS_BEFORE_ISOLATION else 1))
         return made[-1]
 
-    monkeypatch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 1)))
+    monkeypatch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 1)))
     said = []
     run = simverify.sweep(
         audits=[f"{tmp_path}/{name}.py:verify" for name in ("good", "other", "kills")],
         out=tmp_path / "out", progress=said.append,
     )  # fmt: skip
-    assert len(made) == running.TRIES + 1
-    assert len([line for line in said if "a worker died" in line]) == running.TRIES
+    assert len(made) == running.MAX_TRIES + 1
+    assert len([line for line in said if "a worker died" in line]) == running.MAX_TRIES
     assert [audit.state for audit in run.audits] == ["not loaded", "not loaded", "crashed"]
     assert run.audits[2].reason == "its worker died 4 times, of it alone"
+
+
+# Every worker reads the file that the sweep began with, or says that it has another.
+
+
+SPEC = SweepSpec(models=("own.json",), verifiers=("block",), gamma=(1,), blocks=100)
+
+
+def write(folder, first):
+    side = {"start": [first, 1 - first], "rows": [[0.5, 0.5], [1, 0]]}
+    (folder / "own.json").write_text(json.dumps({"name": "own", "target": side, "draft": side}))
+
+
+@pytest.fixture
+def began(tmp_path, monkeypatch):
+    """A folder with a model, which is the working folder, and the hash of the model."""
+    write(tmp_path, 0.5)
+    monkeypatch.chdir(tmp_path)
+    return SPEC.files()["own.json"]
+
+
+def count(file):
+    (cell,) = SPEC.cells()
+    return (CountTask(cell, "run", (0, 1), 0, 100, current_versions(), file),)
+
+
+def test_a_worker_with_the_same_file_counts(began):
+    ((payload, _),) = perform_load(count(began))
+    assert payload
+
+
+def test_a_worker_with_another_file_by_that_name_refuses(began, tmp_path, monkeypatch):
+    (tmp_path / "worker").mkdir()
+    monkeypatch.chdir(tmp_path / "worker")
+    with pytest.raises(UsageError, match=r"own\.json: .* a worker has none that can be read: give"):
+        perform_load(count(began))
+    write(tmp_path / "worker", 0.25)
+    with pytest.raises(UsageError, match=r"own\.json: the sweep began .* a worker has one with SH"):
+        perform_load(count(began))
+
+
+def test_an_audit_is_of_the_file_that_was_named(began, tmp_path):
+    (tmp_path / "own.py").write_text("def verify(): pass")
+    spec = SweepSpec(audits=("own.py:verify",))
+    (cell,) = spec.audit_cells()
+    file = spec.files()["own.py"]
+    (tmp_path / "own.py").write_text("def verify(): ...")
+    with pytest.raises(UsageError, match=r"own\.py: the sweep began with a file"):
+        perform_load((AuditTask(cell, 60.0, current_versions(), file),))
+
+
+def test_a_file_that_changes_in_the_middle_ends_the_sweep(began, tmp_path, monkeypatch):
+    counted = []
+
+    def changing(load):
+        write(tmp_path, 0.25)
+        counted.append(load)
+        return perform_load(load)
+
+    monkeypatch.setattr("simverify.sweeping.workers.perform_load", changing)
+    with pytest.raises(UsageError, match=r"own\.json: the sweep began with a file"):
+        run_sweep(SPEC, tmp_path / "sweep", executor="threads", workers=1)
+    assert counted
+    assert not (tmp_path / "sweep" / "sweep.json").exists()
+
+
+# What a cell's file holds: records that are added up when they are many, or large, or stay.
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "judged"),
+    [
+        ("MAX_LOOSE_RECORDS", 2, {False, True}),
+        ("MAX_LOOSE_BYTES", 1, {False}),
+        ("MAX_UNCOMPRESSED_BYTES", 1, {True}),
+    ],
+)
+def test_many_shards_and_large_ones_are_folded(
+    spec, ends_as_expected, tmp_path, monkeypatch, limit, most, judged
+):
+    """Before a cell is judged where its counts are many, and after it where they stay."""
+    folds = []
+    fold = CellState._fold
+
+    def counted(state):
+        folds.append(state.result is not None)
+        fold(state)
+
+    monkeypatch.setattr(CellState, "_fold", counted)
+    monkeypatch.setattr(f"simverify.sweeping.tasks.{limit}", most)
+    ends_as_expected(tmp_path / "sweep")
+    assert set(folds) == judged
+
+
+def test_what_stays_of_large_counts_is_compressed(spec, tmp_path, monkeypatch):
+    sizes = []
+    spec = msgspec.structs.replace(spec, shard=spec.blocks)  # one record, which is not folded
+    for most in (1 << 40, 1):
+        monkeypatch.setattr("simverify.sweeping.tasks.MAX_UNCOMPRESSED_BYTES", most)
+        out = tmp_path / str(most)
+        run_sweep(spec, out, executor="threads", workers=1)
+        cells = spec.cells()
+        sizes.append(sum(SweepFolder(out).cell_file(cell.index).stat().st_size for cell in cells))
+    assert sizes[1] < sizes[0]

@@ -16,10 +16,9 @@ import pytest
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.sweeping import run as running
-from simverify.sweeping.folder import Folder
 from simverify.sweeping.run import run_sweep
-from simverify.sweeping.state import CellState
-from simverify.sweeping.tasks import Lost
+from simverify.sweeping.store import SweepFolder
+from simverify.sweeping.tasks import CellState, WorkersLost
 
 distributed = pytest.importorskip("distributed")
 key_split = pytest.importorskip("dask.utils").key_split
@@ -69,7 +68,7 @@ class Interference:
 
     def __init__(self, monkeypatch, when, what):
         self.done = False
-        take = running._Sweep._take
+        take = running._SweepRunner._take
 
         def taken(sweep, workers, future):
             take(sweep, workers, future)
@@ -77,7 +76,7 @@ class Interference:
                 self.done = True
                 what()
 
-        monkeypatch.setattr(running._Sweep, "_take", taken)
+        monkeypatch.setattr(running._SweepRunner, "_take", taken)
 
 
 @pytest.mark.slow
@@ -102,7 +101,7 @@ def test_a_cluster_by_its_address_loses_a_worker_and_nothing_else(
             run_sweep(spec, out, executor=f"dask:{address}", workers=2)
         assert losing.done
         assert time.monotonic() - began < 60
-        kept = sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+        kept = sum(CellState(cell, spec, SweepFolder(out)).finished for cell in spec.cells())
         assert kept >= 7
     ends_as_expected(out)
 
@@ -149,7 +148,7 @@ def test_a_cluster_for_the_run_ends_with_the_same_bytes(expected, spec, tmp_path
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere"])
 def test_no_scheduler_is_a_line(spec, tmp_path, monkeypatch, capfd, address):
-    monkeypatch.setattr("simverify.sweeping.cluster._CONNECT", 0.2)
+    monkeypatch.setattr("simverify.sweeping.workers._CONNECT_SECONDS", 0.2)
     with pytest.raises(UsageError, match=f"no Dask scheduler answers at {address}"):
         run_sweep(spec, tmp_path / "sweep", executor=f"dask:{address}")
     gc.collect()  # what was half made would complain now
@@ -221,7 +220,7 @@ def test_an_executor_that_is_none_makes_no_folder(spec, tmp_path, executor, work
 
 
 def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
-    from simverify.sweeping.cluster import dask_workers
+    from simverify.sweeping.workers import dask_workers
 
     with dask_workers(None, 1) as workers:
         told = workers._client.run(lambda: dict(os.environ))
@@ -232,9 +231,9 @@ def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
-    from simverify.sweeping.cluster import DaskWorkers
+    from simverify.sweeping.workers import DaskWorkers
 
-    monkeypatch.setattr("simverify.sweeping.cluster.find_spec", lambda _name: installed or None)
+    monkeypatch.setattr("simverify.sweeping.workers.find_spec", lambda _name: installed or None)
 
     class Client:
         dashboard_link = "http://127.0.0.1:8787/status"
@@ -248,10 +247,10 @@ def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
 @pytest.mark.parametrize("own", [True, False])
 def test_a_cluster_of_our_own_without_workers_is_a_line(monkeypatch, own):
     """One that is there already may be waiting for some."""
-    from simverify.sweeping.cluster import DaskWorkers
+    from simverify.sweeping.workers import DaskWorkers
 
     now, there = [0.0], {"a": 1}
-    monkeypatch.setattr("simverify.sweeping.cluster.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("simverify.sweeping.workers.time.monotonic", lambda: now[0])
 
     class Client:
         dashboard_link, status = "", "running"
@@ -267,7 +266,7 @@ def test_a_cluster_of_our_own_without_workers_is_a_line(monkeypatch, own):
     workers.check()
     now[0] = 261.0
     if own:
-        with pytest.raises(Lost, match="had no worker for 60 s"):
+        with pytest.raises(WorkersLost, match="had no worker for 60 s"):
             workers.check()
     else:
         workers.check()

@@ -23,10 +23,9 @@ from support.waiting import wait_for
 import simverify
 from simverify.errors import UsageError
 from simverify.sweeping import run as running
-from simverify.sweeping.records import HEAD
-from simverify.sweeping.run import run_sweep
-from simverify.sweeping.spec import Spec
-from simverify.sweeping.status import status
+from simverify.sweeping.run import run_sweep, status_lines
+from simverify.sweeping.spec import SweepSpec
+from simverify.sweeping.store import HEADER_BYTES
 from simverify.sweeping.tasks import AuditTask
 
 distributed = pytest.importorskip("distributed")
@@ -136,7 +135,7 @@ def test_a_sweep_that_is_killed_between_write_and_rename(
     assert name in str(half)
     target = half.with_suffix("")
     if name == "cells/":
-        assert status(out)[0].startswith("shards: ")
+        assert status_lines(out)[0].startswith("shards: ")
         assert kept_of(spec, out) > 0
         assert target.read_bytes() != half.read_bytes()
     else:
@@ -158,7 +157,7 @@ def test_a_byte_that_changed_while_nobody_looked(
     kept = kept_of(spec, out)
     file = next(path for path in sorted((out / "cells").rglob("*")) if path.is_file())
     data = bytearray(file.read_bytes())
-    data[HEAD + 3] ^= 4
+    data[HEADER_BYTES + 3] ^= 4
     file.write_bytes(data)
     assert kept_of(spec, out) < kept
     said = ends_as_expected(out, dask)
@@ -224,13 +223,13 @@ def ready(tmp_path, client, monkeypatch, unsearched):
 
 
 def audits_of(asked, *names):
-    return Spec(audits=tuple(f"{asked.parent}/{name}" for name in names), audit_gamma=(1,))
+    return SweepSpec(audits=tuple(f"{asked.parent}/{name}" for name in names), audit_gamma=(1,))
 
 
 @pytest.fixture
 def hurried(monkeypatch):
     """Have the audit that never ends out of time after a second, and no other one ever."""
-    jobs = running._Sweep._jobs
+    jobs = running._SweepRunner._jobs
 
     def limited(sweep):
         for job in jobs(sweep):
@@ -238,7 +237,7 @@ def hurried(monkeypatch):
                 job.task = msgspec.structs.replace(job.task, limit=1.0)
             yield job
 
-    monkeypatch.setattr(running._Sweep, "_jobs", limited)
+    monkeypatch.setattr(running._SweepRunner, "_jobs", limited)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -260,7 +259,7 @@ def test_audits_end_with_the_same_bytes_on_any_workers(ready, dask, tmp_path, mo
                 with pytest.raises(KeyboardInterrupt, match="every finished shard is kept"):
                     run_sweep(spec, out, executor=executor, workers=2)
             assert stopped
-            assert status(out)[1] == "audits: 2 of 4 ended"
+            assert status_lines(out)[1] == "audits: 2 of 4 ended"
             ended = ended_of(spec, out)
             assert len(ended) == 2
         run = run_sweep(spec, out, executor=executor, workers=2)
@@ -288,7 +287,7 @@ def test_an_audit_that_kills_its_worker_is_a_line(ready, dask, tmp_path, where):
     )
     executor = dask if where == "dask" else where
     run = run_sweep(spec, tmp_path / "sweep", executor=executor, workers=2)
-    assert ready.read_text().split().count("kills") >= running.TRIES
+    assert ready.read_text().split().count("kills") >= running.MAX_TRIES
     assert [audit.verdict for audit in run.audits] == [None, "PASS", "FAIL"]
     assert run.audits[0].state == "crashed"
     assert "its worker died 4 times" in run.audits[0].reason

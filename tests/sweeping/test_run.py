@@ -1,5 +1,6 @@
 """A sweep is what compare says of each cell, whoever counts it and wherever it is broken off."""
 
+import time
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -8,16 +9,63 @@ import pytest
 
 import simverify
 from simverify.errors import SimverifyError, UsageError
-from simverify.sweeping import pace
 from simverify.sweeping import run as running
-from simverify.sweeping.folder import Folder
-from simverify.sweeping.records import HEAD
-from simverify.sweeping.run import TRIES, run_sweep
-from simverify.sweeping.spec import Spec
-from simverify.sweeping.state import CellState
-from simverify.sweeping.status import status
-from simverify.sweeping.tasks import CountTask
-from simverify.sweeping.workers import Pool
+from simverify.sweeping import tasks
+from simverify.sweeping.run import MAX_TRIES, SweepProgress, duration_words, run_sweep, status_lines
+from simverify.sweeping.spec import SweepSpec
+from simverify.sweeping.store import HEADER_BYTES, SweepFolder
+from simverify.sweeping.tasks import CellState, CountTask
+from simverify.sweeping.workers import ExecutorPool
+
+# How far a sweep is, by a clock that nobody sets.
+
+
+def test_a_line_now_and_then():
+    now, said = [0.0], []
+    progress = SweepProgress(said.append, 1000, every=10, clock=lambda: now[0])
+    progress.found = 100
+    for second in range(1, 26):
+        now[0] = second
+        progress.done += 4
+        progress.tick("block on toy")
+    assert said == [
+        "140 of 1,000 shards, 4 a second, 4 min left: block on toy",
+        "180 of 1,000 shards, 4 a second, 3 min left: block on toy",
+    ]
+
+
+def test_the_time_until_workers_are_there_is_no_time_of_a_shard():
+    now, said = [0.0], []
+    progress = SweepProgress(said.append, 100, every=10, clock=lambda: now[0])
+    now[0] = 60.0
+    progress.begin()
+    now[0] = 65.0
+    progress.done = 20
+    progress.tick("block on toy")
+    assert said == ["20 of 100 shards, 4 a second, 20 s left: block on toy"]
+
+
+def test_nothing_is_foretold_before_anything_is_done():
+    assert SweepProgress(print, 10, every=0).line("a cell", 0.0) == "0 of 10 shards: a cell"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (200_000, "2 d")],
+)
+def test_times_in_words(seconds, words):
+    assert duration_words(seconds) == words
+
+
+def test_a_clock_that_is_set_changes_nothing(ends_as_expected, tmp_path, monkeypatch):
+    """The wall clock jumps by years, back and forth, at every look."""
+    jumps = iter(range(10**9))
+    monkeypatch.setattr(time, "time", lambda: 1e9 * (-1) ** next(jumps))
+    said = ends_as_expected(tmp_path / "sweep", every=0)
+    shown = [line for line in said if " of " in line]
+    assert len(shown) == 24 + 4
+    assert shown[-1].startswith("24 of 24 shards")
+    assert not any("-" in line.split("left")[0] for line in shown)
 
 
 class Counting(Executor):
@@ -53,7 +101,7 @@ def test_each_cell_is_the_row_of_a_comparison(spec, expected, tmp_path):
     assert other.results[0] != run.cells[0].result
 
 
-TREES = Spec(
+TREES = SweepSpec(
     models=("toy", "markov-4"), verifiers=("naive", "match", "k-seq", "token"), gamma=(2,),
     drafts=(1, 2), blocks=700, shard=250,
 )  # fmt: skip
@@ -105,7 +153,7 @@ def shards_of(load):
 
 def test_short_shards_go_in_loads(spec, ends_as_expected, tmp_path, monkeypatch):
     """All shards of a part are one task, and tasks of several cells one load."""
-    monkeypatch.setattr(pace, "FIRST_BLOCKS", 2900)
+    monkeypatch.setattr(tasks, "INITIAL_BLOCKS", 2900)
     together = Counting()
     ends_as_expected(tmp_path / "sweep", together)
     assert sum(map(shards_of, together.loads)) == spec.number_of_shards
@@ -125,8 +173,8 @@ def test_a_load_whose_worker_died_is_done_task_by_task(spec, ends_as_expected, t
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "FIRST_BLOCKS", 2900)
-        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 2)))
+        patch.setattr(tasks, "INITIAL_BLOCKS", 2900)
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 2)))
         ends_as_expected(tmp_path / "sweep")
     assert len(made[0].loads[0]) == 3
     again = [load for load in made[1].loads if shards_of(load)]
@@ -150,7 +198,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 2)))
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 2)))
         said = ends_as_expected(tmp_path / "sweep")
     assert len(made) == 2
     assert [line for line in said if line.startswith("a worker died; done again: ")]
@@ -160,7 +208,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
 def test_processes_end_with_the_same_bytes_though_one_is_killed(
     ends_as_expected, tmp_path, monkeypatch
 ):
-    real, killed = running._Sweep._hand_out, []
+    real, killed = running._SweepRunner._hand_out, []
 
     def hand_out(self, workers, load):
         real(self, workers, load)
@@ -169,7 +217,7 @@ def test_processes_end_with_the_same_bytes_though_one_is_killed(
             processes[0].kill()
             killed.append(processes[0])
 
-    monkeypatch.setattr(running._Sweep, "_hand_out", hand_out)
+    monkeypatch.setattr(running._SweepRunner, "_hand_out", hand_out)
     said = ends_as_expected(tmp_path / "sweep", "processes")
     assert killed
     assert any("a worker died" in line for line in said)
@@ -186,7 +234,7 @@ def test_a_run_that_is_interrupted_goes_on(spec, ends_as_expected, tmp_path, aft
     with pytest.raises(KeyboardInterrupt, match="every finished shard is kept"):
         run_sweep(spec, out, executor=Counting(interrupt), workers=2)
     assert not (out / "sweep.json").exists()
-    kept = sum(CellState(cell, spec, Folder(out)).finished for cell in spec.cells())
+    kept = sum(CellState(cell, spec, SweepFolder(out)).finished for cell in spec.cells())
     again = Counting()
     ends_as_expected(out, again)
     counted = sum(isinstance(load[0], CountTask) for load in again.loads)
@@ -200,14 +248,14 @@ def test_a_run_that_is_interrupted_goes_on(spec, ends_as_expected, tmp_path, aft
 def test_a_changed_byte_anywhere_is_found_and_done_again(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
     run_sweep(spec, out, executor="threads")
-    file = Folder(out).cell_file(1)
+    file = SweepFolder(out).cell_file(1)
     data = file.read_bytes()
-    for place in (0, 5, HEAD - 1, HEAD, len(data) // 2, len(data) - 1):
+    for place in (0, 5, HEADER_BYTES - 1, HEADER_BYTES, len(data) // 2, len(data) - 1):
         file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        assert any("damaged" in line for line in status(out))
+        assert any("damaged" in line for line in status_lines(out))
         said = ends_as_expected(out)
         assert any("damaged or cut short, done again" in line for line in said)
-        assert not any("damaged" in line for line in status(out))
+        assert not any("damaged" in line for line in status_lines(out))
     file.write_bytes(data[:-7])
     assert ends_as_expected(out)
     file.unlink()
@@ -217,7 +265,7 @@ def test_a_changed_byte_anywhere_is_found_and_done_again(spec, ends_as_expected,
 def test_files_of_other_cells_are_not_taken(spec, ends_as_expected, tmp_path):
     out = tmp_path / "sweep"
     run_sweep(spec, out, executor="threads")
-    one, other = Folder(out).cell_file(0), Folder(out).cell_file(2)
+    one, other = SweepFolder(out).cell_file(0), SweepFolder(out).cell_file(2)
     first = one.read_bytes()
     one.write_bytes(other.read_bytes())
     other.write_bytes(first)
@@ -232,10 +280,10 @@ def test_files_of_another_sweep_are_not_taken(spec, ends_as_expected, tmp_path, 
     run_sweep(spec, out, executor="threads")
     run_sweep(msgspec.structs.replace(spec, seeds=(7,)), another, executor="threads")
     for cell in spec.cells():
-        file = Folder(out).cell_file(cell.index)
-        theirs = Folder(another).cell_file(cell.index).read_bytes()
+        file = SweepFolder(out).cell_file(cell.index)
+        theirs = SweepFolder(another).cell_file(cell.index).read_bytes()
         file.write_bytes(file.read_bytes() + theirs if behind else theirs)
-    assert any("damaged" in line for line in status(out))
+    assert any("damaged" in line for line in status_lines(out))
     assert ends_as_expected(out)
 
 
@@ -250,7 +298,7 @@ def test_shards_counted_twice_are_one(spec, ends_as_expected, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run_sweep(spec, out, executor=Counting(interrupt), workers=1)
-    file = Folder(out).cell_file(first.index)
+    file = SweepFolder(out).cell_file(first.index)
     file.write_bytes(file.read_bytes() * 2)
     assert any("damaged" in line for line in ends_as_expected(out))
 
@@ -264,11 +312,11 @@ def test_two_runs_exclude_each_other(spec, ends_as_expected, tmp_path):
             with pytest.raises(UsageError, match="in use by another run, process") as found:
                 run_sweep(spec, out, executor="threads")
             refused.append(found)
-            assert status(out)[-1] == "a run is in the folder now"
+            assert status_lines(out)[-1] == "a run is in the folder now"
 
     ends_as_expected(out, Counting(meanwhile))
     assert refused
-    assert status(out)[-1] == "no run is in the folder"
+    assert status_lines(out)[-1] == "no run is in the folder"
 
 
 def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, tmp_path):
@@ -283,8 +331,8 @@ def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, t
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "workers_of", lambda *_: nullcontext(Pool(make, 1)))
-        with pytest.raises(SimverifyError, match=f"workers died {TRIES} times at"):
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 1)))
+        with pytest.raises(SimverifyError, match=f"workers died {MAX_TRIES} times at"):
             run_sweep(spec, out)
-    assert len(made) == TRIES
+    assert len(made) == MAX_TRIES
     ends_as_expected(out)

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from simverify.symbolic.stand_ins import bindings
+from simverify.symbolic import bindings
 
 # An object's attributes: as a global of this module, which is looked at too, it would be rebound.
 THE = SimpleNamespace(source=object(), other=object(), twin=object())
@@ -68,7 +68,7 @@ def twin_of(value):
 def seen(module):
     """What stands in each place while names are replaced, and afterwards."""
     with ExitStack() as stack:
-        bindings.replace_names(len, twin_of, stack, like="twin of source")
+        bindings.rebind_names(len, twin_of, stack, like="twin of source")
         inside = values(module)
     return inside, values(module)
 
@@ -104,7 +104,7 @@ def test_a_new_name_and_one_that_is_gone(module):
     module.change(THE.source)
     del module.name
     with ExitStack() as stack:
-        bindings.replace_names(len, twin_of, stack, like="twin of source")
+        bindings.rebind_names(len, twin_of, stack, like="twin of source")
         assert module.more() is THE.twin
     assert module.more() is THE.source
 
@@ -117,7 +117,7 @@ def test_a_module_in_the_place_of_another_is_seen(module, monkeypatch):
     other.name = THE.source
     monkeypatch.setitem(sys.modules, module.__name__, other)
     with ExitStack() as stack:
-        bindings.replace_names(len, twin_of, stack, like="twin of source")
+        bindings.rebind_names(len, twin_of, stack, like="twin of source")
         assert other.name is THE.twin
     assert other.name is THE.source
 
@@ -126,7 +126,7 @@ def test_another_replacement_looks_for_itself(module):
     module.name = THE.source
     assert seen(module)[0]["name"] is THE.twin
     with ExitStack() as stack:
-        bindings.replace_names(
+        bindings.rebind_names(
             len, lambda value: THE.twin if value is THE.other else None, stack, like="twin of other"
         )
         assert module.name is THE.source
@@ -137,7 +137,7 @@ def test_what_holds_is_not_looked_at_again(module, monkeypatch):
     seen(module)
     looked = []
     monkeypatch.setattr(
-        bindings._Look, "at_module", lambda self, names: looked.append(names["__name__"])
+        bindings._BindingSearch, "at_module", lambda self, names: looked.append(names["__name__"])
     )
     seen(module)
     assert module.__name__ not in looked

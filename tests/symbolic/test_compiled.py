@@ -7,8 +7,9 @@ import numba
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
-from simverify.symbolic.stand_ins.compiled import compiled_calls
+from simverify.auditing.enumeration import enumerate_verify
+from simverify.symbolic.bindings import compiled_calls
+from simverify.symbolic.provenance import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 

@@ -3,8 +3,8 @@
 import pytest
 from support.fuzzing.differential import Finding, run_twice
 
-from simverify.symbolic.draws.operators import Operators
-from simverify.symbolic.stand_ins.floats import Int
+from simverify.symbolic.builtins_patched import IntTwin
+from simverify.symbolic.scalar import DrawOperators
 
 INT = "x = int(random.random() * 10**6 / 3)\n    "
 FLOAT = "x = float(np.float32(rng.random() * 10))\n    "
@@ -43,16 +43,16 @@ def test_stand_ins_answer_as_what_they_stand_for(text):
 
 def test_a_stand_in_of_another_name_is_told():
     """Negative control: the code asks it."""
-    Int.__name__ = "Int"
+    IntTwin.__name__ = "Int"
     try:
         assert isinstance(run_twice(f"def program(rng):\n    {SAME[0]}\n", seed=41), Finding)
     finally:
-        Int.__name__ = "int"
+        IntTwin.__name__ = "int"
 
 
 def test_a_power_without_its_modulus_is_told(monkeypatch):
     """Negative control."""
-    plain = Operators.__pow__
-    monkeypatch.setattr(Operators, "__pow__", lambda x, y, modulo=None: plain(x, y))
+    plain = DrawOperators.__pow__
+    monkeypatch.setattr(DrawOperators, "__pow__", lambda x, y, modulo=None: plain(x, y))
     text = next(x for x in SAME if "np.minimum" in x)
     assert isinstance(run_twice(f"def program(rng):\n    {text}\n", seed=41), Finding)

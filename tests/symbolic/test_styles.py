@@ -14,7 +14,7 @@ import pytest
 from numpy.random import rand
 from support.oracles.token_law import INSTANCES, closed_form, distance, residual
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 
 def _scan(p, q, x, accept, draw):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from support.whole_laws import compare_verify
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 from simverify.models.base import MarkovModel
+from simverify.symbolic.provenance import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 
@@ -224,7 +225,7 @@ def test_threads_and_seeding_are_put_back(two_threads):
 def test_torch_is_not_imported_for_code_without_it():
     code = (
         "import sys;"
-        "from simverify.auditing.exact.generations.enumerate import enumerate_verify as e;"
+        "from simverify.auditing.enumeration import enumerate_verify as e;"
         "e(lambda p, q, x, rng: [0], [[1.0, 0.0]] * 2, [[1.0, 0.0]], [0]);"
         "assert 'torch' not in sys.modules"
     )
@@ -255,7 +256,7 @@ def test_transformers_own_function_is_lossless():
 def test_torch_imported_inside_the_call_is_followed():
     code = (
         "import sys\n"
-        "from simverify.auditing.exact.generations.enumerate import enumerate_verify as e\n"
+        "from simverify.auditing.enumeration import enumerate_verify as e\n"
         "def rule(p, q, x, rng):\n"
         "    import torch\n"
         "    return [int(torch.rand(1) < 0.25)]\n"

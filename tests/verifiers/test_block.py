@@ -14,7 +14,7 @@ from support.instances import (
 from support.oracles.oracle_laws import call_law
 from support.oracles.rule_laws import deviation, sample_call
 
-from simverify.models.small import compact, toy
+from simverify.models.base import compact, toy
 from simverify.verifiers.base import draw, excess
 from simverify.verifiers.block import BLOCK, verify
 

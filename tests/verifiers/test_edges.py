@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simverify.verifiers import get_verifier
-from simverify.verifiers.base import LARGEST, bounded
+from simverify.verifiers.base import MAX_WEIGHT, cap_ratio
 from simverify.verifiers.greedy import GreedyBlock
 
 
@@ -66,6 +66,11 @@ def test_nor_does_greedy_accept_one(drafts):
 
 
 def test_weights_are_cut_where_floats_would_overflow():
-    assert [bounded(x) for x in (0.5, LARGEST, 1e200, np.inf)] == [0.5, LARGEST, LARGEST, LARGEST]
+    assert [cap_ratio(x) for x in (0.5, MAX_WEIGHT, 1e200, np.inf)] == [
+        0.5,
+        MAX_WEIGHT,
+        MAX_WEIGHT,
+        MAX_WEIGHT,
+    ]
     exact = Fraction(10) ** 200
-    assert bounded(exact) == exact
+    assert cap_ratio(exact) == exact

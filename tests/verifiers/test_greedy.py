@@ -9,11 +9,10 @@ from support.instances import equal_pair, one_hot_pair, partly_equal_pair, rando
 from support.oracles.oracle_laws import target_law
 from support.oracles.rule_laws import deviation, generation_deviation
 
-import simverify.verifiers.greedy as module
+from simverify.models.base import compact, toy
 from simverify.models.markov import markov
-from simverify.models.small import compact, toy
-from simverify.simulators.exact.calls import first_tokens, laws_by_paths
-from simverify.simulators.exact.rows import START, markov_rows
+from simverify.simulators.exact.laws import START, first_tokens, laws_by_paths, markov_rows
+from simverify.verifiers import greedy as module
 from simverify.verifiers.greedy import GREEDY, GreedyBlock, tree_step
 
 MODELS = [

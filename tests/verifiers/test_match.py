@@ -9,9 +9,8 @@ from support.instances import disjoint_pair, one_hot_pair, random_pair
 from support.oracles.oracle_laws import add_up
 from support.oracles.rule_laws import deviation, sample_call
 
-from simverify.models.small import compact, rational_markov, toy
-from simverify.simulators.exact.calls import laws_by_paths
-from simverify.simulators.exact.rows import START, markov_rows
+from simverify.models.base import compact, rational_markov, toy
+from simverify.simulators.exact.laws import START, laws_by_paths, markov_rows
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.base import draw
 from simverify.verifiers.match import MATCH

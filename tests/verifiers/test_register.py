@@ -8,15 +8,12 @@ import pytest
 
 import simverify
 from simverify.errors import UsageError
-from simverify.simulators.kernels.tables.access import advance, correct, draft, ratio
-from simverify.simulators.kernels.trees.judging import Family, judges
-from simverify.simulators.kernels.trees.siblings import draw_from
-from simverify.simulators.kernels.trees.tree_generation import generate_trees
-from simverify.simulators.kernels.trees.walk import below
+from simverify.simulators.kernels.access import advance, correct, draft, ratio
+from simverify.simulators.kernels.trees import Family, below, draw_from, generate_trees, judges
 from simverify.verifiers import VERIFIERS, Verifier, register
-from simverify.verifiers.base import draw, part
+from simverify.verifiers.base import draw, resolve_part
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
-from simverify.verifiers.trees.base import walking
+from simverify.verifiers.trees.base import walk_rule
 
 SHARE = 0.75
 QUICK = {"seed": 1, "threads": 1, "detect": 0.1}
@@ -112,7 +109,7 @@ TIMID = Verifier(
 
 TIMID_TREE = TreeVerifier(
     name="timid-tree",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("iid",),
     summary="the same on the first child",
     citation="this file",
@@ -138,7 +135,7 @@ def stale_step(m, b, f, p, q):
 
 
 STALE = replace(TIMID, name="stale", rule=down_a_chain(stale), tree_step=stale_step, kept=None)
-STALE_TREE = replace(TIMID_TREE, name="stale-tree", rule=walking(stale), one_step=stale, hits={})
+STALE_TREE = replace(TIMID_TREE, name="stale-tree", rule=walk_rule(stale), one_step=stale, hits={})
 
 
 @pytest.fixture
@@ -223,7 +220,7 @@ def test_a_kernel_of_another_rule_fails(added, rule):
 
 
 def test_a_lossy_kernel_fails(added):
-    added(replace(TIMID, kernel="simverify.simulators.kernels.call:ARGMAX"))
+    added(replace(TIMID, kernel="simverify.simulators.kernels.chains:ARGMAX"))
     row = compared("compact", "timid", gamma=2)
     assert (row.lossless.verdict, row.lossless.exact.tv) == ("FAIL", 0.0)
 
@@ -280,4 +277,4 @@ def test_every_part_that_a_rule_names_is_there(field):
         if (value := getattr(rule, field, None)) is not None
     ]
     assert named
-    assert all(isinstance(value, str) and part(value) is not None for value in named)
+    assert all(isinstance(value, str) and resolve_part(value) is not None for value in named)

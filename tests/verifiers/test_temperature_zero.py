@@ -7,8 +7,8 @@ import pytest
 from support.instances import one_hot_pair, random_pair
 from support.oracles.rule_laws import deviation, generation_deviation, sample_call
 
+from simverify.models.base import compact, rational_markov, toy
 from simverify.models.markov import markov
-from simverify.models.small import compact, rational_markov, toy
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.temperature_zero import TEMPERATURE_ZERO, mode
 

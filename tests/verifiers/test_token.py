@@ -8,7 +8,7 @@ import pytest
 from support.instances import one_hot_pair, random_pair
 from support.oracles.rule_laws import deviation, sample_call
 
-from simverify.models.small import compact, toy
+from simverify.models.base import compact, toy
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.base import draw, excess
 from simverify.verifiers.token import TOKEN, verify

@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from simverify.cli.common import (
     EXIT_CODES,
+    check_json_text,
     check_output,
-    deliver,
-    json_text_iv,
     output_console,
     progress,
+    write_outputs,
 )
-from simverify.cli.interrupt import Terminated, also_terminated
-from simverify.cli.options import (
+from simverify.cli.interrupt import Terminated, handle_sigterm
+from simverify.cli.settings import (
     IN_OTHERS,
     IN_SUBJECT,
     Json,
@@ -30,7 +30,7 @@ from simverify.errors import UsageError
 from simverify.options.audit import CODE, SelfTestOptions
 from simverify.options.modes import made, mode_of
 from simverify.options.option import Options
-from simverify.options.outputs import AgainstOptions, OutputOptions
+from simverify.options.served import AgainstOptions, OutputOptions
 
 if TYPE_CHECKING:
     from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 else:
     Given = command_options(MODES, without=("rule",))
 
-DEFAULTS = Given()
+AUDIT_DEFAULTS = Given()
 
 
 def audit(
     spec: Annotated[str | None, Parameter(show_env_var=False, group=IN_SUBJECT)] = None,
     /,
     *,
-    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    options: Annotated[Given, Parameter(name="*")] = AUDIT_DEFAULTS,
     self_test: Annotated[bool, Parameter(group=IN_OTHERS)] = False,
     json: Json = None,
     report: Report = None,
@@ -86,10 +86,10 @@ def audit(
     else:
         for named in (spec, given["command"], given["library"]):
             if named is not None and json is not None:
-                json_text_iv(named)
+                check_json_text(named)
         with progress(quiet) as say:
             run = _of_code(made(mode, MODES, given, progress=say), json, report)
-    if deliver(run, json, report):
+    if write_outputs(run, json, report):
         from simverify.reports.present import print_run
 
         print_run(run, output_console(), verbose=verbose)
@@ -101,12 +101,11 @@ _INSTEAD = ("drafter", "verifier", "command", "library")
 
 
 def _of_code(options: Options, json: str | None, report: Path | None) -> "AuditRun | SelfTestRun":
-    from simverify.api.audit import run_audit
-    from simverify.api.self_test import self_test_of
+    from simverify.api.audit import run_audit, run_self_test
     from simverify.reports.present import RUN_FILE
 
     if isinstance(options, SelfTestOptions):
-        return self_test_of(options)
+        return run_self_test(options)
     kept = report / RUN_FILE if report is not None and json in (None, "-") else json
     again = None if kept in (None, "-") else f"simverify replay {kept}#0"
     return run_audit(options, reproduce=again)
@@ -116,29 +115,28 @@ def judge_emitted(
     options: AgainstOptions | OutputOptions, json: str | None, report: Path | None, *, quiet: bool
 ) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
-    from simverify.api.served.against import against_iv, compare
-    from simverify.api.served.outputs import judge, outputs_iv
+    from simverify.api.served import check_against, check_outputs, compare_engines, judge_outputs
 
     keep = None if options.keep is None else Path(options.keep)
     if keep is not None and json is not None and keep.resolve() == Path(json).resolve():
         raise UsageError(f"--keep and --json are both {keep}: name two files")
     if isinstance(options, AgainstOptions):
-        against_iv(options)
+        check_against(options)
     else:
-        outputs_iv(options)
+        check_outputs(options)
     if json is not None or report is not None:
-        json_text_iv(str(options.endpoint if options.outputs is None else options.outputs))
-        json_text_iv(str(keep))
-    with _interrupted(keep), progress(quiet) as say:
+        check_json_text(str(options.endpoint if options.outputs is None else options.outputs))
+        check_json_text(str(keep))
+    with _keep_answers_on_interrupt(keep), progress(quiet) as say:
         told = replace(options, progress=say)
-        return compare(told) if isinstance(told, AgainstOptions) else judge(told)
+        return compare_engines(told) if isinstance(told, AgainstOptions) else judge_outputs(told)
 
 
 @contextmanager
-def _interrupted(keep: Path | None) -> Iterator[None]:
+def _keep_answers_on_interrupt(keep: Path | None) -> Iterator[None]:
     """Let an interrupt, and SIGTERM, say where answers are, not that nothing was written."""
     try:
-        with also_terminated():
+        with handle_sigterm():
             yield
     except KeyboardInterrupt as interrupt:
         how = "ended by SIGTERM" if isinstance(interrupt, Terminated) else "interrupted"

@@ -5,19 +5,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from simverify.cli.common import (
     EXIT_CODES,
+    check_json_text,
     check_output,
-    deliver,
-    json_text_iv,
     output_console,
     progress,
+    write_outputs,
 )
-from simverify.cli.options import IN_COMPARED, Json, Report, Switch, command_options, given_by
+from simverify.cli.settings import IN_COMPARED, Json, Report, Switch, command_options, given_by
 from simverify.errors import OptionError, UsageError
 from simverify.options.compare import COMPARISONS, NO_GAMMA, TracedOptions
 from simverify.options.modes import made, mode_of
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 else:
     Given = command_options(COMPARISONS, without=("models", "verifiers"))
 
-DEFAULTS = Given()
+COMPARE_DEFAULTS = Given()
 
 
 def compare(
     *,
     models: Annotated[str | None, Parameter(group=IN_COMPARED)] = None,
     verifiers: Annotated[str | None, Parameter(group=IN_COMPARED)] = None,
-    options: Annotated[Given, Parameter(name="*")] = DEFAULTS,
+    options: Annotated[Given, Parameter(name="*")] = COMPARE_DEFAULTS,
     json: Json = None,
     report: Report = None,
     verbose: Switch = False,
@@ -64,21 +65,21 @@ def compare(
         No progress on standard error.
     """
     given = given_by(COMPARISONS, options)
-    given["models"] = None if models is None else _names("--models", models)
-    given["verifiers"] = None if verifiers is None else _names("--verifiers", verifiers)
+    given["models"] = None if models is None else _split_names("--models", models)
+    given["verifiers"] = None if verifiers is None else _split_names("--verifiers", verifiers)
     mode = mode_of(COMPARISONS, given)
     if mode is not TracedOptions and given["gamma"] is None and given["tree"] is None:
         raise OptionError(NO_GAMMA)
     asked = made(mode, COMPARISONS, given)
     check_output(json, report)
     if models is not None and (json is not None or report is not None):
-        json_text_iv(models)  # the document holds the paths
+        check_json_text(models)  # the document holds the paths
     from simverify.api.compare import run_comparison
     from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
 
-    with progress(quiet) as say, _without_what_was_imported():
+    with progress(quiet) as say, _freeze_imports():
         run = run_comparison(replace(asked, progress=say))
-    if deliver(run, json, report):
+    if write_outputs(run, json, report):
         from simverify.reports.present import print_run
 
         print_run(run, output_console(), verbose=verbose)
@@ -86,7 +87,7 @@ def compare(
 
 
 @contextmanager
-def _without_what_was_imported() -> Iterator[None]:
+def _freeze_imports() -> Iterator[None]:
     """Keep what was imported out of garbage collections, half a second in all."""
     if _is_frozen():
         # Whoever runs this command in their process has done it, and means it to stay so.
@@ -103,7 +104,7 @@ def _is_frozen() -> bool:
     return gc.get_freeze_count() > 0
 
 
-def _names(option: str, text: str) -> list[str]:
+def _split_names(option: str, text: str) -> list[str]:
     # A comma in brackets belongs to a name: relaxed-acceptance(2,0.25).
     names = [name.strip() for name in re.split(r",(?![^(]*\))", text)]
     if not any(names):
@@ -111,3 +112,180 @@ def _names(option: str, text: str) -> list[str]:
     if not all(names):
         raise UsageError(f"{option} is {text!r}: expected a name before and after every comma")
     return names
+
+
+# ``simverify plan``.
+
+
+def plan(
+    *,
+    alpha: float = 1e-6,
+    power: float = 0.9,
+    deviation: float | None = None,
+    vocab: int = 64,
+    gamma: int = 8,
+    seconds: float | None = None,
+    samples: int | None = None,
+    threads: int | None = None,
+    json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    quiet: bool = False,
+) -> int:
+    """Say what a claim costs, in samples and time here, or what a budget detects.
+
+    Parameters
+    ----------
+    alpha
+        False-alarm rate of the whole run.
+    power
+        Probability with which the deviation is found.
+    deviation
+        Deviation to find (mean one-token TV); .01 if there is no budget.
+    vocab
+        Vocabulary size.
+    gamma
+        Draft length: tokens proposed per target call.
+    seconds
+        A budget in seconds on this machine, instead of a deviation.
+    samples
+        A budget in emitted tokens, instead of a deviation.
+    threads
+        Threads; all processors by default.
+    json
+        Write the result document to this file, or to standard output for "-".
+    quiet
+        No progress on standard error.
+    """
+    from simverify.comparing.planning import plan as make_plan
+    from simverify.reports.present import print_run
+
+    check_output(json)
+    with progress(quiet) as say:
+        run = make_plan(
+            alpha=alpha,
+            power=power,
+            deviation=deviation,
+            vocab=vocab,
+            gamma=gamma,
+            seconds=seconds,
+            samples=samples,
+            threads=threads,
+            progress=say,
+        )
+    if write_outputs(run, json):
+        print_run(run, output_console())
+    return 0
+
+
+# ``simverify capture``.
+
+
+def capture(
+    *,
+    gamma: int,
+    tokens: int,
+    out: Path,
+    models: Literal["tiny-llama", "tiny-llama-deep"] | None = None,
+    target: str | None = None,
+    draft: str | None = None,
+    prompts: Path | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    device: str = "cpu",
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32",
+    drafter: str | None = None,
+    layer_parallel: str | None = None,
+    no_calibration: bool = False,
+    statistics: bool = False,
+    max_bytes: int = 2_000_000_000,
+    seed: int = 0,
+    threads: int | None = None,
+    quiet: bool = False,
+) -> int:
+    """Decode with two real models and record drafts and logits, to be replayed without them.
+
+    Parameters
+    ----------
+    gamma
+        Draft length.
+    tokens
+        Tokens that are emitted meanwhile, by token verification.
+    out
+        A new folder.
+    models
+        The bundled pair; or name --target and --draft.
+    target, draft
+        Folders or names that Transformers loads.
+    prompts
+        Prompts, JSONL or a text file with one a paragraph.
+    temperature, top_k, top_p
+        The law that is sampled, of target and draft.
+    device, dtype
+        Where and in what the models compute.
+    drafter
+        How drafts are made, as in compare: plain, easyspec, prompt-lookup or ngram.
+    layer_parallel
+        Layers a group of easyspec, 4 by default.
+    no_calibration
+        Leave the fuzzy entries of easyspec in the draft's cache.
+    statistics
+        No rows, which are large: sums for compare alone, of every rule without state.
+    max_bytes
+        Most bytes of rows.
+    seed
+        Seed of all draws.
+    threads
+        Threads of torch; all processors by default.
+    quiet
+        No progress on standard error.
+    """
+    if models is not None:
+        if target is not None or draft is not None:
+            raise UsageError("--models is the bundled pair: got --target or --draft too")
+        target = "tiny-llama"
+    from simverify.drafting.method import make_methods
+
+    methods = make_methods(drafter, layer_parallel, calibration=not no_calibration)
+    if len(methods) > 1:
+        raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    if methods[0].from_texts:
+        if draft is not None:
+            raise UsageError(
+                f"--draft is not for --drafter {drafter}, which drafts from the texts "
+                "alone: leave it out"
+            )
+    else:
+        draft = models or draft
+    if target is None or (draft is None and not methods[0].from_texts):
+        missing = "target" if target is None else "draft"
+        raise UsageError(f"--{missing} is missing: name two models, or --models tiny-llama")
+    if prompts is None and target != "tiny-llama":
+        raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
+    from simverify.comparing.capture import capture as record
+    from simverify.models.transformer import BUNDLED, Sampling, load_pair, read_prompts, use_threads
+
+    sampling = Sampling(temperature, top_k, top_p)
+    texts = read_prompts(prompts or BUNDLED / "prompts.jsonl")
+    with progress(quiet) as say:
+        say(f"loading {target}" + (f" and {draft}" if draft else ""))
+        use_threads(threads)
+        pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
+        made = record(
+            pair,
+            texts,
+            out,
+            gamma=gamma,
+            tokens=tokens,
+            seed=seed,
+            statistics=statistics,
+            max_bytes=max_bytes,
+            prompts_file=None if prompts is None else str(prompts),
+            method=methods[0],
+            progress=say,
+        )
+    size = sum(shard.bytes for shard in made.shards)
+    print(
+        f"{out}: {made.kind} of {made.blocks:,} blocks of {made.name}, {size:,} bytes, "
+        f"sha256 {made.sha256}"
+    )
+    return 0

@@ -1,11 +1,58 @@
 """``simverify report``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from simverify.cli.common import output_console
+from simverify.cli.streams import print_error
+from simverify.errors import UsageError
+
+# ``simverify figure``.
+
+
+def figure(
+    kind: Annotated[
+        Literal["fig3", "fig4", "fig5", "easyspec-fig4"], Parameter(show_env_var=False)
+    ],
+    runs: Annotated[list[Path], Parameter(show_env_var=False)],
+    /,
+    *,
+    output: Annotated[Path, Parameter(alias="-o")],
+) -> int:
+    """Draw a figure from comparisons, in the kind of the block verification and EasySpec papers.
+
+    Parameters
+    ----------
+    kind
+        fig3: Pr(tau >= l); fig4: block efficiency against gamma; fig5: speed-up against gamma;
+        easyspec-fig4: acceptance by tree width, of drafts with layers in groups.
+    runs
+        Run files of comparisons; a panel for each model, two of easyspec-fig4.
+    output
+        The .svg or .pdf file to write.
+    """
+    from simverify.reports.figures import check_figure, draw_figure
+    from simverify.results import CompareRun
+    from simverify.results.reading import check_writable, read_document
+
+    check_figure(output)
+    check_writable(output)
+    documents = []
+    for path in runs:
+        document = read_document(path)
+        if not isinstance(document, CompareRun):
+            raise UsageError(f"{path} is no comparison: figures are drawn from compare's run files")
+        documents.append(document)
+    if lacking := draw_figure(kind, documents, output):
+        some = ", ".join(f"U+{ord(c):04X}" for c in lacking[:5])
+        more = f" and {len(lacking) - 5} more" if lacking[5:] else ""
+        print_error(
+            f"simverify: {output} may show boxes for {some}{more}, which matplotlib's font lacks: "
+            "give the models other names, or set font.family in a matplotlibrc"
+        )
+    return 0
 
 
 def report(
@@ -38,12 +85,14 @@ def report(
     verbose
         On the terminal, print all that the run file says.
     """
-    from simverify.reports.formats.github import annotations
-    from simverify.reports.formats.html import html_report
-    from simverify.reports.formats.junit import junit_report
-    from simverify.reports.formats.markdown import markdown_report
-    from simverify.reports.present import append_summary, make_folder, write_reports
-    from simverify.results.reading.document import check_writable, read_document, write_whole
+    from simverify.reports.formats import (
+        github_annotations,
+        html_report,
+        junit_report,
+        markdown_report,
+    )
+    from simverify.reports.present import append_summary, prepare_folder, write_reports
+    from simverify.results.reading import check_writable, read_document, write_whole
 
     document = read_document(run)
     wanted = [(html, html_report), (markdown, markdown_report), (junit, junit_report)]
@@ -51,7 +100,7 @@ def report(
         if path is not None:
             check_writable(path)
     if report is not None:
-        make_folder(report)
+        prepare_folder(report)
     for path, render in wanted:
         if path is not None:
             write_whole(path, render(document))
@@ -59,7 +108,7 @@ def report(
         write_reports(document, report)
     if github:
         append_summary(document)
-        for line in annotations(document):
+        for line in github_annotations(document):
             print(line)
     elif report is None and all(path is None for path, _ in wanted):
         from simverify.reports.present import print_run

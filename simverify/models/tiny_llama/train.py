@@ -21,11 +21,11 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from simverify.models.corpus import Bytes, corpus_text, split
+from simverify.models.ngram import Bytes, corpus_text, split_corpus
 
 VOCAB_SIZE, CONTEXT, TRAINED_CONTEXT, BATCH, SEED = 1024, 512, 256, 32, 0
-PROMPTS, PROMPT_BYTES = 48, 200
-END = "<|end|>"
+PROMPT_COUNT, PROMPT_BYTES = 48, 200
+END_TOKEN = "<|end|>"
 
 Ids = npt.NDArray[np.int16]
 
@@ -56,26 +56,29 @@ def make_tokenizer(text: str, folder: Path) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCAB_SIZE,
-        special_tokens=[END],
+        special_tokens=[END_TOKEN],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator([text[i : i + 4096] for i in range(0, len(text), 4096)], trainer)
     fast: Any = PreTrainedTokenizerFast  # which has no types
     fast(
-        tokenizer_object=tokenizer, eos_token=END, bos_token=END, model_max_length=CONTEXT
+        tokenizer_object=tokenizer,
+        eos_token=END_TOKEN,
+        bos_token=END_TOKEN,
+        model_max_length=CONTEXT,
     ).save_pretrained(folder)
     return tokenizer
 
 
-def encode(tokenizer: Tokenizer, chunks: Bytes) -> Ids:
+def encode_chunks(tokenizer: Tokenizer, chunks: Bytes) -> Ids:
     """Token ids of all chunks in a row, each after the token that ends a sequence."""
     texts = [bytes(chunk).decode("utf-8", "ignore") for chunk in chunks]
     parts = [np.array([0, *found.ids], np.int16) for found in tokenizer.encode_batch(texts)]
     return np.concatenate(parts)
 
 
-def prompts(held_out: Bytes) -> Iterator[str]:
+def held_out_prompts(held_out: Bytes) -> Iterator[str]:
     """Yield beginnings of held-out chunks, from and to the end of a line."""
     for chunk in held_out[:: max(1, len(held_out) // 64)]:
         lines = bytes(chunk).decode("utf-8", "ignore").split("\n", 1)[-1][:PROMPT_BYTES]
@@ -90,13 +93,20 @@ def train(recipe: Recipe, ids: Ids, name: str) -> Any:
     config: Any = LlamaConfig
     model: Any = LlamaForCausalLM(
         config(
-            vocab_size=VOCAB_SIZE, hidden_size=recipe.hidden_size,
-            num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads,
-            num_key_value_heads=recipe.heads, intermediate_size=recipe.intermediate_size,
-            max_position_embeddings=CONTEXT, tie_word_embeddings=True, rms_norm_eps=1e-5,
-            rope_theta=10000.0, bos_token_id=0, eos_token_id=0,
+            vocab_size=VOCAB_SIZE,
+            hidden_size=recipe.hidden_size,
+            num_hidden_layers=recipe.layers,
+            num_attention_heads=recipe.heads,
+            num_key_value_heads=recipe.heads,
+            intermediate_size=recipe.intermediate_size,
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            rms_norm_eps=1e-5,
+            rope_theta=10000.0,
+            bos_token_id=0,
+            eos_token_id=0,
         )
-    )  # fmt: skip
+    )
     model.train()
     rng = np.random.default_rng(SEED)
     steps = recipe.tokens // (BATCH * TRAINED_CONTEXT)
@@ -150,21 +160,23 @@ def main() -> None:
     arguments = parser.parse_args()
     folder: Path = arguments.folder
     torch.set_num_threads(1)
-    training, held_out = split(corpus_text())
+    training, held_out = split_corpus(corpus_text())
     if (folder / "tokenizer").exists():
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer" / "tokenizer.json"))
     else:
         text = training.tobytes().decode("utf-8", "ignore")
         tokenizer = make_tokenizer(text, folder / "tokenizer")
-    lines = [json.dumps({"prompt": text}) for text in list(prompts(held_out))[:PROMPTS]]
+    lines = [
+        json.dumps({"prompt": text}) for text in list(held_out_prompts(held_out))[:PROMPT_COUNT]
+    ]
     (folder / "prompts.jsonl").write_text("\n".join(lines) + "\n")
-    ids, unseen = encode(tokenizer, training), encode(tokenizer, held_out)
+    ids, unseen = encode_chunks(tokenizer, training), encode_chunks(tokenizer, held_out)
     for name in arguments.only.split(","):
         # Measured on the weights as they are saved.
         model = train(RECIPES[name], ids, name).half().float()
-        found = perplexity(model, unseen[: 200 * TRAINED_CONTEXT + 1])
+        score = perplexity(model, unseen[: 200 * TRAINED_CONTEXT + 1])
         size = sum(p.numel() for p in model.parameters())
-        print(f"{name}: {size} parameters, perplexity {found:.3f} a token", flush=True)
+        print(f"{name}: {size} parameters, perplexity {score:.3f} a token", flush=True)
         model.half().save_pretrained(folder / name)
 
 

@@ -62,7 +62,7 @@ class TreeVerifier:
     slow: bool = False
 
 
-def walking(one_step: OneStep) -> Callable[..., list[int]]:
+def walk_rule(one_step: OneStep) -> Callable[..., list[int]]:
     """Return the rule that takes ``one_step`` at each node, down to where no child has its token.
 
     What lies below a node was drafted without regard to its siblings, so it may go on below the
@@ -96,13 +96,13 @@ def normalised(weights: Array, otherwise: Array) -> Array:
     return weights / total if total > 0 else otherwise
 
 
-def off(q: Array, tokens: Sequence[int]) -> Array:
+def exclude_tokens(q: Array, tokens: Sequence[int]) -> Array:
     """Return q (V,) without ``tokens``, renormalised; all zeros where nothing is left."""
     left = q.copy()
     left[list(tokens)] = 0
     return normalised(left, left)
 
 
-def most_children(shape: TreeShape) -> int:
+def max_children(shape: TreeShape) -> int:
     """Return the largest number of siblings in ``shape``."""
     return max(map(len, shape.children.values()))

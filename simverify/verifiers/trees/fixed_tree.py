@@ -10,7 +10,7 @@ from typing import Any
 
 from simverify.trees import SCHEMES
 from simverify.verifiers.base import Array, draw
-from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.base import TreeVerifier, walk_rule
 from simverify.verifiers.trees.match import hits_by
 
 
@@ -27,17 +27,17 @@ def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
 
 
 # What is emitted follows p, so the law of a hit is that of a match.
-_SINGLE = {name: scheme for name, scheme in SCHEMES.items() if not scheme.replaced}
+_SUPPORTED_SCHEMES = {name: scheme for name, scheme in SCHEMES.items() if not scheme.replaced}
 
 FIXED_TREE = TreeVerifier(
     name="fixed-tree",
-    rule=walking(one_step),
-    schemes=tuple(_SINGLE),
+    rule=walk_rule(one_step),
+    schemes=tuple(_SUPPORTED_SCHEMES),
     summary="one coin along the children's p; optimal where drafts are certain",
     citation="Li et al. 2024 (EAGLE-2)",
     one_step=one_step,
-    hits={name: hits_by(scheme) for name, scheme in _SINGLE.items()},
-    kernel="simverify.simulators.trees.walks:BY_TARGET",
-    tails="simverify.comparing.trees.rao_blackwell:target_tails",
+    hits={name: hits_by(scheme) for name, scheme in _SUPPORTED_SCHEMES.items()},
+    kernel="simverify.simulators.trees:BY_TARGET",
+    tails="simverify.comparing.tree_bounds:target_tails",
     by_target=True,
 )

@@ -55,7 +55,7 @@ def verify(
     return block.verify(target, np.array(rows), np.array(path), rng)
 
 
-def _fits(shape: TreeShape) -> bool:
+def _supports_gbv(shape: TreeShape) -> bool:
     chains = len(shape.children[ROOT])
     return len(shape) == chains * shape.depth and all(
         len(children) <= 1 for node, children in shape.children.items() if node != ROOT
@@ -68,10 +68,10 @@ GBV = TreeVerifier(
     schemes=("iid",),
     summary="the best of K independent chains by p/q, then block against its law",
     citation="Thomas and Pal 2026 (GBV)",
-    fits=_fits,
+    fits=_supports_gbv,
     needs="chains of one length from the root",
-    kernel="simverify.simulators.kernels.trees.gbv:GBV",
-    curve="simverify.comparing.trees.curves:gbv_curve",
-    tails="simverify.comparing.trees.rao_blackwell:gbv_tails",
+    kernel="simverify.simulators.kernels.trees:GBV",
+    curve="simverify.comparing.tree_bounds:gbv_curve",
+    tails="simverify.comparing.tree_bounds:gbv_tails",
     block_on_chain=True,
 )

@@ -13,12 +13,12 @@ References
 from typing import Any
 
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, off, walking
+from simverify.verifiers.trees.base import TreeVerifier, exclude_tokens, walk_rule
 
 
-def _parts(p: Array, q: Array, certain: list[int]) -> tuple[Array, Array]:
+def _last_child_law(p: Array, q: Array, certain: list[int]) -> tuple[Array, Array]:
     """Return the law of the last child, q off the certain ones, and what it leaves of p."""
-    last = off(q, certain)
+    last = exclude_tokens(q, certain)
     left = excess(p, last)
     left[certain] = p[certain]
     return last, left
@@ -27,7 +27,7 @@ def _parts(p: Array, q: Array, certain: list[int]) -> tuple[Array, Array]:
 def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
     """Accept the last child with min(1, p/q~); else draw from p on the certain and (p - q~)+."""
     x, certain = siblings[-1], siblings[:-1]
-    last, left = _parts(p, q, certain)
+    last, left = _last_child_law(p, q, certain)
     if last[x] > 0:
         if rng.random() < p[x] / last[x]:
             return x
@@ -40,19 +40,19 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
 def hits(p: Array, q: Array, k: int) -> Array:
     """Return p on the k-1 likeliest of q, and min(p, q~) off them."""
     certain = sorted(range(len(q)), key=lambda x: (-q[x], x))[: k - 1]
-    found = p - _parts(p, q, certain)[1]
+    found = p - _last_child_law(p, q, certain)[1]
     found[certain] = p[certain]
     return found
 
 
 GREEDY_DRAFT = TreeVerifier(
     name="greedy-draft",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("last-sampled", "without-replacement", "iid"),
     summary="the k-1 likeliest are certain, the last is tested against q off them",
     citation="Hu et al. 2025",
     one_step=one_step,
     hits={"last-sampled": hits},
-    kernel="simverify.simulators.trees.walks:GREEDY_DRAFT",
-    tails="simverify.comparing.trees.rao_blackwell:greedy_draft_tails",
+    kernel="simverify.simulators.trees:GREEDY_DRAFT",
+    tails="simverify.comparing.tree_bounds:greedy_draft_tails",
 )

@@ -43,7 +43,7 @@ def verify(
     return [*path[:t], draw(excess(p, draft_probs[t]), target_probs[t], rng)]
 
 
-def _fits(shape: TreeShape) -> bool:
+def _supports_hierarchical(shape: TreeShape) -> bool:
     return shape.is_chain
 
 
@@ -53,8 +53,8 @@ HIERARCHICAL = TreeVerifier(
     schemes=("iid", "without-replacement"),
     summary="a chain from its end, each prefix by its branches; block's law",
     citation="Zhou et al. 2026 (HSD), capped",
-    fits=_fits,
+    fits=_supports_hierarchical,
     needs="a chain",
-    kernel="simverify.simulators.kernels.trees.hierarchical:HIERARCHICAL",
+    kernel="simverify.simulators.kernels.trees:HIERARCHICAL",
     block_on_chain=True,
 )

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.base import TreeVerifier, walk_rule
 
-_HALVINGS = 60
+_BISECTION_STEPS = 60
 
 
-def rho_of(p: Array, q: Array, k: int) -> float:
+def solve_rho(p: Array, q: Array, k: int) -> float:
     """Return the rho in [1, k] with 1 - (1 - beta)^k = rho beta, beta = sum min(q, p/rho) [1].
 
     Rounded up: the residual must not be negative, and any larger rho is lossless too.
     """
     p, q = p.astype(np.float64), q.astype(np.float64)
     low, high = 1.0, float(max(k, 1))
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         beta = np.minimum(q, p / middle).sum()
         if 1 - (1 - beta) ** k <= middle * beta:
@@ -33,9 +33,9 @@ def rho_of(p: Array, q: Array, k: int) -> float:
     return high * (1 + 1e-14)
 
 
-def shares(p: Array, q: Array, k: int) -> tuple[Any, Array]:
+def accepted_shares(p: Array, q: Array, k: int) -> tuple[Any, Array]:
     """Return rho, and the law (V,) of what is accepted of k children, which sums to less than 1."""
-    rho: Any = rho_of(p, q, k)
+    rho: Any = solve_rho(p, q, k)
     if p.dtype == object:
         rho = Fraction(rho)
     one = np.minimum(q, p / rho)
@@ -47,7 +47,7 @@ def shares(p: Array, q: Array, k: int) -> tuple[Any, Array]:
 
 def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
     """Accept each child with min(1, p/(rho q)); else draw from what is left of p."""
-    rho, accepted = shares(p, q, len(siblings))
+    rho, accepted = accepted_shares(p, q, len(siblings))
     for x in siblings:
         if q[x] > 0 and rng.random() < p[x] / (rho * q[x]):
             return x
@@ -56,17 +56,17 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
 
 def hits(p: Array, q: Array, k: int) -> Array:
     """Return min(q, p/rho) p_acc / beta [1]; what was rejected has no residual."""
-    return shares(p, q, k)[1]
+    return accepted_shares(p, q, k)[1]
 
 
 K_SEQ = TreeVerifier(
     name="k-seq",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("iid",),
     summary="every child has the same chance min(1, p/(rho q))",
     citation="Sun et al. 2023 (SpecTr)",
     one_step=one_step,
     hits={"iid": hits},
-    kernel="simverify.simulators.trees.walks:K_SEQ",
+    kernel="simverify.simulators.trees:K_SEQ",
     rational=False,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from simverify.trees import SCHEMES, Scheme
 from simverify.verifiers.base import Array, draw
-from simverify.verifiers.trees.base import Hits, TreeVerifier, walking
+from simverify.verifiers.trees.base import Hits, TreeVerifier, walk_rule
 
 
 def one_step(p: Array, q: Array | None, siblings: list[int], rng: Any) -> int:
@@ -29,13 +29,13 @@ def hits_by(scheme: Scheme) -> Hits:
 
 MATCH_TREE = TreeVerifier(
     name="match",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=tuple(SCHEMES),
     summary="go on while a child agrees with the target's own sample; needs no q",
     citation="Miao et al. 2023",
     one_step=one_step,
     hits={name: hits_by(scheme) for name, scheme in SCHEMES.items()},
-    kernel="simverify.simulators.trees.walks:BY_TARGET",
-    tails="simverify.comparing.trees.rao_blackwell:target_tails",
+    kernel="simverify.simulators.trees:BY_TARGET",
+    tails="simverify.comparing.tree_bounds:target_tails",
     by_target=True,
 )

@@ -9,7 +9,7 @@ References
 from typing import Any
 
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.base import TreeVerifier, walk_rule
 
 
 def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
@@ -30,12 +30,12 @@ def hits(p: Array, q: Array, k: int) -> Array:
 
 NAIVE = TreeVerifier(
     name="naive",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("iid", "without-replacement"),
     summary="the token rule on the first child; a residual that is a child goes on there",
     citation="Leviathan et al. 2023, at each node",
     one_step=one_step,
     hits={"iid": hits},
-    kernel="simverify.simulators.trees.walks:NAIVE",
-    tails="simverify.comparing.trees.rao_blackwell:naive_tails",
+    kernel="simverify.simulators.trees:NAIVE",
+    tails="simverify.comparing.tree_bounds:naive_tails",
 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, normalised, off, walking
+from simverify.verifiers.trees.base import TreeVerifier, exclude_tokens, normalised, walk_rule
 
 
 def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
@@ -32,7 +32,7 @@ def one_step_without(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
         if q[x] > 0 and rng.random() < residual[x] / q[x]:
             return x
         residual = normalised(excess(residual, q), p)
-        q = off(q, [x])
+        q = exclude_tokens(q, [x])
     return draw(residual, p, rng)
 
 
@@ -56,30 +56,32 @@ def hits_without(p: Array, q: Array, k: int) -> Array:
     found = p - residual
     rejected = excess(q, p)
     for x in map(int, np.flatnonzero(rejected)):
-        found = found + rejected[x] * hits_without(normalised(residual, p), off(q, [x]), k - 1)
+        found = found + rejected[x] * hits_without(
+            normalised(residual, p), exclude_tokens(q, [x]), k - 1
+        )
     return found
 
 
 RECURSIVE = TreeVerifier(
     name="recursive",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("iid",),
     summary="children one by one, each against what those before left of the target",
     citation="Miao et al. 2023 (SpecInfer)",
     one_step=one_step,
     hits={"iid": hits},
-    kernel="simverify.simulators.trees.walks:RECURSIVE",
+    kernel="simverify.simulators.trees:RECURSIVE",
 )
 
 RECURSIVE_WITHOUT = TreeVerifier(
     name="recursive-without-replacement",
-    rule=walking(one_step_without),
+    rule=walk_rule(one_step_without),
     schemes=("without-replacement",),
     summary="the same for siblings without replacement: q loses each rejected token",
     citation="Chen et al. 2024 (Sequoia)",
     one_step=one_step_without,
     hits={"without-replacement": hits_without},
-    kernel="simverify.simulators.kernels.trees.row_walk:RECURSIVE_WITHOUT",
-    tails="simverify.comparing.trees.rao_blackwell:recursive_without_tails",
+    kernel="simverify.simulators.kernels.trees:RECURSIVE_WITHOUT",
+    tails="simverify.comparing.tree_bounds:recursive_without_tails",
     slow=True,
 )

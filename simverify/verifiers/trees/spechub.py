@@ -11,7 +11,7 @@ from typing import Any
 from simverify.trees import TreeShape
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.trees import greedy_draft
-from simverify.verifiers.trees.base import TreeVerifier, most_children, off, walking
+from simverify.verifiers.trees.base import TreeVerifier, exclude_tokens, max_children, walk_rule
 
 
 def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
@@ -25,7 +25,7 @@ def one_step(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
         # The draft's row has one token.
         return draw(p, p, rng)
     x = siblings[1]
-    share = off(q, [hub])
+    share = exclude_tokens(q, [hub])
     if q[x] > 0:
         as_second = excess(p, q)[x] / (share[x] - q[x])
         if rng.random() < (as_second if rng.random() < q[hub] else p[x] / q[x]):
@@ -45,19 +45,19 @@ def hits(p: Array, q: Array, k: int) -> Array:
     return greedy_draft.hits(p, q, k)
 
 
-def _fits(shape: TreeShape) -> bool:
-    return most_children(shape) <= 2
+def _supports_spechub(shape: TreeShape) -> bool:
+    return max_children(shape) <= 2
 
 
 SPECHUB = TreeVerifier(
     name="spechub",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("argmax-first",),
     summary="two children, one of them the likeliest token, which takes what is left",
     citation="Sun et al. 2024 (SpecHub)",
     one_step=one_step,
     hits={"argmax-first": hits},
-    fits=_fits,
+    fits=_supports_spechub,
     needs="at most two children a node",
-    kernel="simverify.simulators.trees.walks:SPECHUB",
+    kernel="simverify.simulators.trees:SPECHUB",
 )

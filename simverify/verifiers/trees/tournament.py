@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, walking
+from simverify.verifiers.trees.base import TreeVerifier, walk_rule
 
 
 def order(p: Array, q: Array) -> list[int]:
@@ -66,12 +66,12 @@ def hits(p: Array, q: Array, k: int) -> Array:
 
 TOURNAMENT = TreeVerifier(
     name="tournament",
-    rule=walking(one_step),
+    rule=walk_rule(one_step),
     schemes=("iid",),
     summary="the best child by p - q^2, then the token rule against the law of the best",
     citation="Khisti et al. 2025",
     one_step=one_step,
     hits={"iid": hits},
-    kernel="simverify.simulators.trees.walks:TOURNAMENT",
+    kernel="simverify.simulators.trees:TOURNAMENT",
     slow=True,
 )

@@ -11,10 +11,10 @@ from typing import Any
 
 from simverify.trees import ROOT, TreeShape
 from simverify.verifiers.base import Array, draw, excess
-from simverify.verifiers.trees.base import TreeVerifier, normalised, off
+from simverify.verifiers.trees.base import TreeVerifier, exclude_tokens, normalised
 
 
-def _rule(replaced: bool) -> Callable[..., list[int]]:
+def _traversal_rule(replaced: bool) -> Callable[..., list[int]]:
     """Return the rule for siblings that are drawn with or without replacement."""
 
     def verify(
@@ -44,30 +44,30 @@ def _rule(replaced: bool) -> Callable[..., list[int]]:
             weight[node] = residual.sum() / room if room > 0 else 1
             p_of[node] = normalised(residual, p_of[node])
             if not replaced:
-                q_of[node] = off(q_of[node], [x])
+                q_of[node] = exclude_tokens(q_of[node], [x])
 
     return verify
 
 
 TRAVERSAL = TreeVerifier(
     name="traversal",
-    rule=_rule(replaced=True),
+    rule=_traversal_rule(replaced=True),
     schemes=("iid",),
     summary="from the leaves up; block verification on a chain",
     citation="Weng et al. 2025",
-    kernel="simverify.simulators.kernels.trees.traversal:TRAVERSAL",
-    curve="simverify.comparing.trees.curves:traversal_curve",
-    tails="simverify.comparing.trees.rao_blackwell:traversal_tails",
+    kernel="simverify.simulators.kernels.trees:TRAVERSAL",
+    curve="simverify.comparing.tree_bounds:traversal_curve",
+    tails="simverify.comparing.tree_bounds:traversal_tails",
     block_on_chain=True,
 )
 
 TRAVERSAL_WITHOUT = TreeVerifier(
     name="traversal-without-replacement",
-    rule=_rule(replaced=False),
+    rule=_traversal_rule(replaced=False),
     schemes=("without-replacement",),
     summary="the same for siblings without replacement: q loses each rejected token",
     citation="Weng et al. 2025",
-    kernel="simverify.simulators.kernels.trees.traversal:TRAVERSAL_WITHOUT",
-    tails="simverify.comparing.trees.rao_blackwell:traversal_without_tails",
+    kernel="simverify.simulators.kernels.trees:TRAVERSAL_WITHOUT",
+    tails="simverify.comparing.tree_bounds:traversal_without_tails",
     block_on_chain=True,
 )

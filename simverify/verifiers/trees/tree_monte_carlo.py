@@ -51,7 +51,7 @@ def verify(
     return [*path[:kept], last]
 
 
-def _fits(shape: TreeShape) -> bool:
+def _supports_tree_monte_carlo(shape: TreeShape) -> bool:
     return shape.is_chain
 
 
@@ -61,8 +61,8 @@ TREE_MONTE_CARLO = TreeVerifier(
     schemes=("iid", "without-replacement"),
     summary="one draw over all the places where a chain can end; block's law",
     citation="Hu and Huang 2024 (ASpS)",
-    fits=_fits,
+    fits=_supports_tree_monte_carlo,
     needs="a chain",
-    kernel="simverify.simulators.kernels.trees.tree_monte_carlo:TREE_MONTE_CARLO",
+    kernel="simverify.simulators.kernels.trees:TREE_MONTE_CARLO",
     block_on_chain=True,
 )

@@ -8,13 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simverify.auditing.coverage.places import coverage_of, where
-from simverify.auditing.coverage.reach import reach_of
-from simverify.auditing.coverage.watch import FIRST, STRIDE, Watch, watched, watching
+from simverify.auditing.coverage import (
+    CALL_STRIDE,
+    FIRST_CALLS,
+    CoverageMonitor,
+    call_monitored,
+    describe_missed,
+    find_reachable,
+    measure_coverage,
+    monitor_coverage,
+)
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.reports.audit.tried import reached_words
+from simverify.reports.audit_text import line_coverage_words
 from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -66,7 +73,7 @@ class Rule:
 
 
 def seen_by(rule, *calls, **options):
-    watch = Watch(reach_of(rule).codes, **options)
+    watch = CoverageMonitor(find_reachable(rule).codes, **options)
     for arguments in calls:
         watch.call(rule, *arguments)
     watch.end()
@@ -74,11 +81,11 @@ def seen_by(rule, *calls, **options):
 
 
 def watch_of(rule, *calls, **options):
-    return coverage_of(list(seen_by(rule, *calls, **options).instructions.values()))
+    return measure_coverage(list(seen_by(rule, *calls, **options).instructions.values()))
 
 
 def names(rule):
-    return {code.co_name for code in reach_of(rule).codes}
+    return {code.co_name for code in find_reachable(rule).codes}
 
 
 def test_what_the_rule_names_counts_and_nothing_else():
@@ -92,7 +99,7 @@ def test_libraries_do_not_count():
         return np.linalg.norm(functools.reduce(max, x))
 
     assert names(rule) == {"rule"}
-    assert reach_of(np.add).codes == []
+    assert find_reachable(np.add).codes == []
 
 
 @dataclasses.dataclass
@@ -115,20 +122,20 @@ def test_code_of_a_rule_that_a_text_holds_is_its_own():
     space = {}
     exec("def rule(p, q, x, rng):\n    return helper(x)\ndef helper(x):\n    return x[:777]", space)
     assert names(space["rule"]) == {"rule", "helper"}
-    assert 777 in reach_of(space["rule"]).numbers
+    assert 777 in find_reachable(space["rule"]).numbers
 
 
 def test_the_numbers_that_stand_in_the_code_or_are_read_by_it_are_found():
-    found = reach_of(looped).numbers
+    found = find_reachable(looped).numbers
     assert {1_000, 7, 0.25, 0.995, 5} <= found
-    assert 77 in reach_of(Rule().verify).numbers
-    assert 1_000 not in reach_of(helper).numbers
+    assert 77 in find_reachable(Rule().verify).numbers
+    assert 1_000 not in find_reachable(helper).numbers
 
 
 def test_lines_that_did_not_run_are_named_with_the_arm_they_lie_in():
     found = watch_of(looped, (1,))
     assert found.lines_reached < found.lines
-    told = [where(x).partition(":")[2] for x in found.not_reached]
+    told = [describe_missed(x).partition(":")[2] for x in found.not_reached]
     first = helper.__code__.co_firstlineno
     assert f"{first + 1}-{first + 3} (helper is never called)" in told
     assert any("(if i > cap)" in text for text in told)
@@ -191,9 +198,9 @@ def test_what_the_author_says_need_not_run_does_not_count():
 
 
 def test_few_calls_are_watched_where_that_is_dear_and_all_where_that_is_asked():
-    calls = [(1,)] * (FIRST + 10 * STRIDE)
+    calls = [(1,)] * (FIRST_CALLS + 10 * CALL_STRIDE)
     seen = seen_by(looped, *calls).watched
-    assert seen == len(calls) if MONITORED else FIRST < seen <= FIRST + 10
+    assert seen == len(calls) if MONITORED else FIRST_CALLS < seen <= FIRST_CALLS + 10
     assert seen_by(looped, *calls, always=True).watched == len(calls)
 
 
@@ -220,9 +227,9 @@ def test_what_sees_goes_where_the_code_raises():
     def rule():
         raise ValueError("no")
 
-    watch = Watch(reach_of(rule).codes)
-    with watching(watch), pytest.raises(ValueError, match="no"):
-        watched(rule)
+    watch = CoverageMonitor(find_reachable(rule).codes)
+    with monitor_coverage(watch), pytest.raises(ValueError, match="no"):
+        call_monitored(rule)
     assert sys.gettrace() is None
     assert watch.watched == 1
 
@@ -237,7 +244,7 @@ def guarded(target, draft, drafted, rng):
 def test_an_audit_says_what_it_did_not_reach():
     run = audit(Subject("guarded", guarded, None), "verify", SMALL)
     assert run.verdict == "PASS"
-    words = reached_words(run.coverage)
+    words = line_coverage_words(run.coverage)
     assert words.startswith("reached ")
     assert "(if target.shape[1] > 40000)" in words
     assert "never is never called" in words
@@ -255,7 +262,7 @@ def test_strict_coverage_fails_what_was_not_reached_and_passes_what_was():
 
 
 def test_a_compiled_rule_has_no_lines():
-    assert reached_words(None) == ""
-    empty = coverage_of([])
-    assert reached_words(empty) == ""
-    assert reach_of(SimpleNamespace(__call__=np.add)).codes == []
+    assert line_coverage_words(None) == ""
+    empty = measure_coverage([])
+    assert line_coverage_words(empty) == ""
+    assert find_reachable(SimpleNamespace(__call__=np.add)).codes == []

@@ -5,10 +5,14 @@ import threading
 
 import pytest
 
-from simverify.auditing.coverage import seeing
-from simverify.auditing.coverage.places import coverage_of
-from simverify.auditing.coverage.reach import reach_of
-from simverify.auditing.coverage.watch import Watch, watched, watching
+from simverify.auditing import coverage
+from simverify.auditing.coverage import (
+    CoverageMonitor,
+    call_monitored,
+    find_reachable,
+    measure_coverage,
+    monitor_coverage,
+)
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="this Python cannot be asked what runs"
@@ -25,13 +29,13 @@ def rule(x):
 
 
 def found(watch):
-    return coverage_of(list(watch.instructions.values()))
+    return measure_coverage(list(watch.instructions.values()))
 
 
 def found_of(function, *arguments):
-    watch = Watch(reach_of(function).codes)
-    with watching(watch):
-        watched(function, *arguments)
+    watch = CoverageMonitor(find_reachable(function).codes)
+    with monitor_coverage(watch):
+        call_monitored(function, *arguments)
     return found(watch)
 
 
@@ -40,19 +44,22 @@ def test_the_place_of_a_tool_is_taken_while_it_looks_and_let_go():
         return [sys.monitoring.get_tool(x) for x in range(6)]
 
     before = tools()
-    watch = Watch(reach_of(rule).codes)
-    with watching(watch):
-        watched(rule, 1)
+    watch = CoverageMonitor(find_reachable(rule).codes)
+    with monitor_coverage(watch):
+        call_monitored(rule, 1)
         assert tools() != before
     assert tools() == before
 
 
 def test_two_look_at_one_function_and_a_later_one_sees_it_anew():
-    inner, outer = Watch(reach_of(rule).codes), Watch(reach_of(rule).codes)
-    with watching(outer):
-        watched(rule, 1)
-        with watching(inner):
-            watched(rule, 60)
+    inner, outer = (
+        CoverageMonitor(find_reachable(rule).codes),
+        CoverageMonitor(find_reachable(rule).codes),
+    )
+    with monitor_coverage(outer):
+        call_monitored(rule, 1)
+        with monitor_coverage(inner):
+            call_monitored(rule, 60)
     assert found(inner).not_reached == ()
     assert found(inner).not_taken != ()
     # The outer one looks as long as it is open, at what others call too.
@@ -61,13 +68,13 @@ def test_two_look_at_one_function_and_a_later_one_sees_it_anew():
 
 
 def test_where_other_tools_have_all_places_nothing_is_watched():
-    taken = [x for x in seeing._TOOLS if sys.monitoring.get_tool(x) is None]
+    taken = [x for x in coverage._TOOL_IDS if sys.monitoring.get_tool(x) is None]
     for tool in taken:
         sys.monitoring.use_tool_id(tool, "another")
     try:
-        watch = Watch(reach_of(rule).codes)
-        with watching(watch):
-            watched(rule, 60)
+        watch = CoverageMonitor(find_reachable(rule).codes)
+        with monitor_coverage(watch):
+            call_monitored(rule, 60)
         assert watch.watched == 0
         assert [sys.monitoring.get_tool(x) for x in taken] == ["another"] * len(taken)
     finally:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.reports.audit.tried import reached_words
+from simverify.reports.audit_text import line_coverage_words
 from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched", "unnamed")
@@ -57,7 +57,7 @@ def passed(rule, contract):
 def test_code_that_counts_its_calls_is_told_how_many_there_were():
     found = passed(Counts, "step")
     assert 1 < found.calls <= Counts.most
-    told = re.search(r"not tried: .*more than ([\d,]+) calls in a row", reached_words(found))
+    told = re.search(r"not tried: .*more than ([\d,]+) calls in a row", line_coverage_words(found))
     assert int(told[1].replace(",", "")) == found.calls
 
 
@@ -69,11 +69,11 @@ def test_calls_of_a_function_that_keeps_a_count_are_counted_to_the_last():
 def test_a_rule_that_drafts_is_told_the_longest_prefix():
     found = passed(long_prefixes, "step")
     assert 2 < found.prefix <= 25
-    assert f"not tried: prefixes of more than {found.prefix} tokens" in reached_words(found)
+    assert f"not tried: prefixes of more than {found.prefix} tokens" in line_coverage_words(found)
 
 
 def test_code_that_keeps_nothing_and_sees_no_prefix_is_told_nothing():
     found = passed(token, "verify")
     assert (found.calls, found.prefix) == (UNSET, UNSET)
-    assert "not tried" not in reached_words(found)
+    assert "not tried" not in line_coverage_words(found)
     assert passed(long_prefixes, "step").calls is UNSET

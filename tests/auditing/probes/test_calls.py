@@ -6,8 +6,8 @@ import time
 import pytest
 from support.probing import by_name
 
-from simverify.auditing.probes import run
-from simverify.auditing.probes.run import run_probes
+from simverify.auditing import probes
+from simverify.auditing.probes import run_probes
 from simverify.verifiers import VERIFIERS
 
 torch = pytest.importorskip("torch")
@@ -92,9 +92,9 @@ def test_a_hang_is_a_violation_and_ends_the_probes(loop):
 @pytest.fixture
 def few(monkeypatch):
     """Two probes alone between the first and those of forced draws: each waits its whole time."""
-    every = run._plain_probes
+    every = probes._seeded_probes
     kept = ("gamma = 1", "NaN rows")
-    monkeypatch.setattr(run, "_plain_probes", lambda call: {k: every(call)[k] for k in kept})
+    monkeypatch.setattr(probes, "_seeded_probes", lambda call: {k: every(call)[k] for k in kept})
 
 
 @pytest.mark.usefixtures("few")

@@ -6,13 +6,11 @@ Without a GPU: the code raises what torch does, and from then on at every call.
 import numpy as np
 import pytest
 
-from simverify.auditing.probes import gpu
-from simverify.auditing.probes.calls import Line, caller
-from simverify.auditing.probes.edges import Forced, edge_uniforms, forced
-from simverify.auditing.probes.gpu import GpuLost, is_lost
-from simverify.auditing.probes.run import run_probes
-from simverify.auditing.process import supervised
-from simverify.auditing.process.supervised import supervised_audit
+from simverify.auditing import invocation
+from simverify.auditing import run as supervised
+from simverify.auditing.invocation import GpuLost, ProbeRecorder, is_gpu_lost, make_caller
+from simverify.auditing.probes import ForcedCalls, edge_uniforms, forced_generator, run_probes
+from simverify.auditing.run import supervised_audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 
@@ -97,7 +95,7 @@ def test_code_that_always_loses_it_begins_once_more():
 
 def test_in_the_users_own_process_nothing_begins_again(monkeypatch):
     """As where a child could not use the GPU: what is lost is lost, and is said."""
-    monkeypatch.setattr(supervised, "in_child", lambda work, say: work(say))
+    monkeypatch.setattr(supervised, "run_in_child", lambda work, say: work(say))
     said = []
     with pytest.raises(GpuLost, match="'one-hot targets' ended the use of the GPU by this process"):
         audited(one_hot, said)
@@ -125,11 +123,11 @@ def test_an_edge_that_a_coarse_draw_reaches_often_is_a_violation(kind, grade):
             raise RuntimeError(WORDS)
         return [int(rng.choice(p.shape[1], p=p[0]))]
 
-    with forced(rule) as (source, generator):
-        kept = Forced(caller(rule, "verify"), "verify", source, generator)
+    with forced_generator(rule) as (source, generator):
+        kept = ForcedCalls(make_caller(rule, "verify"), "verify", source, generator)
         forcing.append(True)
         with pytest.raises(GpuLost) as lost:
-            edge_uniforms(Line(), kept, "first")
+            edge_uniforms(ProbeRecorder(), kept, "first")
     assert lost.value.grade == grade
 
 
@@ -137,7 +135,7 @@ def test_a_process_that_others_use_is_spared(monkeypatch):
     rule = on_gpu(no_law)
     with pytest.raises(GpuLost, match="ended the use of the GPU by this process: raised Runtime"):
         run_probes(rule, "verify")
-    monkeypatch.setattr(gpu, "in_use", lambda: True)
+    monkeypatch.setattr(invocation, "is_gpu_in_use", lambda: True)
     probes = run_probes(on_gpu(no_law), "verify")
     spared = {x.name for x in probes if x.message == "it may end this process's use of the GPU"}
     assert spared == {
@@ -157,4 +155,4 @@ def test_a_process_that_others_use_is_spared(monkeypatch):
     ],
 )
 def test_what_says_that_it_is_lost(error, lost):
-    assert is_lost(error) is lost
+    assert is_gpu_lost(error) is lost

@@ -9,7 +9,7 @@ import pytest
 from support.probing import by_name, outcomes
 from support.rules import norm, strict
 
-from simverify.auditing.probes.run import SECONDS, run_probes
+from simverify.auditing.probes import PROBE_SECONDS, run_probes
 from simverify.verifiers import VERIFIERS
 
 torch = pytest.importorskip("torch")
@@ -74,7 +74,7 @@ CORRECT = {
 def test_correct_rules_pass(name):
     rule, contract = CORRECT[name]
     # The limits of an audit, which no right rule comes near: shorter ones are for those that hang.
-    probes = by_name(rule, contract, SECONDS)
+    probes = by_name(rule, contract, PROBE_SECONDS)
     skipped = set()
     if contract == "step":
         skipped |= {"inputs", "p = q = 0 at a draft token"}

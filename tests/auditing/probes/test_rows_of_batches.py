@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.probes.run import run_probes
+from simverify.auditing.probes import run_probes
 from simverify.verifiers import VERIFIERS
 
 TOKEN = VERIFIERS["token"].rule

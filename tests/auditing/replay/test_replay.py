@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.instances.made import SmallModel
-from simverify.auditing.exact.judging.diagnosis import as_step
-from simverify.auditing.process.supervised import supervised_explain
-from simverify.auditing.replay.instance_rows import InstanceRows
-from simverify.auditing.replay.paths import explain
-from simverify.auditing.replay.text import render
+from simverify.auditing.examiner import verify_as_step
+from simverify.auditing.instances import InstanceRows, SmallModel
+from simverify.auditing.replay import explain_output, render_explanation
+from simverify.auditing.run import supervised_explain
 from simverify.auditing.subject import Subject
 from simverify.errors import SimverifyError
-from simverify.models.small import compact, toy
+from simverify.models.base import compact, toy
 from simverify.results import Counterexample, Instance
 from simverify.verifiers import VERIFIERS
 
@@ -57,7 +55,7 @@ def test_the_paths_to_every_output_carry_its_probability(name, length):
     else:
         sequences = list(itertools.product(range(3), repeat=length))
     for sequence in sequences:
-        found = explain(verifier.rule, verifier.contract, COMPACT, sequence)
+        found = explain_output(verifier.rule, verifier.contract, COMPACT, sequence)
         assert found.emitted == pytest.approx(joint(sequence), abs=1e-12)
         assert found.due == pytest.approx(joint(sequence), abs=1e-12)
         weights = [trail.contribution for trail in found.trails]
@@ -67,7 +65,7 @@ def test_the_paths_to_every_output_carry_its_probability(name, length):
 
 def test_token_rule_on_the_toy_by_hand():
     # q = (2/3, 1/3), p = (1/3, 2/3): (0,) is a draft 0 that was accepted, 2/3 * 1/2.
-    found = explain(VERIFIERS["token"].rule, "verify", document(toy(), 1, 2), (0,))
+    found = explain_output(VERIFIERS["token"].rule, "verify", document(toy(), 1, 2), (0,))
     assert found.emitted == pytest.approx(1 / 3)
     assert {trail.drafted for trail in found.trails} == {(0,)}
     assert sum(t.contribution for t in found.trails) == pytest.approx(1 / 3)
@@ -102,10 +100,10 @@ def test_a_reused_uniform_shows_as_one_draw_decided_twice():
             draft_probs={"": (0.0, 1.0, 0.0, 0.0), **later},
         )
 
-    always = explain(reuse, "verify", wide((0.3, 0.0, 0.3, 0.4)), (0,))
+    always = explain_output(reuse, "verify", wide((0.3, 0.0, 0.3, 0.4)), (0,))
     assert always.emitted == pytest.approx(0.3)  # p = 0: a rejection says nothing of u
 
-    found = explain(reuse, "verify", wide((0.3, 0.4, 0.2, 0.1)), (0,))
+    found = explain_output(reuse, "verify", wide((0.3, 0.4, 0.2, 0.1)), (0,))
     # u in [.4, .5) of the residual (1/2, 0, 1/3, 1/6).
     assert found.emitted == pytest.approx(0.1)
     assert found.due == pytest.approx(0.3)
@@ -122,7 +120,7 @@ def branches(draws):
     def rule(p, q, x, rng):
         return [*x, draws(p[-1], rng)]
 
-    found = explain(rule, "verify", document(toy(), 1, 2), (0, 0))
+    found = explain_output(rule, "verify", document(toy(), 1, 2), (0, 0))
     return [trail.branches for trail in found.trails]
 
 
@@ -156,7 +154,7 @@ def test_a_product_of_draws_compared_with_a_number_is_noted():
 
 
 def test_branches_name_the_line_of_the_code():
-    found = explain(reuse, "verify", COMPACT, (2, 2))
+    found = explain_output(reuse, "verify", COMPACT, (2, 2))
     source = Path(__file__).read_text().splitlines()
     for trail in found.trails:
         for branch in trail.branches:
@@ -166,15 +164,15 @@ def test_branches_name_the_line_of_the_code():
 
 
 def test_an_output_that_is_never_emitted_has_no_paths():
-    found = explain(lambda p, q, x, rng: [0], "verify", COMPACT, (1, 0))
+    found = explain_output(lambda p, q, x, rng: [0], "verify", COMPACT, (1, 0))
     assert (found.trails, found.emitted) == ((), 0)
     assert found.due > 0
-    assert "no path leads there: the code never emits it" in render(found)
+    assert "no path leads there: the code never emits it" in render_explanation(found)
 
 
 def test_the_text_shows_rows_draws_and_weights():
-    found = explain(VERIFIERS["block"].rule, "verify", COMPACT, (0, 2, 1))
-    text = render(found, most=2)
+    found = explain_output(VERIFIERS["block"].rule, "verify", COMPACT, (0, 2, 1))
+    text = render_explanation(found, most=2)
     assert "output 0, 2, 1" in text
     assert "q = 0.416667  0.5  0.0833333" in text
     assert "position 2: token 1" in text
@@ -186,8 +184,8 @@ def test_the_text_shows_rows_draws_and_weights():
 
 
 def test_one_path_keeps_its_number_and_their_count():
-    found = explain(VERIFIERS["block"].rule, "verify", COMPACT, (0, 2, 1))
-    text = render(found, only=2)
+    found = explain_output(VERIFIERS["block"].rule, "verify", COMPACT, (0, 2, 1))
+    text = render_explanation(found, only=2)
     assert f"{len(found.trails)} paths lead there, numbered from 0, heaviest first" in text
     assert f"path 2: {found.trails[2].contribution:.6g}" in text
     assert text.count("\npath ") == 1
@@ -207,7 +205,7 @@ def test_a_replay_runs_in_a_child():
         subject = Subject("mine", rule, None)
         return supervised_explain(lambda: subject, "verify", counterexample, spec="mine")
 
-    assert replayed(reuse) == explain(reuse, "verify", COMPACT, (0, 2))
+    assert replayed(reuse) == explain_output(reuse, "verify", COMPACT, (0, 2))
     with pytest.raises(SimverifyError, match="mine ends the replay: the process was ended"):
         replayed(lambda p, q, x, rng: ctypes.string_at(0))
     with pytest.raises(SimverifyError, match="not the code of the audit any more"):
@@ -224,7 +222,7 @@ def test_torch_code_is_followed():
                 return [*x[:i], torch.multinomial((p[i] - q[i]).clamp(min=0), 1).item()]
         return [*x, torch.multinomial(p[-1], 1).item()]
 
-    found = explain(rule, "verify", COMPACT, (2, 1))
+    found = explain_output(rule, "verify", COMPACT, (2, 1))
     assert found.emitted == pytest.approx(joint((2, 1)))
     assert {b.draw for t in found.trails for b in t.branches} <= {1, 2, 3}
 
@@ -238,15 +236,15 @@ def test_code_that_the_exact_tier_begins_anew_is_counted_once():
         return [*x, int(rng.choice(3, p=p[-1]))]
 
     for sequence in itertools.product(range(3), repeat=2):
-        found = explain(rule, "verify", COMPACT, sequence)
+        found = explain_output(rule, "verify", COMPACT, sequence)
         assert found.emitted == pytest.approx(joint(sequence), abs=1e-12)
 
 
 def test_a_prompt_comes_before_every_prefix():
     model = SmallModel("prompted", 1, ((1, 2), (3, 1)), ((2, 1), (1, 1)), prompt=(0, 1, 1))
-    rule = as_step(VERIFIERS["token"].rule)
+    rule = verify_as_step(VERIFIERS["token"].rule)
     for sequence in itertools.product(range(2), repeat=2):
-        found = explain(rule, "step", model.document(2), sequence)
+        found = explain_output(rule, "step", model.document(2), sequence)
         due = model.target((0, 1, 1))[sequence[0]]
         due *= model.target((0, 1, 1, sequence[0]))[sequence[1]]
         assert found.emitted == pytest.approx(due)
@@ -270,13 +268,13 @@ def test_fractions_are_read_and_missing_rows_named():
         draft_probs={"": (1.0, 0.0)},
     )
     assert InstanceRows(instance).target(())[0] == 1 / 3
-    found = explain(VERIFIERS["token"].rule, "verify", instance, (0, 1))
+    found = explain_output(VERIFIERS["token"].rule, "verify", instance, (0, 1))
     assert found.emitted == pytest.approx(1 / 6)
     with pytest.raises(ValueError, match=r"no draft row after '[01]'"):
-        explain(VERIFIERS["greedy"].rule, "step", instance, (0, 1))
+        explain_output(VERIFIERS["greedy"].rule, "step", instance, (0, 1))
 
 
 @pytest.mark.parametrize("sequence", [(), (0, 1, 2, 0), (3,), (-1,)])
 def test_sequences_that_do_not_fit_are_refused(sequence):
     with pytest.raises(ValueError, match="pass"):
-        explain(VERIFIERS["token"].rule, "verify", COMPACT, sequence)
+        explain_output(VERIFIERS["token"].rule, "verify", COMPACT, sequence)

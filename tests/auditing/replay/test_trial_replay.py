@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.process.supervised import supervised_explain
-from simverify.auditing.replay.trial_replay import replay_trial
-from simverify.auditing.sampled.tables import default_instances
-from simverify.auditing.sampled.tier import sample_callable
+from simverify.auditing.replay import replay_trial
+from simverify.auditing.run import supervised_explain
+from simverify.auditing.sampled_runs import default_sampled_instances
+from simverify.auditing.sampled_tier import sample_callable
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
 from simverify.verifiers import VERIFIERS
@@ -16,7 +16,7 @@ TOKEN = VERIFIERS["token"].rule
 
 def failing(rule, contract="verify", **how):
     run = sample_callable(
-        rule, contract, instances=default_instances(2, 4), seed=5, detect=0.05, **how
+        rule, contract, instances=default_sampled_instances(2, 4), seed=5, detect=0.05, **how
     )
     assert (run.verdict == "FAIL") == (run.trial is not None)
     assert run.verdict == "FAIL"
@@ -69,7 +69,7 @@ def test_an_output_that_is_too_frequent_is_shown_by_its_first_trial():
 
 def test_every_trial_is_found_again_by_its_address():
     run = sample_callable(
-        residual_of_target, "verify", instances=default_instances(2, 4), seed=5, detect=0.05
+        residual_of_target, "verify", instances=default_sampled_instances(2, 4), seed=5, detect=0.05
     )
     first = run.trial
     again = told(TOKEN, first)

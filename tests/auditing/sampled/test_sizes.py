@@ -7,17 +7,20 @@ import pytest
 from support.false_alarms import ALPHA
 
 from simverify.auditing.run import audit
-from simverify.auditing.sampled.plan import asked
-from simverify.auditing.sampled.tables import MAX_OUTPUTS, SampledInstance, default_instances
-from simverify.auditing.sampled.tier import sample_callable
+from simverify.auditing.sampled_runs import (
+    MAX_OUTPUT_COUNT,
+    SampledInstance,
+    default_sampled_instances,
+)
+from simverify.auditing.sampled_tier import instance_detect, sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.models.small import compact
-from simverify.options.parts import MAX_GAMMA, MAX_VOCAB
-from simverify.reports.audit.failure import verdict_lines
+from simverify.models.base import compact
+from simverify.options.option import MAX_GAMMA, MAX_VOCAB
+from simverify.reports.audit import verdict_lines
 from simverify.verifiers import VERIFIERS
 
-INSTANCES = default_instances()
+INSTANCES = default_sampled_instances()
 FINE = tuple(x for x in INSTANCES if not x.coarse)
 COARSE = tuple(x for x in INSTANCES if x.coarse)
 SETTINGS = AuditSettings(detect=0.03, alpha=ALPHA, seed=7)
@@ -137,13 +140,13 @@ def test_the_largest_sizes_of_an_audit_are_among_them():
     sizes = [(x.model.vocab_size, x.gamma) for x in INSTANCES]
     assert max(v for v, _ in sizes) == MAX_VOCAB
     assert max(gamma for _, gamma in sizes) == MAX_GAMMA
-    assert all(v ** (gamma + 1) <= MAX_OUTPUTS for v, gamma in sizes)
+    assert all(v ** (gamma + 1) <= MAX_OUTPUT_COUNT for v, gamma in sizes)
     assert {gamma for _, gamma in sizes} == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize(("gamma", "vocab"), [(1, 2), (2, 5), (3, 12), (4, 3)])
 def test_none_is_larger_than_asked(gamma, vocab):
-    chosen = default_instances(gamma, vocab)
+    chosen = default_sampled_instances(gamma, vocab)
     assert not chosen[0].coarse
     assert all(x.gamma <= gamma and x.model.vocab_size <= vocab for x in chosen)
 
@@ -171,10 +174,10 @@ def test_ties_rows_of_one_token_and_equal_rows_are_there():
 
 def test_a_coarse_instance_is_asked_for_more_up_to_a_limit():
     coarse = SampledInstance(compact(), 2, coarse=True)
-    assert asked(coarse, 0.01) == pytest.approx(0.03)
-    assert asked(coarse, 0.2) == pytest.approx(0.3)
-    assert asked(coarse, 0.5) == pytest.approx(0.5)
-    assert asked(SampledInstance(compact(), 2), 0.01) == pytest.approx(0.01)
+    assert instance_detect(coarse, 0.01) == pytest.approx(0.03)
+    assert instance_detect(coarse, 0.2) == pytest.approx(0.3)
+    assert instance_detect(coarse, 0.5) == pytest.approx(0.5)
+    assert instance_detect(SampledInstance(compact(), 2), 0.01) == pytest.approx(0.01)
 
 
 def test_a_coarse_instance_that_gets_too_few_calls_is_inconclusive():

@@ -9,10 +9,10 @@ import pytest
 from support.levels import at_night
 from support.sampled_audits import INSTANCES, SMALL, audit, token
 
-from simverify.auditing.sampled.plan import PILOT_TRIALS
-from simverify.auditing.sampled.tables import SampledInstance, Tables
+from simverify.auditing.sampled_runs import InstanceTables, SampledInstance
+from simverify.auditing.sampled_tier import PILOT_TRIALS
 from simverify.faults import CONTROLS, FAULTS
-from simverify.models.small import compact, rational_markov, toy
+from simverify.models.base import compact, rational_markov, toy
 from simverify.verifiers import VERIFIERS
 
 # -- right rules ---------------------------------------------------------------------------
@@ -209,17 +209,17 @@ def test_same_seed_same_result():
 
 def test_curves_are_the_exact_fractions():
     """docs/explanation/statistics.md, facts that the code leans on."""
-    tables = Tables(SampledInstance(compact(), 3), 4)
+    tables = InstanceTables(SampledInstance(compact(), 3), 4)
     assert tables.curve(VERIFIERS["token"]).sum() == pytest.approx(379 / 216, abs=1e-12)
     assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(139 / 72, abs=1e-12)
-    tables = Tables(SampledInstance(toy(), 2), 3)
+    tables = InstanceTables(SampledInstance(toy(), 2), 3)
     assert tables.curve(VERIFIERS["block"]).sum() == pytest.approx(11 / 9, abs=1e-12)
 
 
 def test_blocks_and_joint_laws_follow_the_model():
     instance = INSTANCES[1]
     model, gamma = instance.model, instance.gamma
-    tables = Tables(instance, gamma + 1)
+    tables = InstanceTables(instance, gamma + 1)
     target, draft = tables.blocks
     law = tables.joint(gamma + 1)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)

@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 from support.traces import record  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
-from simverify.models.real.trace import MANIFEST  # noqa: E402
+from simverify.models.trace import MANIFEST_FILE  # noqa: E402
 
 CAPTURE = ("capture", "--models", "tiny-llama", "--gamma", "2", "--threads", "1", "--out", "t")
 
@@ -40,7 +40,7 @@ def test_statistics(command, tmp_path):
     assert command(*CAPTURE, "--tokens", "64", "--statistics", "--max-bytes", "9") == 0
     assert command.out.startswith("t: statistics of ")
     names = sorted(path.name for path in (tmp_path / "t").iterdir())
-    assert names == [MANIFEST, "statistics.safetensors"]
+    assert names == [MANIFEST_FILE, "statistics.safetensors"]
     assert command("compare", "--trace", "t", "--quiet") == 3  # gamma is the trace's
     # Its rules ran while it was recorded, so their speed is not known.
     assert [line.split()[-1] for line in command.out.splitlines()[3:6]] == ["-"] * 3
@@ -79,7 +79,7 @@ def test_what_cannot_be_done_is_said_in_one_line(command, tmp_path, arguments, s
 
 @pytest.mark.thorough
 def test_an_interrupt_leaves_nothing(start, tmp_path):
-    code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
+    code = "import simverify.models.trace as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
     wait_for(lambda: list(tmp_path.glob("t/shard-*")))
@@ -92,7 +92,7 @@ def test_an_interrupt_leaves_nothing(start, tmp_path):
 
 @pytest.mark.thorough
 def test_one_that_is_killed_is_not_whole(start, command, tmp_path):
-    code = "import simverify.models.real.trace_writer as w; w.SHARD_BYTES = 1; " \
+    code = "import simverify.models.trace as w; w.SHARD_BYTES = 1; " \
            "from simverify.cli import main; main()"  # fmt: skip
     process = start(*CAPTURE, "--tokens", "20000", code=code)
     wait_for(lambda: list(tmp_path.glob("t/shard-*")))
@@ -118,6 +118,6 @@ def test_a_trace_is_replayed_without_torch(start, tmp_path):
 
 def test_without_safetensors_it_says_what_to_install(command, tmp_path, monkeypatch):
     record(tmp_path / "t", tokens=64)
-    monkeypatch.setattr("simverify.models.real.trace.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("simverify.models.trace.importlib.util.find_spec", lambda _: None)
     assert command("compare", "--gamma", "3", "--trace", "t", "--quiet") == 2
     assert "pip install 'simverify[models]'" in command.complaint()

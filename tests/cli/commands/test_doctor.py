@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from simverify.record import machine
+from simverify.history import record
 from simverify.simulators import kernels
 
 
@@ -44,7 +44,7 @@ def test_what_to_do_about_a_missing_package(command, monkeypatch, package, insta
             raise importlib.metadata.PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(machine, "version", without)
+    monkeypatch.setattr(record, "version", without)
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == package else find(name)
     )

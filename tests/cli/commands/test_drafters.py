@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers")
 
 import simverify  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real.transformer import BUNDLED  # noqa: E402
+from simverify.models.transformer import BUNDLED  # noqa: E402
 
 PAIR = ("--models", "tiny-llama", "--gamma", "2", "--tokens", "64", "--detect", ".99")
 COMPARE = ("compare", *PAIR, "--verifiers", "token")

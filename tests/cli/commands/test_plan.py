@@ -9,17 +9,16 @@ import pytest
 
 from simverify import stats
 from simverify.results import Document
-from simverify.results.reading.document import document_text
-from simverify.results.reading.schema import shipped_schema
+from simverify.results.reading import document_text, shipped_schema
 
 QUICK = ("--vocab", "3", "--gamma", "2", "--threads", "1", "--quiet")
 
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
-    monkeypatch.setattr("simverify.planning.PILOT_BLOCKS", 1 << 10)
-    monkeypatch.setattr("simverify.planning.TIMED_SECONDS", 1e-3)
-    monkeypatch.setattr("simverify.planning.compiled_before", lambda: True)
+    monkeypatch.setattr("simverify.comparing.planning.PILOT_BLOCKS", 1 << 10)
+    monkeypatch.setattr("simverify.comparing.planning.TIMED_SECONDS", 1e-3)
+    monkeypatch.setattr("simverify.comparing.planning.compiled_before", lambda: True)
 
 
 def document(command, *arguments):
@@ -51,7 +50,7 @@ def test_from_a_deviation_to_samples_and_time(command):
 
 def test_tokens_per_block_are_those_of_the_rule(command):
     """Block verification emits E[tau] + 1 tokens a block, which is known exactly here."""
-    from simverify.comparing.exact.curves import acceptance_curves
+    from simverify.comparing.curves import acceptance_curves
     from simverify.models import markov
     from simverify.verifiers import VERIFIERS
 
@@ -103,7 +102,7 @@ def test_at_the_ends_of_every_range(command, arguments):
 
 
 def test_a_large_vocabulary_is_timed_on_a_smaller_one(command, monkeypatch):
-    monkeypatch.setattr("simverify.planning.LARGEST_TIMED", 5)
+    monkeypatch.setattr("simverify.comparing.planning.MAX_TIMED_VOCAB", 5)
     assert command("plan", "--vocab", "7", "--gamma", "2", "--quiet", "--json", "-") == 0
     loaded = json.loads(command.out)
     assert loaded["meta"]["timings"][0]["model"] == "markov-5"

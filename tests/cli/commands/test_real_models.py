@@ -9,9 +9,9 @@ pytest.importorskip("transformers")
 
 from support.real_models import little_pair  # noqa: E402
 
-from simverify.models.real.transformer import BUNDLED  # noqa: E402
-from simverify.reports.formats.html import html_report  # noqa: E402
-from simverify.results.reading.document import read_document  # noqa: E402
+from simverify.models.transformer import BUNDLED  # noqa: E402
+from simverify.reports.formats import html_report  # noqa: E402
+from simverify.results.reading import read_document  # noqa: E402
 
 
 @pytest.fixture

@@ -7,10 +7,8 @@ import pytest
 from support.pages.grouped_runs import grouped_run
 from support.pages.report_runs import FOLDER, compare_run, example
 
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.results.reading.document import document_text
+from simverify.reports.formats import html_report, junit_report, markdown_report
+from simverify.results.reading import document_text
 
 AUDIT = FOLDER / "faulty-block" / "run.json"
 COMPARISON = FOLDER / "compare" / "run.json"
@@ -226,7 +224,7 @@ class TestFigure:
 
 
 def test_the_examples_fit_the_shipped_schema():
-    from simverify.results.reading.schema import shipped_schema
+    from simverify.results.reading import shipped_schema
 
     validator = jsonschema.Draft202012Validator(json.loads(shipped_schema()))
     for path in FOLDER.glob("*/run.json"):

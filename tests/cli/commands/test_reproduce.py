@@ -10,8 +10,7 @@ import pytest
 
 import simverify
 from simverify.models import markov
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.formats import html_report, markdown_report
 
 
 def document(path):

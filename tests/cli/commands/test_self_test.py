@@ -1,13 +1,13 @@
-"""The document of ``audit --self-test``; its trials: tests/auditing/test_self_test.py."""
+"""The document of ``audit --self-test``; its trials: tests/auditing/test_coins.py."""
 
 import json
 
 import jsonschema
 import pytest
 
-from simverify.auditing import self_test
+from simverify.auditing import run
 from simverify.results import Tried
-from simverify.results.reading.schema import shipped_schema
+from simverify.results.reading import shipped_schema
 
 
 def tried(name, kind, caught, tier="exact"):
@@ -27,7 +27,7 @@ def outcome(monkeypatch):
             progress("trying")
             return iter(entries)
 
-        monkeypatch.setattr(self_test, "try_all", try_all)
+        monkeypatch.setattr(run, "audit_catalogue", try_all)
 
     return set_to
 

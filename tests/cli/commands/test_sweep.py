@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from simverify.results.reading.document import read_document
+from simverify.results.reading import read_document
 
 GRID = """\
 models = ["toy", "markov-4"]
@@ -79,16 +79,16 @@ def test_complaints(command, words, complaint):
 
 def test_a_failing_cell_is_exit_code_1(command, sweep, monkeypatch):
     """A kernel that emits another law: the sweep says which cell, and what it found."""
-    from simverify.comparing.kernels.kernel import Kernel
+    from simverify.comparing.sampled import ModelKernel
 
-    real = Kernel._simulate
+    real = ModelKernel._simulate
 
     def wrong(self, trials, first_trial, calls, positions):
         counts = real(self, trials, first_trial, calls, positions)
         counts.transitions[:] = counts.transitions[..., ::-1].copy()
         return counts
 
-    monkeypatch.setattr(Kernel, "_simulate", wrong)
+    monkeypatch.setattr(ModelKernel, "_simulate", wrong)
     assert sweep("--blocks", "20000", "--shard", "5000") == 1
     assert "FAIL: 4 failed" in command.out
     assert "block on toy, gamma 1, seed 0: " in command.out
@@ -96,12 +96,12 @@ def test_a_failing_cell_is_exit_code_1(command, sweep, monkeypatch):
 
 
 def test_ctrl_c_keeps_what_is_finished(command, sweep, monkeypatch):
-    from simverify.sweeping.run import _Sweep
+    from simverify.sweeping.run import _SweepRunner
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Sweep, "_take", interrupt)
+    monkeypatch.setattr(_SweepRunner, "_take", interrupt)
     assert sweep("--quiet") == 130
     assert command.err == (
         "simverify: interrupted; every finished shard is kept, and the same command goes on from "

@@ -15,22 +15,31 @@ pytest.importorskip("transformers")
 from support.false_alarms import ALPHA  # noqa: E402
 from support.levels import at_night  # noqa: E402
 from support.real_models import deep_model  # noqa: E402
-from support.traces import PROMPTS, spelled_pair  # noqa: E402
+from support.traces import (  # noqa: E402
+    PROMPTS,
+    spelled_pair,
+)
 
-from simverify.auditing.real.recorded import audit_recorded  # noqa: E402
+from simverify.auditing.real_models import audit_on_trace  # noqa: E402
 from simverify.auditing.settings import AuditSettings  # noqa: E402
 from simverify.auditing.subject import load_subject  # noqa: E402
-from simverify.capture import capture  # noqa: E402
-from simverify.comparing.real.trace import compare_trace  # noqa: E402
+from simverify.comparing.capture import capture  # noqa: E402
+from simverify.comparing.real import compare_trace  # noqa: E402
 from simverify.drafting.easyspec import EasySpec  # noqa: E402
 from simverify.drafting.fuzzy import fuzzy_logits  # noqa: E402
 from simverify.drafting.method import DraftMethod  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real.sampling import Sampling  # noqa: E402
-from simverify.models.real.trace import MANIFEST, open_trace  # noqa: E402
-from simverify.reports.formats.html import html_report  # noqa: E402
+from simverify.models.trace import (  # noqa: E402
+    MANIFEST_FILE,
+    open_trace,
+)
+from simverify.models.transformer import Sampling  # noqa: E402
+from simverify.reports.formats import html_report  # noqa: E402
 from simverify.results import Drafter  # noqa: E402
-from simverify.results.reading.document import document_text, read_document  # noqa: E402
+from simverify.results.reading import (  # noqa: E402
+    document_text,
+    read_document,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -90,7 +99,7 @@ def test_what_was_recorded_is_replayed(method, sampling, traces):
     run = compare_trace(folder, ("token", "block"), detect=0.25, alpha=ALPHA)
     assert [row.verdict for row in run.results] == ["PASS", "PASS"]
     settings = AuditSettings(alpha=ALPHA, detect=0.25)
-    found = audit_recorded(load_subject("block"), folder, settings)
+    found = audit_on_trace(load_subject("block"), folder, settings)
     assert found.verdict == "PASS"
     assert made.name == method.on(deep_pair())
 
@@ -102,7 +111,7 @@ def test_what_was_recorded_is_replayed(method, sampling, traces):
 def test_a_lossy_rule_fails_on_them(method, traces):
     folder, _ = traces(method, WHOLE)
     settings = AuditSettings(alpha=ALPHA, detect=0.25)
-    found = audit_recorded(load_subject("target-residual"), folder, settings)
+    found = audit_on_trace(load_subject("target-residual"), folder, settings)
     assert found.verdict == "FAIL"
 
 
@@ -191,11 +200,11 @@ def test_documents_say_how_drafts_were_made(method, draft, drafter, shown, tmp_p
 def test_older_traces_and_run_files_are_read(tmp_path):
     """They were written, and hashed, before there was a field for the drafter."""
     recorded(tmp_path / "t", DraftMethod(), statistics=True, tokens=64)
-    plain = json.loads((tmp_path / "t" / MANIFEST).read_text())
+    plain = json.loads((tmp_path / "t" / MANIFEST_FILE).read_text())
     del plain["decoding"]["drafter"]
     bare = msgspec.json.encode(plain | {"sha256": ""})
     assert plain["sha256"] == hashlib.sha256(bare).hexdigest()
-    (tmp_path / "t" / MANIFEST).write_text(json.dumps(plain))
+    (tmp_path / "t" / MANIFEST_FILE).write_text(json.dumps(plain))
     assert open_trace(tmp_path / "t").manifest.decoding.drafter is None
     run = compare_trace(tmp_path / "t", detect=0.9)
     saved = json.loads(document_text(run))
@@ -206,7 +215,7 @@ def test_older_traces_and_run_files_are_read(tmp_path):
 
 def test_a_drafter_that_was_changed_afterwards_is_noticed(tmp_path):
     recorded(tmp_path / "t", FUZZY, statistics=True, tokens=64)
-    path = tmp_path / "t" / MANIFEST
+    path = tmp_path / "t" / MANIFEST_FILE
     path.write_text(path.read_text().replace('"calibration": true', '"calibration": false'))
     with pytest.raises(UsageError, match="does not match its own sha256"):
         open_trace(tmp_path / "t")

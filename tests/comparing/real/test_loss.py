@@ -3,29 +3,29 @@
 import numpy as np
 import pytest
 
-from simverify.comparing.real.layer_parallel import _loss
-from simverify.simulators.decoding.expected import LaneMeans
+from simverify.comparing.real import _loss_document
+from simverify.simulators.decoding.loop import LaneStatistics
 
 LANES, CALLS = 32, 50
 
 
 def lanes(means):
     """One quantity whose mean over the calls of each lane is given."""
-    return LaneMeans.of(np.asarray(means)[:, None] * CALLS, np.full(LANES, float(CALLS)))
+    return LaneStatistics.of(np.asarray(means)[:, None] * CALLS, np.full(LANES, float(CALLS)))
 
 
 def test_what_lanes_have_in_common_is_no_error_of_the_loss():
     own = np.random.default_rng(1).uniform(0.5, 3.0, LANES)
-    found = _loss(lanes(0.9 * own), lanes(own))
+    found = _loss_document(lanes(0.9 * own), lanes(own))
     assert found.mean == pytest.approx(0.1)
     assert found.ci_high - found.ci_low < 1e-9
-    apart = _loss(lanes(0.9 * own[::-1]), lanes(own))
+    apart = _loss_document(lanes(0.9 * own[::-1]), lanes(own))
     assert apart.mean == pytest.approx(0.1)
     assert apart.ci_high - apart.ci_low > 0.5
 
 
 def test_nothing_is_lost_where_plain_drafts_keep_nothing():
-    assert _loss(lanes(np.ones(LANES)), lanes(np.zeros(LANES))) is None
+    assert _loss_document(lanes(np.ones(LANES)), lanes(np.zeros(LANES))) is None
 
 
 @pytest.mark.distribution
@@ -38,7 +38,7 @@ def test_the_interval_holds_the_loss_and_half_of_it_does_not(common):
         shared = common * rng.standard_normal(LANES)
         kept = 1.6 + shared + 0.2 * rng.standard_normal(LANES)
         due = 2.0 + shared + 0.2 * rng.standard_normal(LANES)
-        found = _loss(lanes(kept), lanes(due))
+        found = _loss_document(lanes(kept), lanes(due))
         off = abs(found.mean - 0.2)
         missed += off > (found.ci_high - found.ci_low) / 2
         missed_by_half += off > (found.ci_high - found.ci_low) / 4

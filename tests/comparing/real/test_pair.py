@@ -9,23 +9,34 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from support.real_models import CONTEXT, Words, little_pair  # noqa: E402
+from support.real_models import (  # noqa: E402
+    CONTEXT,
+    Words,
+    little_pair,
+)
 
-from simverify.battery.by_position import judge_output  # noqa: E402
-from simverify.comparing.real.pair import compare_pair  # noqa: E402
-from simverify.comparing.real.pair_rows import pair_row  # noqa: E402
+from simverify.battery.battery import judge_output  # noqa: E402
+from simverify.comparing.real import (  # noqa: E402
+    compare_pair,
+    pair_row,
+)
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
-from simverify.faults.families.declared import lenient  # noqa: E402
-from simverify.models.real.prompts import read_prompts  # noqa: E402
-from simverify.models.real.sampling import Sampling  # noqa: E402
-from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.formats.html import html_report  # noqa: E402
-from simverify.results.reading.document import read_document  # noqa: E402
+from simverify.faults.calls import lenient  # noqa: E402
+from simverify.models.transformer import (  # noqa: E402
+    BUNDLED,
+    Sampling,
+    load_pair,
+    read_prompts,
+)
+from simverify.reports.formats import html_report  # noqa: E402
+from simverify.results.reading import read_document  # noqa: E402
 from simverify.simulators.decoding import loop  # noqa: E402
-from simverify.simulators.decoding.emitted import Emitted  # noqa: E402
-from simverify.simulators.decoding.judges import judges  # noqa: E402
-from simverify.simulators.decoding.lanes import Job  # noqa: E402
+from simverify.simulators.decoding.job import EmissionObserver  # noqa: E402
+from simverify.simulators.decoding.loop import (  # noqa: E402
+    Job,
+    verifier_factory,
+)
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.thorough
@@ -138,8 +149,8 @@ def test_bad_input_is_refused_before_anything_runs(how, says):
 def verdict(pair, rule, tokens, verifier="token"):
     texts = tuple(tuple(pair.encode(text)) for text in PROMPTS)
     job = Job(texts, gamma=8, lanes=50, lane_tokens=tokens // 50, request_tokens=100, seed=1)
-    seen = Emitted(job, VERIFIERS[verifier])
-    loop.decode(pair, job, judges(rule), seen)
+    seen = EmissionObserver(job, VERIFIERS[verifier])
+    loop.decode(pair, job, verifier_factory(rule), seen)
     return judge_output(seen.features, 1e-9).verdict(1.0)
 
 
@@ -173,7 +184,7 @@ def test_lossy_modes_fail(pair, fault, tokens):
 @pytest.mark.slow
 @pytest.mark.distribution
 def test_argmax_drafts_with_a_soft_q_fail(pair, monkeypatch):
-    monkeypatch.setattr(loop, "_draw", argmax)
+    monkeypatch.setattr(loop, "_sample_rows", argmax)
     assert verdict(pair, VERIFIERS["token"], 20_000) == "FAIL"
 
 
@@ -197,8 +208,8 @@ def test_without_a_coin_one_call_decides():
     assert [row.acceptance.verdict for row in run.results] == ["PASS", "PASS"]
     assert 0.0 < run.results[0].acceptance.detectable < 0.04
     timid = replace(VERIFIERS["token"], rule=lambda p, q, x, rng: [int(p[0].argmax())])
-    seen = Emitted(JOB, timid)
-    loop.decode(pair, JOB, judges(timid), seen)
+    seen = EmissionObserver(JOB, timid)
+    loop.decode(pair, JOB, verifier_factory(timid), seen)
     row = pair_row("m", pair.vocab_size, timid, seen.decoded, share=1e-6, detect=0.3,
                    cost_ratio=0.1, baseline=None)  # fmt: skip
     assert (row.lossless.verdict, row.acceptance.verdict) == ("PASS", "FAIL")

@@ -10,22 +10,34 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.false_alarms import ALPHA  # noqa: E402
-from support.traces import record, rewrite  # noqa: E402
+from support.traces import (  # noqa: E402
+    record,
+    rewrite,
+)
 
-from simverify.auditing.real.recorded import audit_recorded  # noqa: E402
+from simverify.auditing.real_models import audit_on_trace  # noqa: E402
 from simverify.auditing.settings import AuditSettings  # noqa: E402
-from simverify.auditing.subject import Subject, load_subject  # noqa: E402
-from simverify.capture import capture  # noqa: E402
-from simverify.comparing.real.trace import compare_trace  # noqa: E402
+from simverify.auditing.subject import (  # noqa: E402
+    Subject,
+    load_subject,
+)
+from simverify.comparing.capture import capture  # noqa: E402
+from simverify.comparing.real import compare_trace  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real.prompts import read_prompts  # noqa: E402
-from simverify.models.real.trace import open_trace  # noqa: E402
-from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.audit.failure import audit_lines  # noqa: E402
-from simverify.reports.formats.html import html_report  # noqa: E402
-from simverify.results.reading.document import document_text, read_document  # noqa: E402
-from simverify.simulators.decoding.lanes import Block  # noqa: E402
-from simverify.simulators.decoding.replayed import Replayed  # noqa: E402
+from simverify.models.trace import open_trace  # noqa: E402
+from simverify.models.transformer import (  # noqa: E402
+    BUNDLED,
+    load_pair,
+    read_prompts,
+)
+from simverify.reports.audit import audit_lines  # noqa: E402
+from simverify.reports.formats import html_report  # noqa: E402
+from simverify.results.reading import (  # noqa: E402
+    document_text,
+    read_document,
+)
+from simverify.simulators.decoding.loop import Block  # noqa: E402
+from simverify.simulators.decoding.replayed import TraceReplay  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.thorough
@@ -86,7 +98,7 @@ def test_drafts_that_do_not_follow_their_rows_are_refused(bundled, tmp_path):
     with pytest.raises(UsageError, match="drafts do not follow the draft's rows"):
         compare_trace(folder, ["token"], detect=0.5)
     with pytest.raises(UsageError, match="drafts do not follow the draft's rows"):
-        audit_recorded(load_subject("token"), folder, SETTINGS)
+        audit_on_trace(load_subject("token"), folder, SETTINGS)
 
 
 def test_the_document_is_read_again_and_drawn(compared, bundled, tmp_path):
@@ -113,7 +125,7 @@ def test_statistics_give_what_rows_give(little, tmp_path):
 def verdict(folder, rule, **fields):
     settings = AuditSettings(**{"alpha": ALPHA, "detect": 0.12} | fields)
     subject = load_subject(rule) if isinstance(rule, str) else Subject("mine", rule, None)
-    return audit_recorded(subject, folder, settings)
+    return audit_on_trace(subject, folder, settings)
 
 
 @pytest.mark.distribution
@@ -218,7 +230,7 @@ def replayed(emits, blocks=80, recorded=2):
     """Tokens a call judged, and samples that stood for missing ones."""
     calls = iter(emits)
     judged, completed = [], []
-    run = Replayed(
+    run = TraceReplay(
         lambda block, rng: [0] * next(calls), lambda block: judged.append(len(block.emitted)),
         lambda block: completed.append(block.emitted), lanes=1, tokens=blocks * recorded, seed=1,
     )  # fmt: skip

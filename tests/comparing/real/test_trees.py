@@ -9,20 +9,35 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.levels import at_night  # noqa: E402
-from support.real_models import Words, little_pair  # noqa: E402
+from support.real_models import (  # noqa: E402
+    Words,
+    little_pair,
+)
 
-from simverify.comparing.real.pair import compare_pair  # noqa: E402
-from simverify.comparing.real.tree_rows import tree_row  # noqa: E402
+from simverify.comparing.real import (  # noqa: E402
+    compare_pair,
+    tree_row,
+)
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.real.prompts import read_prompts  # noqa: E402
-from simverify.models.real.sampling import Sampling  # noqa: E402
-from simverify.models.real.transformer import BUNDLED, load_pair  # noqa: E402
-from simverify.reports.formats.html import html_report  # noqa: E402
-from simverify.results.reading.document import read_document  # noqa: E402
+from simverify.models.transformer import (  # noqa: E402
+    BUNDLED,
+    Sampling,
+    load_pair,
+    read_prompts,
+)
+from simverify.reports.formats import html_report  # noqa: E402
+from simverify.results.reading import read_document  # noqa: E402
 from simverify.simulators.decoding.job import make_job  # noqa: E402
-from simverify.simulators.decoding.trees.emitted import TreesEmitted  # noqa: E402
-from simverify.simulators.decoding.trees.loop import RuleOfTrees, decode_trees  # noqa: E402
-from simverify.trees import SCHEMES, Drafting, shape_of_levels  # noqa: E402
+from simverify.simulators.decoding.trees import (  # noqa: E402
+    StatelessTreeVerifier,
+    TreeEmissionObserver,
+    decode_trees,
+)
+from simverify.trees import (  # noqa: E402
+    SCHEMES,
+    Drafting,
+    shape_of_levels,
+)
 from simverify.verifiers.trees import TREE_VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.thorough
@@ -128,8 +143,8 @@ def test_a_wrong_rule_fails(pair):
     """The negative control: tokens and acceptance of a rule without residuals are found out."""
     job = make_job(pair, PROMPTS, gamma=2, tokens=1200, lanes=24, seed=0)
     rule = TREE_VERIFIERS["recursive"]
-    seen = TreesEmitted(job.lanes, job.seed, TREE, rule, nodes=33)
-    decode_trees(pair, job, TREE, lambda: RuleOfTrees(stale), seen)
+    seen = TreeEmissionObserver(job.lanes, job.seed, TREE, rule, nodes=33)
+    decode_trees(pair, job, TREE, lambda: StatelessTreeVerifier(stale), seen)
     row = tree_row("m", pair.vocab_size, rule, TREE, seen.decoded, share=1e-6, detect=0.3,
                    cost_ratio=0.1)  # fmt: skip
     assert (row.lossless.verdict, row.acceptance.verdict) == ("FAIL", "FAIL")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from simverify.comparing.comparison import compare
-from simverify.comparing.model import Settings
-from simverify.comparing.trees.called import CalledTrees
+from simverify.comparing.model import ComparisonSettings
+from simverify.comparing.tree_models import PythonRuleComparison
 from simverify.models import get_model
-from simverify.reports.formats.html import html_report
-from simverify.results.reading.document import read_document
+from simverify.reports.formats import html_report
+from simverify.results.reading import read_document
 from simverify.trees import SCHEMES, Drafting, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -59,9 +59,9 @@ def greedy_of_p(target_probs, draft_probs, tokens, parents, rng):
 @pytest.mark.distribution
 def test_a_wrong_rule_fails():
     """The negative control: its tokens, and how often it goes on."""
-    settings = Settings(2, 800, 0, None, 0.1, 1e-6, 0.2, 0, 1)
+    settings = ComparisonSettings(2, 800, 0, None, 0.1, 1e-6, 0.2, 0, 1)
     rule = replace(TREE_VERIFIERS["recursive"], rule=greedy_of_p)
-    trees = CalledTrees(
+    trees = PythonRuleComparison(
         get_model("ngram"), TREE, {"recursive": rule}, settings, 1e-6, lambda _: None
     )
     row, _ = trees.row(rule)

@@ -11,15 +11,15 @@ from support.false_alarms import ALPHA
 
 import simverify
 from simverify import UsageError
-from simverify.comparing.trees import model as compared
-from simverify.comparing.trees.kernel import NODE_CALLS, READABLE_BLOCKS, TreeTrial
+from simverify.comparing import tree_models as compared
+from simverify.comparing.tree_models import MAX_NODE_CALLS, PYTHON_RULE_BLOCKS, TreeTrial
 from simverify.models import get_model
-from simverify.results.reading.document import document_text, read_document
-from simverify.simulators.tables import model_tables
+from simverify.results.reading import document_text, read_document
+from simverify.simulators.run import model_tables
 from simverify.stats import rate_interval
 from simverify.trees import shape_of_levels
 from simverify.verifiers import trees
-from simverify.verifiers.trees.base import walking
+from simverify.verifiers.trees.base import walk_rule
 
 BLOCKS = 150_000
 QUICK = {"blocks": BLOCKS, "alpha": ALPHA, "detect": 0.05, "threads": 2}
@@ -82,7 +82,7 @@ def test_mass_of_nodes(run):
     assert found.nodes == pytest.approx((2 / 3, 1 / 9))
     assert sum(found.nodes) == pytest.approx(found.expected_accepted.exact)
     counts = found.node_counts
-    assert counts.calls == min(found.measured.blocks, NODE_CALLS)
+    assert counts.calls == min(found.measured.blocks, MAX_NODE_CALLS)
     for mass, kept in zip(found.nodes, counts.kept, strict=True):
         low, high = rate_interval(np.array([kept]), counts.calls, error=1e-6)
         assert low[0] <= mass <= high[0]
@@ -132,7 +132,7 @@ def test_a_rule_without_a_kernel_is_judged_by_its_law(monkeypatch):
     found = row(simverify.compare(["compact"], ["gbv"], tree="2,1", **QUICK), "gbv")
     assert found.lossless.tests == found.acceptance.tests == ()
     assert found.verdict == "PASS"
-    assert found.measured.blocks == READABLE_BLOCKS
+    assert found.measured.blocks == PYTHON_RULE_BLOCKS
     assert found.expected_accepted.fraction == "4369/2592"
     assert found.measured.ci_low <= found.expected_accepted.exact <= found.measured.ci_high
 
@@ -150,7 +150,7 @@ def test_a_lossy_rule_fails_by_its_law(monkeypatch, compiled):
         return int(rng.choice(len(p), p=left / left.sum()))
 
     right = trees.TREE_VERIFIERS["recursive"]
-    wrong = replace(right, rule=walking(stale), one_step=stale, hits={})
+    wrong = replace(right, rule=walk_rule(stale), one_step=stale, hits={})
     monkeypatch.setitem(trees.TREE_VERIFIERS, "recursive", wrong)
     found = row(simverify.compare(["compact"], ["recursive"], tree="2", **QUICK), "recursive")
     assert found.verdict == found.lossless.verdict == "FAIL"
@@ -164,7 +164,7 @@ def test_a_lossy_rule_whose_law_is_too_large_is_found_by_its_tokens(monkeypatch)
         return siblings[0]
 
     right = trees.TREE_VERIFIERS["recursive"]
-    wrong = replace(right, rule=walking(greedy), one_step=greedy, hits={})
+    wrong = replace(right, rule=walk_rule(greedy), one_step=greedy, hits={})
     monkeypatch.setitem(trees.TREE_VERIFIERS, "recursive", wrong)
     monkeypatch.setattr(compared, "has_kernel", lambda _name, _drafting: False)
     run = simverify.compare(["markov-16"], ["recursive"], tree="2,2", **QUICK)

@@ -6,17 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simverify.comparing.exact.curves import sampled_curve
-from simverify.comparing.trees import whole
-from simverify.comparing.trees.curves import block_curve, gbv_curve, tree_curve
-from simverify.comparing.trees.rao_blackwell import tree_sample
-from simverify.comparing.trees.rows import StateRows
-from simverify.comparing.trees.walk import closed_form, written_out
-from simverify.comparing.trees.whole import whole_law
+from simverify.comparing import trees as whole
+from simverify.comparing.curves import sampled_curve
+from simverify.comparing.tree_bounds import block_curve, gbv_curve, tree_curve, tree_sample
+from simverify.comparing.trees import StateRows, closed_form_walk, enumerate_law, enumerate_walk
 from simverify.models import MarkovModel, get_model
 from simverify.trees import SCHEMES, Drafting, DraftTree, TreeShape, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS, get_tree_verifier
-from simverify.verifiers.trees.base import walking
+from simverify.verifiers.trees.base import walk_rule
 
 SHAPES = {
     "[2]": shape_of_levels([2]),
@@ -91,14 +88,14 @@ def test_the_ways_to_a_law_agree(shape, scheme, monkeypatch):
             continue
         if rule.name == "k-seq" and shape == "uneven":
             continue  # rho's long fractions take seconds
-        steps = written_out(rule, drafted, rows)
+        steps = enumerate_walk(rule, drafted, rows)
         assert steps.deviation == 0
-        trees = whole_law(rule, drafted, rows)
+        trees = enumerate_law(rule, drafted, rows)
         if trees is not None:
             assert steps.curve == trees.curve
             assert steps.nodes == trees.nodes
             compared += 1
-        if (closed := closed_form(rule, drafted, rows)) is not None:
+        if (closed := closed_form_walk(rule, drafted, rows)) is not None:
             # K-SEQ's rho is a rounded root: its residual has what the rounding leaves.
             near = pytest.approx(list(map(float, steps.curve)), abs=1e-12)
             assert list(map(float, closed.curve)) == near
@@ -119,10 +116,10 @@ def test_a_lossy_step_is_seen():
         left = np.maximum(p - q, 0)
         return int(rng.choice(len(p), p=left / left.sum()))
 
-    wrong = replace(right, name="stale", rule=walking(stale), one_step=stale, hits={})
-    steps = written_out(wrong, drafted, rows)
+    wrong = replace(right, name="stale", rule=walk_rule(stale), one_step=stale, hits={})
+    steps = enumerate_walk(wrong, drafted, rows)
     assert steps.deviation > 0.01
-    trees = whole_law(wrong, drafted, rows)
+    trees = enumerate_law(wrong, drafted, rows)
     assert trees.tv == steps.tv > 0.01
     assert trees.curve == steps.curve
 

@@ -15,10 +15,9 @@ from support.levels import at_night
 from support.waiting import wait_for
 
 import simverify
-from simverify.engines.bridge import command as bridge_command
-from simverify.engines.bridge import process as bridge_process
-from simverify.engines.bridge.process import Ended, Program
-from simverify.engines.bridge.protocol import Request
+from simverify.engines import bridge as bridge_command
+from simverify.engines import bridge as bridge_process
+from simverify.engines.bridge import CallRequest, ProgramEnded, ProgramProcess
 from simverify.errors import SimverifyError, UsageError
 
 HARNESS = Path(__file__).parent / "harness.py"
@@ -208,11 +207,11 @@ def test_what_it_writes_on_standard_error_is_a_note(program, unsearched):
 
 
 def test_what_fills_standard_error_does_not_fill_our_memory(program):
-    started = Program(program("fills standard error"))
+    started = ProgramProcess(program("fills standard error"))
     assert started.receive(10)
     rows = np.full((2, 2), 0.5)
-    started.send(Request(rows, rows[:1], np.array([0]), np.array([0.5, 0.5])).line(0))
-    with pytest.raises(Ended, match="did not answer within 1 s"):
+    started.send(CallRequest(rows, rows[:1], np.array([0]), np.array([0.5, 0.5])).line(0))
+    with pytest.raises(ProgramEnded, match="did not answer within 1 s"):
         started.receive(1.0)
     started.stop()
     assert 1000 < len(started.heard) <= 1 << 16
@@ -228,7 +227,7 @@ def test_a_residual_from_the_wrong_row_fails(program):
 
 def test_a_line_that_has_come_is_taken_though_its_time_is_over():
     """This process may have waited for a processor, as the program may."""
-    started = Program("echo hello")
+    started = ProgramProcess("echo hello")
     assert select.select([started._out], [], [], 60.0)[0]
     assert started.receive(0.0) == b"hello"
     started.stop()
@@ -237,13 +236,13 @@ def test_a_line_that_has_come_is_taken_though_its_time_is_over():
 @pytest.mark.parametrize("waits", [True, False])
 def test_time_in_which_a_program_gets_no_processor_is_not_counted(monkeypatch, waits):
     seen = itertools.chain([0.0], itertools.repeat(60.0 if waits else 0.0))
-    monkeypatch.setattr(bridge_process, "kept_waiting", lambda *_: next(seen))
-    started = Program("sh -c 'sleep 0.3; echo hello; exec sleep 60'")
+    monkeypatch.setattr(bridge_process, "run_queue_seconds", lambda *_: next(seen))
+    started = ProgramProcess("sh -c 'sleep 0.3; echo hello; exec sleep 60'")
     try:
         if waits:
             assert started.receive(0.01) == b"hello"
         else:
-            with pytest.raises(Ended, match=r"did not answer within 0\.01 s"):
+            with pytest.raises(ProgramEnded, match=r"did not answer within 0\.01 s"):
                 started.receive(0.01)
     finally:
         started.stop()

@@ -9,13 +9,10 @@ import numpy as np
 import pytest
 
 import simverify
-from simverify.api.code.bridges import loader
-from simverify.auditing.sampled.emissions import Misuse
-from simverify.auditing.sampled.run import Runner
-from simverify.auditing.sampled.tables import default_instances
+from simverify.api.audit import bridge_loader
+from simverify.auditing.sampled_runs import ContractMisuse, TrialRunner, default_sampled_instances
 from simverify.cli import main
-from simverify.engines.bridge import CommandVerify
-from simverify.engines.bridge.protocol import Request, request_of
+from simverify.engines.bridge import CallRequest, CommandVerify, parse_request
 from simverify.errors import UsageError
 from simverify.results import Bridge
 
@@ -29,24 +26,24 @@ def program(way):
 def test_a_line_gives_the_same_numbers_again():
     rng = np.random.default_rng(5)
     coins = np.array([0.0, 2.0**-53, 1 - 2.0**-53, 1 / 3, 5e-324])
-    request = Request(rng.random((3, 4)), rng.random((2, 4)) * 1e-300, np.array([3, 0]), coins)
-    again = request_of(request.text())
+    request = CallRequest(rng.random((3, 4)), rng.random((2, 4)) * 1e-300, np.array([3, 0]), coins)
+    again = parse_request(request.text())
     for name in ("target_probs", "draft_probs", "draft_tokens", "coins"):
         assert getattr(again, name).tobytes() == getattr(request, name).tobytes()
 
 
 def test_the_numbers_of_a_line_in_their_order_are_the_call():
     """A program without a JSON library reads no more than these."""
-    request = Request(np.eye(2), np.full((1, 2), 0.5), np.array([1]), np.array([0.25, 1e-9]))
+    request = CallRequest(np.eye(2), np.full((1, 2), 0.5), np.array([1]), np.array([0.25, 1e-9]))
     words = "".join(c if c in "0123456789+-.eE" else " " for c in request.line(7).decode()).split()
     numbers = [float(word) for word in words if word not in ("e", "E") and word[0] in "0123456789"]
     assert numbers == [7, 1, 2, 1, 0, 0, 1, 0.5, 0.5, 1, 0.25, 1e-9]
 
 
 def runner(way, seconds=20.0):
-    subject = loader(Bridge(program(way), None), seconds)()
-    instance = default_instances(4, 12, eos=None, resets=False)[0]
-    return subject, Runner(
+    subject = bridge_loader(Bridge(program(way), None), seconds)()
+    instance = default_sampled_instances(4, 12, eos=None, resets=False)[0]
+    return subject, TrialRunner(
         subject.generator_rule(), "verify", instance, seed=3, number=0, pilot=False, rows=None,
         ends=math.inf, seconds=seconds,
     )  # fmt: skip
@@ -67,7 +64,7 @@ def test_a_stream_gives_what_single_calls_give():
 
 
 def runner_like(runner):
-    return Runner(
+    return TrialRunner(
         runner._rule, "verify", runner.instance, seed=3, number=0, pilot=False, rows=None,
         ends=math.inf, seconds=20.0,
     )  # fmt: skip
@@ -85,7 +82,7 @@ def runner_like(runner):
 )
 def test_what_breaks_in_a_stream_has_an_address(way, said):
     subject, streamed = runner(way, seconds=2.0 if way == "hangs" else 600.0)
-    with pytest.raises(Misuse, match=said) as raised:
+    with pytest.raises(ContractMisuse, match=said) as raised:
         streamed.run(500)
     subject.close()
     assert 0 <= raised.value.trial < 500
@@ -103,7 +100,7 @@ def test_the_trial_that_broke_in_a_stream_is_the_one_that_is_replayed():
         return [9] if len(seen) == 700 else tokens
 
     vars(rule)["answer"] = bad
-    with pytest.raises(Misuse, match=r"returned token 9|own-randomness") as raised:
+    with pytest.raises(ContractMisuse, match=r"returned token 9|own-randomness") as raised:
         streamed.run(2_000)
     subject.close()
     assert raised.value.trial == 699
@@ -113,7 +110,7 @@ def test_the_trial_that_broke_in_a_stream_is_the_one_that_is_replayed():
 @pytest.mark.parametrize(("way", "verdict"), [("fine", "PASS"), ("wrong row", "FAIL")])
 def test_the_sampled_tier_judges_a_program(monkeypatch, way, verdict):
     """With no coins to bisect the exact tier is left out."""
-    monkeypatch.setattr("simverify.auditing.run.examine", lambda *_, **__: simverify_tier())
+    monkeypatch.setattr("simverify.auditing.run.run_exact_tier", lambda *_, **__: simverify_tier())
     run = simverify.audit(command=program(way), seconds=120.0, detect=0.05)
     assert (run.verdict, run.tier) == (verdict, "sampled")
     if verdict == "FAIL":
@@ -121,7 +118,7 @@ def test_the_sampled_tier_judges_a_program(monkeypatch, way, verdict):
 
 
 def simverify_tier():
-    from simverify.auditing.exact.battery import ExactTier
+    from simverify.auditing.exact_tier import ExactTier
 
     return ExactTier()
 

@@ -9,10 +9,8 @@ from support.pages.html_page import check
 from support.pages.printed import assert_fits, shown
 from support.pages.report_runs import compare_run, real_run
 
-from simverify.reports.compare.grouped.chart import width_pictures
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.report import report_of
+from simverify.reports.easyspec import width_pictures
+from simverify.reports.formats import build_report, html_report, markdown_report
 from simverify.reports.view import Table
 
 TITLE = "Drafts with layers in groups (EasySpec)"
@@ -25,7 +23,7 @@ def short(run):
 
 
 def section(run):
-    (found,) = [section for section in report_of(run).sections if section.title == TITLE]
+    (found,) = [section for section in build_report(run).sections if section.title == TITLE]
     return found
 
 

@@ -8,11 +8,9 @@ from support.pages.html_page import check
 from support.pages.printed import assert_fits, flat, shown
 from support.pages.report_runs import compare_run, real_run
 
-from simverify.reports.compare.charts import charts
-from simverify.reports.compare.speedups import timed
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.markdown import markdown_report
-from simverify.reports.report import report_of
+from simverify.reports.compare_charts import model_charts
+from simverify.reports.compare_text import model_latencies
+from simverify.reports.formats import build_report, html_report, markdown_report
 
 
 @pytest.fixture(params=[False, True], ids=["decoded", "trace"])
@@ -32,7 +30,7 @@ def every_face(run):
 
 def table(run, caption):
     """A table of the report as a dictionary for each of its rows."""
-    tables = [block for section in report_of(run).sections for block in section.blocks
+    tables = [block for section in build_report(run).sections for block in section.blocks
               if getattr(block, "caption", "").startswith(caption)]  # fmt: skip
     (found,) = tables
     return [
@@ -48,7 +46,7 @@ def test_nothing_is_said_of_kernels_or_counted_contexts(run):
 
 
 def test_what_was_judged_is_said(run):
-    (rests,) = [fact.text for fact in report_of(run).facts if fact.name == "Rests on"]
+    (rests,) = [fact.text for fact in build_report(run).facts if fact.name == "Rests on"]
     where = "on the recorded blocks" if run.decoding.trace else "while it decoded"
     assert rests == (
         f"tests of the tokens that each verifier emitted {where}, each token against its own "
@@ -95,8 +93,8 @@ def test_simulated_models_have_neither():
 def test_the_chart_of_speedups_marks_what_the_clock_measured():
     run = real_run()
     model = run.models[0]
-    measured = charts("x", model, run.results, timed(run, model.name))[3]
-    predicted = charts("x", model, run.results)[3]
+    measured = model_charts("x", model, run.results, model_latencies(run, model.name))[3]
+    predicted = model_charts("x", model, run.results)[3]
     assert measured.title == "Speed-up on little 0, predicted and measured"
     assert predicted.title == "Speed-up on little 0, predicted"
     assert "Mark: by the wall clock." in measured.caption
@@ -125,7 +123,7 @@ def test_the_bound_says_on_whose_blocks_it_was_taken(run):
     words = "on the recorded blocks" if run.decoding.trace else "on the blocks of greedy"
     assert f"coupling bound, {words})" in page(run)
     assert f"coupling bound on one iteration, {words}: 1.250±0.250" in flat(run)
-    assert f"coupling bound, {words}." in charts("x", run.models[0], run.results)[0].caption
+    assert f"coupling bound, {words}." in model_charts("x", run.models[0], run.results)[0].caption
     whose = "the recorded" if run.decoding.trace else "each verifier's own"
     for face, text in every_face(run).items():
         assert f"E[tau] and its optimum are of {whose} blocks. For greedy they are of" in text, face
@@ -148,7 +146,7 @@ def test_too_few_tokens_are_no_blocks(run):
         replace(run.results[1], verdict="INCONCLUSIVE", acceptance=acceptance),
         run.results[2],
     )
-    report = report_of(replace(run, verdict="INCONCLUSIVE", results=rows))
+    report = build_report(replace(run, verdict="INCONCLUSIVE", results=rows))
     assert "about token on little 0: too few tokens to say that the output" in report.ruling
     remedy = "record more, or raise" if run.decoding.trace else "raise --tokens or"
     assert f"that the verifier accepts as the declared rule: {remedy} --detect." in report.ruling

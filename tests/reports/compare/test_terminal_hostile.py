@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from support.pages.report_runs import HOSTILE, example, hostile_runs, spoilt
 
-from simverify.reports.present import text_of
+from simverify.reports.present import run_text
 from simverify.results import Document, PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
 
 
@@ -55,12 +55,12 @@ RUNS = [
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: type(run).__name__)
 @pytest.mark.parametrize("verbose", [False, True])
 def test_texts_move_no_cursor_are_no_markup_and_end(run, verbose):
-    text = text_of(run, verbose=verbose)
+    text = run_text(run, verbose=verbose)
     assert {c for c in text if not c.isprintable()} <= {"\n"}
     assert "<script>" in text
     assert len(text) < 400_000
 
 
 def test_findings_that_are_left_out_are_counted():
-    text = text_of(failing(example("compare")), verbose=True)
+    text = run_text(failing(example("compare")), verbose=True)
     assert "400 lines more stand in the run file" in text

@@ -7,14 +7,10 @@ from msgspec.structs import replace
 from support.pages.printed import assert_fits, flat, shown
 
 import simverify
-from simverify.reports.compare.brief import under
-from simverify.reports.compare.reproduce import compare_command
-from simverify.reports.compare.terminal import folded
-from simverify.reports.compare.tree_chart import tree_pictures
-from simverify.reports.compare.trees import tree_words
-from simverify.reports.formats.html import html_report
-from simverify.reports.formats.junit import junit_report
-from simverify.reports.formats.markdown import markdown_report
+from simverify.reports.compare import fold_name
+from simverify.reports.compare_charts import tree_pictures
+from simverify.reports.compare_text import compare_command, model_notes, tree_words
+from simverify.reports.formats import html_report, junit_report, markdown_report
 from simverify.results import DraftTrees
 
 
@@ -39,11 +35,11 @@ def test_it_fits_a_terminal(run):
 
 
 def test_names_are_folded_behind_hyphens():
-    assert folded("greedy-draft") == "greedy-draft"
-    assert folded("recursive-without-replacement") == "recursive-\nwithout-\nreplacement"
-    assert folded("my_rule.py:verify") == "my_rule.py:verify"
-    assert folded("rules.py:leaf_bonus_parent") == "rules.py:\nleaf_bonus_\nparent"
-    assert folded("x" * 40) == "\n".join(["x" * 13] * 3 + ["x"])
+    assert fold_name("greedy-draft") == "greedy-draft"
+    assert fold_name("recursive-without-replacement") == "recursive-\nwithout-\nreplacement"
+    assert fold_name("my_rule.py:verify") == "my_rule.py:verify"
+    assert fold_name("rules.py:leaf_bonus_parent") == "rules.py:\nleaf_bonus_\nparent"
+    assert fold_name("x" * 40) == "\n".join(["x" * 13] * 3 + ["x"])
 
 
 def test_a_bound_is_no_optimum(run):
@@ -64,7 +60,7 @@ def test_a_bound_is_no_optimum(run):
 
 
 def test_the_short_answer_names_who_keeps_most_and_who_is_fastest(run):
-    lines = under(run, run.models[0], rows(run, "toy"))
+    lines = model_notes(run, run.models[0], rows(run, "toy"))
     (line,) = (line for line in lines if line.startswith("most tokens: "))
     best = max(rows(run, "toy"), key=lambda row: row.block_efficiency)
     assert line.startswith(f"most tokens: {best.verifier}, {best.block_efficiency:.3f} a call; ")
@@ -74,7 +70,7 @@ def test_the_short_answer_names_who_keeps_most_and_who_is_fastest(run):
 
 def test_the_coupling_bound_stands_beside_an_optimum_below_it():
     run = simverify.compare(["toy"], ["match"], tree="1,2", blocks=100, threads=1)
-    (line,) = (line for line in under(run, run.models[0], run.results) if "most" in line)
+    (line,) = (line for line in model_notes(run, run.models[0], run.results) if "most" in line)
     assert line.endswith("for these trees: 2.296, in one call with state 2.333")
 
 

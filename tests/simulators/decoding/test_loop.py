@@ -14,11 +14,9 @@ from support.real_models import VOCAB_SIZE, little_pair
 
 from simverify import stats
 from simverify.errors import UsageError
-from simverify.models.real.sampling import Sampling
-from simverify.simulators.decoding.emitted import Emitted
-from simverify.simulators.decoding.judges import judges
-from simverify.simulators.decoding.lanes import Job
-from simverify.simulators.decoding.loop import decode, plain
+from simverify.models.transformer import Sampling
+from simverify.simulators.decoding.job import EmissionObserver
+from simverify.simulators.decoding.loop import Job, decode, decode_plain, verifier_factory
 from simverify.verifiers import VERIFIERS
 
 PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10), (11, 1))
@@ -28,7 +26,7 @@ EOS = (2, 3, 5)
 
 def blocks_of(rule, pair, job=JOB):
     lanes = defaultdict(list)
-    clock = decode(pair, job, judges(rule), lambda block: lanes[block.lane].append(block))
+    clock = decode(pair, job, verifier_factory(rule), lambda block: lanes[block.lane].append(block))
     return lanes, clock
 
 
@@ -104,7 +102,7 @@ def test_rules_see_the_same_drafts_while_their_texts_agree():
 
 
 def test_the_target_alone_emits_as_many():
-    clock = plain(little_pair(eos=EOS), JOB)
+    clock = decode_plain(little_pair(eos=EOS), JOB)
     assert (clock.tokens, clock.draft, clock.verify) == (JOB.lanes * JOB.lane_tokens, 0.0, 0.0)
 
 
@@ -120,8 +118,8 @@ LONG = Job(PROMPTS, gamma=4, lanes=32, lane_tokens=48, request_tokens=24, seed=9
 
 
 def log_pvalues(rule, verifier):
-    seen = Emitted(LONG, VERIFIERS[verifier])
-    decode(little_pair(eos=EOS), LONG, judges(rule), seen)
+    seen = EmissionObserver(LONG, VERIFIERS[verifier])
+    decode(little_pair(eos=EOS), LONG, verifier_factory(rule), seen)
     assert seen.features.n == LONG.lanes * LONG.lane_tokens
     return [stats.pit_ks(bins, alpha=1e-9).log_pvalue for bins in seen.features.pits]
 
@@ -144,10 +142,10 @@ def test_a_rule_that_drafts_for_itself_is_refused():
             return [0]
 
     with pytest.raises(UsageError, match=r"Own drafts for itself: give it a method judge"):
-        judges(Own)
+        verifier_factory(Own)
 
 
 @pytest.mark.parametrize("emitted", [[], [1] * 6, [VOCAB_SIZE] * 2])
 def test_what_no_verifier_may_emit_is_refused(emitted):
     with pytest.raises(UsageError, match="expected some first tokens of the draft and one more"):
-        decode(little_pair(), JOB, judges(lambda p, q, x, rng: emitted))
+        decode(little_pair(), JOB, verifier_factory(lambda p, q, x, rng: emitted))

@@ -13,10 +13,15 @@ from support.real_models import CONTEXT, VOCAB_SIZE, little_pair
 from support.traces import spelled_pair
 
 from simverify.errors import SimverifyError
-from simverify.models.real.sampling import Sampling
+from simverify.models.transformer import Sampling
 from simverify.simulators.decoding.job import make_job
-from simverify.simulators.decoding.lanes import Job
-from simverify.simulators.decoding.steps import BeyondContext, ModelFailed, Oracle, decode_steps
+from simverify.simulators.decoding.loop import (
+    CachedModelRows,
+    ContextExceeded,
+    Job,
+    ModelError,
+    decode_steps,
+)
 
 PROMPTS = ((1, 2, 3), (4,), (5, 6), (7, 8, 9, 10))
 JOB = Job(PROMPTS, gamma=3, lanes=3, lane_tokens=40, request_tokens=13, seed=3)
@@ -60,7 +65,7 @@ def decoded(pair, emit=sample, job=JOB):
 @pytest.fixture
 def fed(monkeypatch):
     """How many tokens were fed in each call."""
-    from simverify.models.real.kv_cache import CachedModel
+    from simverify.models.kv_cache import CachedModel
 
     counts, feed = [], CachedModel.feed
 
@@ -80,7 +85,7 @@ def precise(pair):
 
 
 def oracle(pair):
-    return Oracle(pair, pair.cached(pair.target_model, 1))
+    return CachedModelRows(pair, pair.cached(pair.target_model, 1))
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, top_k=5)])
@@ -183,7 +188,7 @@ def test_gamma_and_one_tokens_beyond_a_prefix_are_within_the_context():
     job = make_job(pair, ["123"], tokens=2 * CONTEXT, **options)
     assert job.request_tokens == CONTEXT - 3 - 3 - 1
     decoded(pair, ahead(1), job)
-    with pytest.raises(BeyondContext):
+    with pytest.raises(ContextExceeded):
         decoded(pair, ahead(3), job)
 
 
@@ -192,7 +197,7 @@ def test_gamma_and_one_tokens_beyond_a_prefix_are_within_the_context():
     [
         ((), ValueError, "one token or more"),
         ((1, VOCAB_SIZE), ValueError, f"prefix holds token {VOCAB_SIZE}, vocabulary 0..11"),
-        ((1,) * (CONTEXT + 1), BeyondContext, "after 65 tokens, and the context holds 64"),
+        ((1,) * (CONTEXT + 1), ContextExceeded, "after 65 tokens, and the context holds 64"),
     ],
 )
 def test_a_prefix_that_has_no_row(prefix, error, says):
@@ -204,11 +209,11 @@ def test_a_prefix_that_has_no_row(prefix, error, says):
 
 @pytest.mark.parametrize("kind", [RuntimeError, MemoryError, SimverifyError])
 def test_a_model_that_fails_is_told(monkeypatch, kind):
-    from simverify.models.real.kv_cache import CachedModel
+    from simverify.models.kv_cache import CachedModel
 
     def short(self, tokens):
         raise kind("out of\nmemory")
 
     monkeypatch.setattr(CachedModel, "feed", short)
-    with pytest.raises(ModelFailed, match="after 2 tokens: out of memory"):
+    with pytest.raises(ModelError, match="after 2 tokens: out of memory"):
         oracle(little_pair())((1, 2))

@@ -5,9 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simverify.models.base import MarkovModel
+from simverify.models.base import MarkovModel, compact, rational_markov, toy
 from simverify.models.markov import markov
-from simverify.models.small import compact, rational_markov, toy
 from simverify.simulators.exact import bounds
 from simverify.simulators.exact.bounds import tree_bounds
 

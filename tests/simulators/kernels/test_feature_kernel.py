@@ -8,9 +8,9 @@ from numba import njit
 from support.feature_rows import drawn, due_pits, due_ratios, due_scores, pairs_of_rows
 
 from simverify import stats
-from simverify.simulators.kernels.rows import entry, logarithms, row_sums
-from simverify.simulators.kernels.rows import features as kernel
-from simverify.stats.scores.functions import SURPRISE_CAP
+from simverify.simulators.kernels import features as kernel
+from simverify.simulators.kernels import row_sums
+from simverify.stats.scores import SURPRISE_CAP
 
 SIZES = [2, 3, 8, 64, 5000]
 DTYPES = [np.float32, np.float64]
@@ -188,7 +188,7 @@ def test_float32_rows_are_within_their_rounding_of_the_rows_they_came_from():
 
 
 def test_the_cap_is_the_banks():
-    assert entry.CAP == SURPRISE_CAP
+    assert row_sums.CAP == SURPRISE_CAP
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_logarithm_and_power(dtype, near, relative, least, smallest):
     @njit
     def fill(numbers, log, power):
         for i in range(len(numbers)):
-            log[i] = logarithms.log2(numbers[i])
-            power[i] = logarithms.power_of_two(log[i], 1 / 9)
+            log[i] = row_sums.log2(numbers[i])
+            power[i] = row_sums.power_of_two(log[i], 1 / 9)
 
     range_ = (-700, 5) if dtype is np.float64 else (-87, 5)
     x = np.exp(np.random.default_rng(16).uniform(*range_, 20_000)).astype(dtype)

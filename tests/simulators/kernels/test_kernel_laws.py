@@ -8,17 +8,13 @@ from support.false_alarms import ALPHA
 from support.instances import one_hot_pair, partly_equal_pair, random_pair
 
 from simverify import stats
-from simverify.comparing.exact.curves import acceptance_curves
-from simverify.comparing.kernels.check import sampled_check
-from simverify.comparing.kernels.kernel import Trial
-from simverify.models.corpus import corpus_text
+from simverify.comparing.curves import acceptance_curves
+from simverify.comparing.sampled import KernelTrial, sampled_check
+from simverify.models.base import compact, toy
 from simverify.models.markov import markov
-from simverify.models.ngram import train
-from simverify.models.small import compact, toy
-from simverify.simulators.exact.rows import markov_rows
-from simverify.simulators.exact.tree import grow
-from simverify.simulators.run import simulate
-from simverify.simulators.tables import model_tables
+from simverify.models.ngram import corpus_text, train_ngram
+from simverify.simulators.exact.laws import compute_tree_law, markov_rows
+from simverify.simulators.run import model_tables, simulate
 from simverify.verifiers import VERIFIERS
 
 GAMMA = 3
@@ -40,7 +36,7 @@ def trial(model, rule, alpha):
     best = "greedy" if rule == "greedy" else "block"
     chosen = {name: VERIFIERS[name] for name in (rule, best)}
     curves = acceptance_curves(model, chosen, GAMMA, seed=1, threads=1)
-    return Trial(
+    return KernelTrial(
         VERIFIERS[rule], model, tables, GAMMA, 1, 1, curves[rule], curves[best], alpha, 0.01
     )
 
@@ -105,7 +101,7 @@ def test_temperature_zero_is_lossy(name):
 def test_acceptance_is_that_of_no_other_rule(name):
     rows = markov_rows(MODELS[name])
     curves = {
-        rule: np.array(grow(verifier, rows, GAMMA).curve, dtype=float)
+        rule: np.array(compute_tree_law(verifier, rows, GAMMA).curve, dtype=float)
         for rule, verifier in VERIFIERS.items()
     }
     share = ALPHA / len(VERIFIERS)
@@ -161,7 +157,7 @@ def test_randomised_pits(rule):
 
 @pytest.fixture(scope="module")
 def ngram():
-    return train(corpus_text()[:100_000])
+    return train_ngram(corpus_text()[:100_000])
 
 
 @pytest.mark.distribution

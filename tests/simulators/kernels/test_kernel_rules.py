@@ -14,8 +14,7 @@ import simverify
 from simverify import stats
 from simverify.models import get_model
 from simverify.simulators import kernels
-from simverify.simulators.run import simulate
-from simverify.simulators.tables import model_tables
+from simverify.simulators.run import model_tables, simulate
 
 FOLDER = Path(kernels.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))

@@ -14,10 +14,10 @@ from support.instances import (
 )
 from support.oracles import naive
 
+from simverify.models.base import compact, toy
 from simverify.models.markov import markov
-from simverify.models.small import compact, toy
-from simverify.simulators.kernels.tables import access
-from simverify.simulators.tables import model_tables
+from simverify.simulators.kernels import access
+from simverify.simulators.run import model_tables
 
 LAWS = [(1.0, 0.0), (1.0, 1.0), (0.3, 1.0), (2.5, 1.0), (40.0, 1.0), (0.9, 2.0), (7.0, 3.0),
         (0.0, 1.0), (1e-9, 1.0), (1e9, 1.0)]  # fmt: skip

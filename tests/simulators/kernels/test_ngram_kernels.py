@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from simverify.models.corpus import corpus_text
-from simverify.models.ngram import train
-from simverify.simulators import ngram_tables as builder
-from simverify.simulators.kernels.tables import access
-from simverify.simulators.ngram_tables import ngram_tables
+from simverify.models.ngram import corpus_text, train_ngram
+from simverify.simulators import run as builder
+from simverify.simulators.kernels import access
+from simverify.simulators.run import ngram_tables
 
 LAWS = [(1.0, 0.0), (1.0, 1.0), (0.3, 1.0), (2.5, 1.0), (40.0, 1.0), (0.9, 2.0), (7.0, 3.0)]
 ULP = 2.0**-53
@@ -61,7 +60,7 @@ def corrections(tables, state, alpha, beta, uniforms):
 
 @pytest.fixture(scope="module")
 def model():
-    return train(corpus_text()[:100_000])
+    return train_ngram(corpus_text()[:100_000])
 
 
 @pytest.fixture(scope="module")

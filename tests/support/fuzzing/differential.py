@@ -16,11 +16,10 @@ import numpy as np
 from scipy import stats
 
 from simverify.symbolic import CannotEnumerate, Enumeration
-from simverify.symbolic.draws.scalars import Uniform
-from simverify.symbolic.draws.whole.bits import MANY
-from simverify.symbolic.enumeration.endings import Tokens, attempt
-from simverify.symbolic.enumeration.paths import Path, TooManyPaths, explore
-from simverify.symbolic.errors import OnSymbolsAlone, OutOfTime, Untracked
+from simverify.symbolic.outcomes import Tokens, run_call
+from simverify.symbolic.paths import Path, TooManyPaths, explore
+from simverify.symbolic.provenance import OutOfTime, RaisesOnSymbolsOnly, UntrackedRandomness
+from simverify.symbolic.scalar import MIN_CONTINUOUS_RANGE, Uniform
 
 RAISED = (
     AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError, ZeroDivisionError,
@@ -67,7 +66,7 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
                     return OutOfTime.__name__
                 misplaced = _corners(enumeration, call, law)
             except CannotEnumerate as error:
-                alone = isinstance(error, Untracked | OnSymbolsAlone)
+                alone = isinstance(error, UntrackedRandomness | RaisesOnSymbolsOnly)
                 return Finding(text, error.call) if alone else error.call
             except (TooManyPaths, OutOfTime) as error:
                 return type(error).__name__
@@ -141,7 +140,7 @@ def _corners(enumeration: Any, call: Any, law: Any) -> str:
 
     def one(path: Path) -> Any:
         source.begin(path)
-        ended = attempt(source, call)
+        ended = run_call(source, call)
         uniforms = [d for d in source.draws if isinstance(d, Uniform)]
         if ended.kind == "cut" or any(u.owner is not None for u in uniforms):
             return None
@@ -163,7 +162,7 @@ def _corners(enumeration: Any, call: Any, law: Any) -> str:
             ]
             source.begin(Path(), numbers)
             with source.builtins.plain():
-                again = attempt(source, call)
+                again = run_call(source, call)
             if again.tokens != ended.tokens:
                 return f"at {numbers} it gives {again.tokens or again.message}, not {ended.tokens}"
     return ""
@@ -173,7 +172,7 @@ def _at_end(
     low: float, high: float, points: int, end: int, margin: float, *, apart: float
 ) -> float:
     """Return a number of the grid near an end of an interval."""
-    if points < MANY and points != 2**24:
+    if points < MIN_CONTINUOUS_RANGE and points != 2**24:
         first, last = math.ceil(low * points - 1e-6), math.ceil(high * points - 1e-6) - 1
         return ((last if end else first) + 0.5) / points
     # Integers of very many values are read as uniforms.

@@ -5,7 +5,7 @@ Independent ones do with probability 1/2; where the second is the first one agai
 
 import numpy as np
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 
 def same_half(two, *given):

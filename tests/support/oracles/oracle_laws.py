@@ -7,7 +7,7 @@ from typing import Any
 from support.oracles import naive
 
 from simverify.models.base import MarkovModel
-from simverify.symbolic.enumeration.paths import Coins, Path, explore
+from simverify.symbolic.paths import ForkedGenerator, Path, explore
 
 Tokens = tuple[int, ...]
 Law = dict[Tokens, Any]
@@ -41,7 +41,12 @@ def add_up(pairs: Any) -> Law:
 
 
 def call(
-    pair: naive.Pair, rule: str, gamma: int, debts: naive.Debts, prefix: Tokens, coins: Coins
+    pair: naive.Pair,
+    rule: str,
+    gamma: int,
+    debts: naive.Debts,
+    prefix: Tokens,
+    coins: ForkedGenerator,
 ) -> Tokens:
     """Tokens of one call after ``prefix``, whose chances ``coins`` takes."""
     size, path = pair.vocab_size, prefix
@@ -71,7 +76,7 @@ def call_law(model: MarkovModel, rule: str, gamma: int, last: int | None = None)
     assert rule != "greedy" or not prefix
 
     def run(path: Path) -> Tokens:
-        return call(pair, rule, gamma, naive.Debts(pair, gamma), prefix, Coins(path))
+        return call(pair, rule, gamma, naive.Debts(pair, gamma), prefix, ForkedGenerator(path))
 
     return add_up(explore(run))
 
@@ -81,7 +86,7 @@ def generation_law(model: MarkovModel, rule: str, gamma: int, length: int) -> La
     pair = rational(model)
 
     def run(path: Path) -> Tokens:
-        coins, debts = Coins(path), naive.Debts(pair, gamma)
+        coins, debts = ForkedGenerator(path), naive.Debts(pair, gamma)
         tokens: Tokens = ()
         while len(tokens) < length:
             emitted = call(pair, rule, gamma, debts, tokens, coins)

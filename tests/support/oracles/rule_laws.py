@@ -7,8 +7,7 @@ import numpy as np
 from support.oracles.oracle_laws import add_up, completed, distance, target_law
 
 from simverify.models.base import MarkovModel
-from simverify.simulators.exact.calls import first_tokens, laws_by_paths
-from simverify.simulators.exact.rows import START, markov_rows
+from simverify.simulators.exact.laws import START, first_tokens, laws_by_paths, markov_rows
 from simverify.verifiers import Verifier
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from support.oracles.oracle_laws import Law, completed, distance, target_law
 
 from simverify.models.base import MarkovModel, Model
-from simverify.symbolic.enumeration.paths import Coins, explore
-from simverify.trees import ROOT, SCHEMES, Drafting, TreeShape, law_of_trees
+from simverify.symbolic.paths import ForkedGenerator, explore
+from simverify.trees import ROOT, SCHEMES, Drafting, TreeShape, enumerate_trees
 from simverify.verifiers.base import draw
 
 
@@ -32,11 +32,11 @@ def tree_law(rule: Callable[..., Any], model: MarkovModel, shape: TreeShape, sch
     """Law of the tokens of one call of ``rule`` after the empty prefix."""
     target, draft = fraction_rows(model)
     law: Law = {}
-    for tree, mass in law_of_trees(Drafting(shape, SCHEMES[scheme]), draft):
+    for tree, mass in enumerate_trees(Drafting(shape, SCHEMES[scheme]), draft):
         p, q = tree.rows(target), tree.rows(draft)
         parents = tree.shape.parents
         for emitted, weight in explore(
-            lambda path: tuple(rule(p, q, tree.tokens, parents, Coins(path)))  # noqa: B023
+            lambda path: tuple(rule(p, q, tree.tokens, parents, ForkedGenerator(path)))  # noqa: B023
         ):
             law[emitted] = law.get(emitted, 0) + mass * weight
     return law
@@ -45,11 +45,11 @@ def tree_law(rule: Callable[..., Any], model: MarkovModel, shape: TreeShape, sch
 def float_tree_law(rule: Callable[..., Any], model: Model, drafting: Drafting) -> Law:
     """Return the same law in floats, for any model: a hundred times faster."""
     law: Law = {}
-    for tree, mass in law_of_trees(drafting, model.draft):
+    for tree, mass in enumerate_trees(drafting, model.draft):
         p, q = tree.rows(model.target), tree.rows(model.draft)
         parents = tree.shape.parents
         for emitted, weight in explore(
-            lambda path: tuple(rule(p, q, tree.tokens, parents, Coins(path)))  # noqa: B023
+            lambda path: tuple(rule(p, q, tree.tokens, parents, ForkedGenerator(path)))  # noqa: B023
         ):
             law[emitted] = law.get(emitted, 0) + mass * weight
     return law
@@ -69,7 +69,7 @@ def walk_law(step: Callable[..., int], model: MarkovModel, drafting: Drafting) -
         children = shape.children[node]
 
         def emit(path: Any) -> tuple[tuple[int, ...], int]:
-            coins = Coins(path)
+            coins = ForkedGenerator(path)
             drafted = scheme.draw(q, len(children), coins) if children else ()
             if not drafted:
                 return drafted, draw(p, p, coins)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import simverify
-from simverify.reports.compare.terminal import print_comparison
+from simverify.reports.compare import print_comparison
 
 ALL = ["token", "block", "greedy", "match", "temperature-0"]
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from simverify.results import Bounds, Decoding, Document, Latency, Paired
-from simverify.results.reading.document import read_document
+from simverify.results.reading import read_document
 
 FOLDER = Path(__file__).parents[3] / "reports" / "examples"
 

@@ -4,8 +4,7 @@ import numpy as np
 from support.oracles import naive
 
 from simverify.models.base import MarkovModel
-from simverify.simulators.run import PIT_BINS, Counts, simulate
-from simverify.simulators.tables import model_tables
+from simverify.simulators.run import PIT_BINS, Counts, model_tables, simulate
 
 SEED = 2**63 + 17
 FIRST = 2**32 - 100  # so that runs cross 32 bits of trial

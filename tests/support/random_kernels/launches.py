@@ -10,8 +10,8 @@ import torch
 from support.kernel_launches import interpreted
 from support.random_kernels.kernels import OUTPUTS, write_kernels
 
-from simverify.backends.interpreter import interpreter
-from simverify.engines.tiles import load_tiles
+from simverify.backends.batch import interpreter
+from simverify.triton_cpu import load_tiles
 
 PROGRAMS = 3
 KINDS = ((torch.float32, torch.int32), (torch.float64, torch.int64), (torch.float16, torch.int32))

@@ -5,23 +5,25 @@ import math
 import numpy as np
 import pytest
 
-from simverify.symbolic.draws.operands import near
-from simverify.symbolic.draws.values.forms import IDENTITY
-from simverify.symbolic.draws.values.machine import (
-    CLOSE,
-    DOUBLE,
+from simverify import exact_law
+from simverify.symbolic import CannotEnumerate
+from simverify.symbolic.draw import guess_point
+from simverify.symbolic.forms import (
     DOUBLE_POINTS,
-    PYTHON,
-    boundary,
-    integers_from,
+    DOUBLE_UNIFORM,
+    GUESS_RADIUS,
+    IDENTITY_FORM,
+    PYTHON_UNIFORM,
+    find_boundary,
+    integer_machine,
 )
-from simverify.symbolic.draws.whole.runs import _name_of, changes
+from simverify.symbolic.integers import _machine_key, value_runs
 
 FORMS = {
-    "rising": IDENTITY.affine(17.0, -3.5),
-    "falling": IDENTITY.affine(-5.0, 0.25),
-    "an exponential": IDENTITY.log().affine(-3.0, 0.0),
-    "noise": IDENTITY.log().affine(-1.0, 0.0).log().affine(-2.0, 0.5),
+    "rising": IDENTITY_FORM.affine(17.0, -3.5),
+    "falling": IDENTITY_FORM.affine(-5.0, 0.25),
+    "an exponential": IDENTITY_FORM.log().affine(-3.0, 0.0),
+    "noise": IDENTITY_FORM.log().affine(-1.0, 0.0).log().affine(-2.0, 0.5),
 }
 OFF = (0, 3, -5, 10**6, -(2**40), math.nan, math.inf)
 LAST = DOUBLE_POINTS - 64  # at the end the noise is infinite
@@ -42,14 +44,14 @@ def counted(form, asked):
 def test_a_guess_that_is_off_changes_nothing(name, off):
     form, asked = FORMS[name], []
     value = counted(form, asked)
-    plain = changes(value, 1, LAST, 4096)
+    plain = value_runs(value, 1, LAST, 4096)
     without = len(asked)
     asked.clear()
     step = form.floor()
-    guess = lambda x, y: near(step, (x + y) / 2, DOUBLE_POINTS) + off  # noqa: E731
-    assert changes(value, 1, LAST, 4096, guess) == plain
+    guess = lambda x, y: guess_point(step, (x + y) / 2, DOUBLE_POINTS) + off  # noqa: E731
+    assert value_runs(value, 1, LAST, 4096, guess) == plain
     assert len(plain) > 5
-    if abs(off) < CLOSE:
+    if abs(off) < GUESS_RADIUS:
         assert len(asked) < 8 * len(plain) < without / 3
 
 
@@ -57,8 +59,8 @@ def test_a_guess_that_is_off_changes_nothing(name, off):
 def test_a_bound_is_found_from_any_guess(off):
     form = FORMS["an exponential"]
     holds = lambda point: form.value((point + 0.5) / DOUBLE_POINTS) < 1.7  # noqa: E731
-    plain = boundary(holds, 1, LAST)
-    assert boundary(holds, 1, LAST, near(form, 1.7, DOUBLE_POINTS) + off) == plain
+    plain = find_boundary(holds, 1, LAST)
+    assert find_boundary(holds, 1, LAST, guess_point(form, 1.7, DOUBLE_POINTS) + off) == plain
     # Monotone: it holds on one side alone.
     assert holds(plain[0]) != holds(plain[0] - 1) == plain[1]
 
@@ -67,18 +69,49 @@ def test_machines_of_one_name_do_the_same():
     """What was found for one is taken for another: not where a type or a sign differs."""
 
     def name(machine, other):
-        return _name_of(machine.then(IDENTITY, np.multiply, other))
+        return _machine_key(machine.then(IDENTITY_FORM, np.multiply, other))
 
-    assert name(PYTHON, 3) == name(PYTHON, 3) is not None
-    different = [name(m, x) for m in (PYTHON, DOUBLE)
+    assert name(PYTHON_UNIFORM, 3) == name(PYTHON_UNIFORM, 3) is not None
+    different = [name(m, x) for m in (PYTHON_UNIFORM, DOUBLE_UNIFORM)
                  for x in (3, 3.0, np.float32(3), np.float64(3), -3)]  # fmt: skip
-    different += [name(PYTHON, 0.0), name(PYTHON, -0.0), name(PYTHON, np.float32(0.1)),
-                  name(PYTHON, 0.1)]  # fmt: skip
+    different += [
+        name(PYTHON_UNIFORM, 0.0),
+        name(PYTHON_UNIFORM, -0.0),
+        name(PYTHON_UNIFORM, np.float32(0.1)),
+        name(PYTHON_UNIFORM, 0.1),
+    ]
     assert len(set(different)) == len(different)
-    assert name(PYTHON, np.ones(2)) is None
-    assert name(integers_from(0, 40, int), 3) == name(integers_from(0, 40, int), 3) is not None
-    integers = [name(integers_from(*what), 3) for what in
+    assert name(PYTHON_UNIFORM, np.ones(2)) is None
+    assert name(integer_machine(0, 40, int), 3) == name(integer_machine(0, 40, int), 3) is not None
+    integers = [name(integer_machine(*what), 3) for what in
                 ((0, 40, int), (1, 40, int), (0, 41, int), (0, 40, np.uint8))]  # fmt: skip
     assert len(set(integers)) == len(integers)
     # What a caller counts with is not kept.
-    assert name(integers_from(0, 40, lambda k: int(k)), 3) is None
+    assert name(integer_machine(0, 40, lambda k: int(k)), 3) is None
+
+
+# Arrays of draws in lists, handed to numpy's functions.
+
+
+DECIDED_IN_LISTS = {
+    "lexsort": lambda a: int(np.lexsort((a, a))[0]),
+    "block": lambda a: float(np.block([[a, a], [a, a]])[1, 2]),
+    "select": lambda a: float(np.select([a > 2, a > 1], [a, -a])[2]),
+    "histogramdd": lambda a: float(np.histogramdd([a, a], bins=2)[0][0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED_IN_LISTS)
+def test_arrays_of_draws_whose_draws_are_decided_go_into_functions_in_lists(name):
+    read = DECIDED_IN_LISTS[name]
+    held = np.array([3.0, 1.0, 2.0])
+
+    def program(rng):
+        return read(np.stack([rng.standard_exponential(3), held])[1])
+
+    assert exact_law(program) == {read(held): 1.0}
+
+
+def test_draws_in_lists_are_refused_by_name():
+    with pytest.raises(CannotEnumerate, match=r"np\.lexsort of draws"):
+        exact_law(lambda rng: int(np.lexsort((rng.standard_exponential(3),))[0]))

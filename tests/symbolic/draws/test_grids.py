@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 torch = pytest.importorskip("torch")
 ROWS = np.full((2, 3), 1 / 3)

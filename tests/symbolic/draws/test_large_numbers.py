@@ -7,9 +7,8 @@ import pytest
 from support.fuzzing import differential
 from support.fuzzing.differential import Finding, run_twice
 
-from simverify.symbolic.draws.in_arrays import functions
-from simverify.symbolic.draws.whole.bits import Bits
-from simverify.symbolic.enumeration import endings
+from simverify.symbolic import array_functions, outcomes
+from simverify.symbolic.scalar import DrawBits
 
 SAME = (
     "x = random.randrange(0, 200); return int(x << 2**40) % 7",
@@ -64,7 +63,7 @@ def test_a_shift_that_is_tried_on_another_number_is_told(monkeypatch):
         op(1, bits)
         return False
 
-    monkeypatch.setattr(Bits, "_shifts", tried_on_one)
+    monkeypatch.setattr(DrawBits, "_shifts", tried_on_one)
     assert isinstance(run_twice(f"def program(rng):\n    {SAME[0]}\n", seed=31), Finding)
 
 
@@ -75,8 +74,8 @@ def test_memory_that_only_a_stand_in_needs_is_no_error_of_the_code(monkeypatch):
     def greedy(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(functions, "on_values", greedy)
+    monkeypatch.setattr(array_functions, "run_on_values", greedy)
     monkeypatch.setattr(differential, "RAISED", (ZeroDivisionError,))
     assert run_twice(text, seed=33) == "what needs more memory than there is"
-    monkeypatch.setattr(endings, "role_of_module", lambda _: "machinery")
+    monkeypatch.setattr(outcomes, "role_of_module", lambda _: "machinery")
     assert isinstance(run_twice(text, seed=33), Finding)

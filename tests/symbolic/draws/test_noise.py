@@ -11,9 +11,9 @@ from support.fuzzing.differential import Finding, run_twice
 from support.fuzzing.programs import races as random_races
 from support.oracles.token_law import INSTANCES, closed_form, distance
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 from simverify.symbolic import CannotEnumerate
-from simverify.symbolic.draws.several.noise import After, Noise, TooManyPieces
+from simverify.symbolic.races import ArrivalInequality, SharedNoise, TooManyCones
 
 FALSE_ALARM = 1e-9
 
@@ -21,7 +21,7 @@ FALSE_ALARM = 1e-9
 def races(weights, winners):
     """What it means that each row of weights has its winner."""
     return [
-        After(a, i, row[i] / row[a])
+        ArrivalInequality(a, i, row[i] / row[a])
         for row, a in zip(weights, winners, strict=True)
         for i in range(len(row))
         if i != a and row[i] > 0
@@ -33,7 +33,7 @@ def joint(weights):
     rows = [[i for i, w in enumerate(row) if w > 0] for row in weights]
     found = {}
     for winners in itertools.product(*rows):
-        (found[winners],) = Noise().masses([races(weights, winners)])
+        (found[winners],) = SharedNoise().masses([races(weights, winners)])
     return found
 
 
@@ -120,7 +120,7 @@ def test_independent_races_are_another_law():
 @pytest.mark.parametrize("winners", [(0, 0), (3, 0), (2, 1)])
 def test_what_is_sampled_agrees_with_what_is_known(winners):
     weights = np.array([[3.0, 2, 5, 4], [3.0, 3, 2, 1]])
-    noise = Noise(races(weights, winners))
+    noise = SharedNoise(races(weights, winners))
     rng = np.random.default_rng(7)
     samples = [noise.sample(rng) for _ in range(4_000)]
     drawn = np.array([[sample[i] for i in range(4)] for sample in samples])
@@ -139,8 +139,8 @@ def test_a_law_of_too_many_pieces_is_not_computed():
     rng = np.random.default_rng(3)
     weights = rng.exponential(size=(6, 40)) + 50 * np.eye(6, 40)
     winners = tuple(range(6))
-    with pytest.raises(TooManyPieces):
-        Noise().masses([races(weights, winners)])
+    with pytest.raises(TooManyCones):
+        SharedNoise().masses([races(weights, winners)])
 
 
 PROGRAMS = {

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from support.oracles.token_law import INSTANCES, closed_form, distance, norm, residual
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
+from simverify.symbolic.provenance import CannotEnumerate
 
 
 def ratios(p, q, x):

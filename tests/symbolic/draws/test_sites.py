@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.oracles.token_law import INSTANCES, closed_form, distance
 
-from simverify.auditing.exact.generations.enumerate import law_of_block
+from simverify.auditing.enumeration import enumerate_block
 from simverify.symbolic import Enumeration
 
 torch = pytest.importorskip("torch")
@@ -40,7 +40,7 @@ def where_it_is_needed(p, q, x, rng):
 def enumerated(enumeration, rule):
     enumeration.source.sites.learn()
     enumeration.source.postponed = False
-    law = law_of_block(enumeration, rule, P, Q, np.array(DRAFTED))
+    law = enumerate_block(enumeration, rule, P, Q, np.array(DRAFTED))
     assert distance(law.probabilities, closed_form(P, Q, DRAFTED)) < 1e-12
     return law.paths, enumeration.source.postponed
 
@@ -75,7 +75,7 @@ def test_one_function_called_for_two_ends_is_two_places():
     with Enumeration(rule) as enumeration:
         for _ in range(2):
             enumeration.source.sites.learn()
-            law = law_of_block(enumeration, rule, P[:2], Q[:1], np.array(DRAFTED[:1]))
+            law = enumerate_block(enumeration, rule, P[:2], Q[:1], np.array(DRAFTED[:1]))
             sites.append(law.paths)
             due = {(i,): P[0, i] for i in range(P.shape[1])}
             assert distance(law.probabilities, due) < 1e-12

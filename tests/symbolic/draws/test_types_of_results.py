@@ -10,8 +10,8 @@ from itertools import product
 import pytest
 from support.fuzzing.differential import Finding, run_twice
 
-from simverify.symbolic.draws.in_arrays import joins
-from simverify.symbolic.generators.torch.ops import TorchOps
+from simverify.symbolic import array_functions
+from simverify.symbolic.torch_ops import TorchOps
 
 DRAWS = (
     "np.asarray(rng.random(3), dtype=np.float16)", "rng.random(3, dtype=np.float32)",
@@ -106,8 +106,10 @@ def test_another_type_is_told(monkeypatch):
     """Negative control: of 16 bits beside an integer of Python's, doubles would be made."""
     case = (DRAWS[0], "1", "pass", "np.select([C, ~C], [0, x], y)")
     assert found(*case) == "same"
-    real = joins.blank_run
-    monkeypatch.setattr(joins, "blank_run", lambda *call: real(*call).astype(float))
+    real = array_functions.run_on_placeholders
+    monkeypatch.setattr(
+        array_functions, "run_on_placeholders", lambda *call: real(*call).astype(float)
+    )
     assert isinstance(found(*case), Finding)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from support.oracles.token_law import INSTANCES, closed_form, distance
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
+from simverify.symbolic.provenance import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 ROWS = np.full((2, 3), 1 / 3)

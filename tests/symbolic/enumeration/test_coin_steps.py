@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from support.oracles.token_law import INSTANCES
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate, enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
+from simverify.symbolic.provenance import CannotEnumerate
 
 jitted_ratio = numba.njit(lambda a, b: min(1.0, a / b))
 

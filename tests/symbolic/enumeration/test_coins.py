@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 from support.oracles.token_law import INSTANCES, closed_form, distance, residual
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 SYSTEM = random.SystemRandom()
 STATE = np.random.RandomState(5)

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from simverify.symbolic import Enumeration
-from simverify.symbolic.enumeration.effort import FOLLOWED_CALLS, TORCH_CALLS, effort_of
+from simverify.symbolic.source import SYMBOLIC_CALL_COST, TORCH_CALLS_PER_RUN, total_effort
 
 
 def spent(code, calls):
     """Effort of ``code`` run over all its paths, and its paths."""
     with Enumeration(code) as enumeration:
-        begun = effort_of(enumeration.source)
+        begun = total_effort(enumeration.source)
         law = enumeration.run(lambda: (code(enumeration.rng, calls),), max_paths=None, seconds=None)
-        return effort_of(enumeration.source) - begun, law.paths, enumeration.source.epoch - 1
+        return total_effort(enumeration.source) - begun, law.paths, enumeration.source.epoch - 1
 
 
 def test_runs_count_one_each_replays_too():
@@ -35,9 +35,9 @@ def test_calls_of_torch_are_added():
             u = u + 0.0
         return int(u < 0.5)
 
-    for code, each in ((plain, 2), (followed, FOLLOWED_CALLS)):
+    for code, each in ((plain, 2), (followed, SYMBOLIC_CALL_COST)):
         less, more = spent(code, 10), spent(code, 20)
         assert more[1:] == less[1:]
-        symbolic = (more[0] - less[0]) * TORCH_CALLS / (10 * each)
+        symbolic = (more[0] - less[0]) * TORCH_CALLS_PER_RUN / (10 * each)
         # The paths, and those of the runs before and after them in which torch is followed.
         assert less[1] <= symbolic <= less[2]

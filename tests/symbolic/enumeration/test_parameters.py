@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 P, Q, X = np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0.5, 0.5]]), np.array([0])
 PARAMETERS = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.fuzzing.generator_pairs import law_of
 
-from simverify.auditing.exact.generations.enumerate import enumerate_verify
+from simverify.auditing.enumeration import enumerate_verify
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(3)

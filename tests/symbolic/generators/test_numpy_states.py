@@ -10,7 +10,7 @@ import pytest
 from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Philox, SeedSequence, default_rng
 from support.fuzzing.generator_pairs import same_half
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate
+from simverify.symbolic.provenance import CannotEnumerate
 
 G = np.random.Generator
 RNG = default_rng(7)

@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from simverify.symbolic.enumeration.paths import Path
-from simverify.symbolic.enumeration.source import Source
-from simverify.symbolic.stand_ins.intercept import intercepted
+from simverify.symbolic.patching import intercept_randomness
+from simverify.symbolic.paths import Path
+from simverify.symbolic.source import RandomSource
 
 # Kept: the names in numpy.random are others while code is intercepted.
 REAL, LEGACY_REAL = np.random.Generator, np.random.RandomState
@@ -53,8 +53,8 @@ def kind(x):
 
 @pytest.fixture
 def plain():
-    source = Source(0.0, seed_once=True)
-    with intercepted(source, random.random, shadow_float=False, plain=True) as generator:
+    source = RandomSource(0.0, seed_once=True)
+    with intercept_randomness(source, random.random, shadow_float=False, plain=True) as generator:
         source.begin(Path(), [0.3] * 60)
         yield generator()
 
@@ -95,7 +95,7 @@ def test_the_generator_does_not_look_like_a_stand_in(plain):
 
 def test_torch_gives_its_own_types():
     torch = pytest.importorskip("torch")
-    source = Source(0.0, seed_once=True)
+    source = RandomSource(0.0, seed_once=True)
 
     def draws():
         return (
@@ -106,7 +106,7 @@ def test_torch_gives_its_own_types():
         )  # fmt: skip
 
     real = draws()
-    with intercepted(source, draws, shadow_float=False, plain=True):
+    with intercept_randomness(source, draws, shadow_float=False, plain=True):
         source.begin(Path(), [0.3] * 12 + [1, 0, 1] + [0.3] * 3)
         chosen = draws()
     for mine, theirs in zip(chosen, real, strict=True):

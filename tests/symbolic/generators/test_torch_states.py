@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.fuzzing.generator_pairs import same_half
 
-from simverify.auditing.exact.generations.enumerate import CannotEnumerate
+from simverify.symbolic.provenance import CannotEnumerate
 
 torch = pytest.importorskip("torch")
 OWN = torch.Generator()

@@ -4,9 +4,15 @@ import pytest
 from support.fuzzing.generator_pairs import law_of
 
 torch = pytest.importorskip("torch")
-from support.surface import TORCH, refused_with  # noqa: E402
+from support.surface import (  # noqa: E402
+    TORCH,
+    refused_with,
+)
 
-from simverify.symbolic.generators.torch.rng import REFUSED, draws_in_training  # noqa: E402
+from simverify.symbolic.torch_generator import (  # noqa: E402
+    REFUSED_FUNCTIONS,
+    is_training_dropout,
+)
 
 
 def random_ops():
@@ -27,9 +33,9 @@ def test_torchs_random_operators_are_followed_or_refused_by_name():
     """Beside those that draw from the default generator alone, whose state is looked at."""
     tagged, handed = random_ops()
     assert len(tagged) > 30
-    known = {*TORCH, *REFUSED}
+    known = {*TORCH, *REFUSED_FUNCTIONS}
     reachable = {n for n in tagged | handed if hasattr(torch, n) or hasattr(torch.Tensor, n)}
-    unknown = {n for n in reachable - known if not draws_in_training(n, (), {})}
+    unknown = {n for n in reachable - known if not is_training_dropout(n, (), {})}
     assert unknown & handed == set()
     assert all(n.startswith("_") or "rnn" in n or n in ("gru", "lstm") for n in unknown)
 
@@ -45,7 +51,7 @@ def test_a_function_that_draws_from_the_default_generator_unseen_is_refused():
     assert law_of(rule).tolist() == [1.0]
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", sorted(REFUSED_FUNCTIONS))
 def test_refused_names_of_torch_are_refused(name):
     if not any(hasattr(x, name) for x in (torch, torch.Tensor, torch.nn.functional)):
         pytest.skip("this torch has no such function")

@@ -1,0 +1,897 @@
+"""What a comparison's two verdicts come to, in words that the terminal and the reports share.
+
+*Lossless* is about the tokens, *acceptance* about whether the kernel accepts as the declared
+rule does; the worse of both is a result's verdict, so that every word says which one it was.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from simverify.reports.audit_text import pluralize
+from simverify.reports.view import Block, Cell, Command, Fact, Prose, Table
+from simverify.reports.words import join_names, number_cell, truncate_line
+from simverify.results import (
+    ANY_DEVIATION,
+    Acceptance,
+    Bounds,
+    CompareResult,
+    CompareRun,
+    Decoding,
+    Drafter,
+    DraftTrees,
+    Expected,
+    Latency,
+    Lossless,
+    ModelInfo,
+    Verdict,
+)
+from simverify.simulators.latency import Load, predicted_speedup
+from simverify.trees import TreeShape
+from simverify.verifiers import VERIFIERS
+
+# How tokens of real models came about, in words that the terminal and the reports share.
+
+
+def sampling_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
+    """Return what shapes the rows that are sampled and tested."""
+    words = [f"temperature {temperature:g}"]
+    words += [] if top_k is None else [f"top-k {top_k}"]
+    words += [] if top_p is None else [f"top-p {top_p:g}"]
+    return ", ".join(words)
+
+
+def decoding_line(found: Decoding) -> str:
+    """Return how the blocks were made, without their models and prompts."""
+    made = "decoded" if found.trace is None else "recorded"
+    return (
+        f"{made} at {_sampling_text(found)}, {found.dtype} on {found.device}, "
+        f"{_requests_text(found)}"
+    )
+
+
+def decoding_table(found: Decoding, drafter: str) -> Table:
+    """Return all that is known of how the blocks were made; ``drafter``: empty where plain."""
+    prompts = found.prompts or "bundled, or texts from Python"
+    source = "each verifier" if found.trace is None else "the recording, by token verification"
+    rows = [
+        ("target", found.target),
+        ("draft", found.draft or "none: texts alone"),
+        *([("drafter", drafter)] if drafter else []),
+        ("sampling", _sampling_text(found)),
+        ("computed in", f"{found.dtype} on {found.device}"),
+        ("prompts", f"{prompts}, sha256 {found.prompts_sha256}"),
+        ("tokens", f"{found.tokens:,} of {source}, {_requests_text(found)}"),
+    ]
+    if found.drafter is not None:
+        rows.insert(2, ("drafter", _drafter_text(found.drafter)))
+    if found.trace is not None:
+        rows.append(("trace", f"{found.trace}, sha256 {found.trace_sha256}"))
+    return Table(
+        "How it was decoded" if found.trace is None else "How the blocks were recorded",
+        ("what", "value"),
+        tuple((Cell(name), Cell(value)) for name, value in rows),
+    )
+
+
+def real_model_basis(found: Decoding) -> str:
+    """Return what verdicts on real models rest on."""
+    emitted = (
+        "tokens that each verifier emitted while it decoded"
+        if found.trace is None
+        else "tokens that each verifier emitted on the recorded blocks"
+    )
+    return f"tests of the {emitted}, each token against its own target row"
+
+
+def optimum_words(run: CompareRun) -> str:
+    """Return on which blocks E[tau] and its optimum were taken; empty for simulated models."""
+    if run.decoding is None:
+        return ""
+    source = "each verifier's own" if run.decoding.trace is None else "the recorded"
+    words = f"E[tau] and its optimum are of {source} blocks."
+    stateful = dict.fromkeys(row.verifier for row in run.results if row.optimum.name == "coupling")
+    if stateful:
+        words += (
+            f" For {', '.join(stateful)} they are of first calls, which attain the bound; measured "
+            "and block efficiency are of whole generations, in which its debt is paid."
+        )
+    return words
+
+
+def _drafter_text(found: Drafter) -> str:
+    if found.layer_parallel is None:
+        return found.name
+    mended = "with" if found.calibration else "without"
+    return f"{found.name}, {found.layer_parallel} layers a group, {mended} calibration"
+
+
+def _sampling_text(found: Decoding) -> str:
+    return sampling_words(found.temperature, found.top_k, found.top_p)
+
+
+def _requests_text(found: Decoding) -> str:
+    return f"{found.lanes} requests side by side, of {found.request_tokens:,} tokens at most"
+
+
+# Models by name where one pair drafts in several ways: the way is never cut off.
+
+
+_MAX_METHOD_NAME = 40
+
+
+def draft_method_name(model: ModelInfo) -> str:
+    """Return how the model's drafts were made, as its name ends; empty where they are plain."""
+    drafter = model.drafter
+    if drafter is None:
+        return ""
+    if drafter.layer_parallel is None:
+        return truncate_line(drafter.name, _MAX_METHOD_NAME)
+    without = "" if drafter.calibration else ", no-calibration"
+    return truncate_line(f"{drafter.name}({drafter.layer_parallel}{without})", _MAX_METHOD_NAME)
+
+
+def pair_name(model: ModelInfo) -> str:
+    """Return the name without the way of drafting."""
+    return model.name.removesuffix(draft_method_name(model)).rstrip()
+
+
+def model_name(model: ModelInfo, longest: int) -> str:
+    """Return the name, cut at ``longest`` characters, and behind it the way of drafting."""
+    return f"{truncate_line(pair_name(model), longest)} {draft_method_name(model)}".rstrip()
+
+
+def model_names(models: Iterable[ModelInfo], most: int, longest: int) -> str:
+    """Return the first names, the ways of one pair behind it: deep easyspec(1), easyspec(4).
+
+    Each is cut at ``longest`` characters; that of a pair, which stands once, at twice as many.
+    """
+    ways: dict[str, list[str]] = {}
+    for model in models:
+        ways.setdefault(pair_name(model), []).append(draft_method_name(model))
+    words = [
+        f"{truncate_line(name, 2 * longest)} {join_names([way or 'plain' for way in found], most)}"
+        if any(found)
+        else truncate_line(name, longest)
+        for name, found in ways.items()
+    ]
+    return join_names(words, most, max(map(len, words), default=1))
+
+
+def result_name(run: CompareRun, row: CompareResult, longest: int) -> str:
+    """Return verifier and model, cut at ``longest`` characters, and the way of drafting."""
+    model = next((model for model in run.models if model.name == row.model), None)
+    if model is None or model.drafter is None:
+        return truncate_line(f"{row.verifier} on {row.model}", longest)
+    return (
+        f"{truncate_line(f'{row.verifier} on {pair_name(model)}', longest)} "
+        f"{draft_method_name(model)}"
+    )
+
+
+# What a comparison on draft trees says beside that of a single draft, in words.
+
+
+_MIN_SHOWN_GAP = 5e-4
+"""Difference that three decimals show."""
+
+
+OPTIMUM_METHOD_WORDS = {
+    "closed-form": "in closed form",
+    "linear-programme": "by a linear program",
+    "coupling": "at most, by the coupling bound",
+    "counting": "at most, by counting the texts that a tree can hold",
+}
+"""How the best rule without state for a tree was found."""
+
+
+def tree_words(found: DraftTrees) -> str:
+    """Return the tree and the scheme of its siblings."""
+    shape = TreeShape(found.parents)
+    levels = shape.words().removesuffix(" children per level")
+    if shape.is_chain:
+        return f"one draft, {found.scheme}"
+    first = len(shape.children[-1])
+    if len(shape) == first * shape.depth and levels == ",".join(["1"] * shape.depth).replace(
+        "1", str(first), 1
+    ):
+        return f"{first} drafts, {found.scheme}"
+    # The parents of a tree that has no such numbers stand in the run file.
+    how = f", {levels}" if levels != shape.words() else ""
+    return f"tree of {pluralize(len(shape), 'node')}{how}, {found.scheme}"
+
+
+def optimality_gap_words(row: CompareResult) -> str:
+    """Return how far a rule is from its optimum."""
+    gap = row.optimum.expected_accepted * (1 - row.optimality)
+    sign = "at most " if row.optimum.bound else ""
+    name = row.optimum.name if row.optimum.name != "memoryless" else "the best rule for the trees"
+    return f"{sign}{gap:.3g} ({1 - row.optimality:.1%} of {name})"
+
+
+def tree_load_words(run: CompareRun) -> Iterator[str]:
+    """Yield what the optimum of draft trees is, and how the latency model counts rows."""
+    if run.drafting is not None:
+        ways = dict.fromkeys(row.optimum.by for row in run.results if row.optimum.by is not None)
+        how = ", or ".join(OPTIMUM_METHOD_WORDS[way] for way in ways)
+        yield (
+            f"The optimum is E[tau] of the best rule without state for these trees: {how}. "
+            "Rules for a single draft have block verification's."
+        )
+    load = run.results[0].speedup
+    if load.free_rows is not None:
+        yield (
+            f"Predicted speed-up: a call on {load.batch_size:,} sequences of r rows each takes "
+            f"max(1, {load.batch_size:,} r / {load.free_rows:g}) times what one of few rows takes "
+            "(--batch-size, --free-rows), of target and draft alike; the target has a row after "
+            "the prefix and one after each drafted token."
+        )
+
+
+def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:
+    """Return which rule gives most tokens, how many the best one could, and which is fastest."""
+    first = max(rows, key=lambda row: row.block_efficiency)
+    fastest = max(rows, key=lambda row: row.speedup.predicted)
+    words = f"most tokens: {first.verifier}, {first.block_efficiency:.3f} a call"
+    of_trees = [row for row in rows if not row.one_draft]
+    if of_trees:
+        # On real models the optimum is of each rule's own calls.
+        best = of_trees[0].optimum if first.one_draft else first.optimum
+        words += f"; the best rule for these trees: {best.expected_accepted + 1:.3f}"
+        words += " at most" if best.bound else ""
+        # What carried state, or more than the tree, could add: one call alone.
+        exact = coupling.confidence is None
+        if exact and not best.bound and coupling.upper - best.expected_accepted > _MIN_SHOWN_GAP:
+            words += f", in one call with state {coupling.upper + 1:.3f}"
+    if fastest.verifier != first.verifier:
+        words += f"; fastest: {fastest.verifier}, {fastest.speedup.predicted:.2f}x"
+    return words
+
+
+def optimum_lines(rows: Sequence[CompareResult]) -> list[str]:
+    """Return what the share of the optimum is of, on draft trees."""
+    optimum = next((row.optimum for row in rows if row.optimum.name == "memoryless"), None)
+    if optimum is None or optimum.by is None:
+        return []
+    value = f"{optimum.expected_accepted:.6g}"
+    return [
+        f"of opt.: of E[tau] of the best rule without state for these trees, {value}, "
+        f"{OPTIMUM_METHOD_WORDS[optimum.by]}",
+    ]
+
+
+def compare_advice(run: CompareRun) -> str:
+    """Return in a few sentences what to do with what was compared."""
+    lossy = _unsettled_results(run, lossless="FAIL")
+    strange = [row for row in _unsettled_results(run, acceptance="FAIL") if row not in lossy]
+    open_ = _unsettled_results(run, lossless="INCONCLUSIVE")
+    unsure = _unsettled_results(run, lossless="PASS", acceptance="INCONCLUSIVE")
+    parts = []
+    runs, few = _runner_words(run), f"too few {sample_basis(run)}"
+    if lossy:
+        those = _named_results(lossy, run, "any of the")
+        parts.append(f"Do not ship {those}: the output does not follow the target.")
+    if strange:
+        parts.append(
+            f"Look at {_named_results(strange, run)}: the {runs} accepts otherwise than the "
+            "declared rule, "
+            "which by itself says nothing against losslessness."
+        )
+    if open_:
+        parts.append(
+            f"Do not decide on this run about {_named_results(open_, run, 'any of the')}: {few} "
+            "to say that the output follows the target."
+        )
+    if unsure:
+        parts.append(
+            f"Lossless passed for {_named_results(unsure, run)}; too few blocks to say that the "
+            f"{runs} "
+            f"accepts as the declared rule: {_long_remedy(run)}."
+        )
+    return " ".join(parts) or _passed_advice(run)
+
+
+def _passed_advice(run: CompareRun) -> str:
+    ship = "nothing here speaks against shipping them."
+    if all(row.lossless.tier == "exact" for row in run.results):
+        return (
+            "Every rule's own law is its target's, exactly, and no deviation of a kernel was "
+            f"found, with the error rates below: {ship}"
+        )
+    if run.decoding is not None:
+        return f"No deviation was found in the emitted tokens, with the error rates below: {ship}"
+    return f"No deviation was found on the models tried, with the error rates below: {ship}"
+
+
+def verdict_line(run: CompareRun) -> str:
+    """Return the verdict with how many results passed each of the two, and why not more."""
+    total = len(run.results)
+    parts = [
+        f"lossless passed for {len(_unsettled_results(run, lossless='PASS'))} of "
+        f"{pluralize(total, 'result')}"
+    ]
+    if failed := len(_unsettled_results(run, lossless="FAIL")):
+        parts.append(f"failed for {failed}")
+    if undecided := len(_unsettled_results(run, lossless="INCONCLUSIVE")):
+        parts.append(f"too few {sample_basis(run)} to decide it for {undecided}")
+    if strange := len(_unsettled_results(run, acceptance="FAIL")):
+        parts.append(f"{_acceptance_clause(strange, total)} otherwise than the declared rule")
+    if unsure := len(_unsettled_results(run, acceptance="INCONCLUSIVE")):
+        parts.append(
+            f"too few blocks to say that {_acceptance_clause(unsure, total)} as the declared rule"
+        )
+    if len(_unsettled_results(run, acceptance="PASS")) == total:
+        parts.append("all accept as the declared rule")
+    return f"{run.verdict}: {'; '.join(parts)}"
+
+
+def _acceptance_clause(n: int, total: int) -> str:
+    return f"{n} of {total} accept{'s' if n == 1 else ''}"
+
+
+def sample_basis(run: CompareRun) -> str:
+    """Return what losslessness is judged by, and what there may be too few of."""
+    return "blocks" if run.decoding is None else "tokens"
+
+
+def open_reason(run: CompareRun, row: CompareResult) -> str:
+    """Return why a result that did not fail did not pass either."""
+    if row.lossless.verdict == "INCONCLUSIVE":
+        reached = _detection_reached(row.lossless, run.detect)
+        return f"too few {sample_basis(run)} to decide on losslessness: {reached}"
+    return (
+        f"lossless passed; too few blocks to say that the {_runner_words(run)} accepts as the "
+        "declared "
+        f"rule: {_detection_reached(row.acceptance, run.detect)}"
+    )
+
+
+def _runner_words(run: CompareRun) -> str:
+    """What accepts: on real models no kernel runs, but the verifier's own function."""
+    return "kernel" if run.decoding is None else "verifier"
+
+
+def _long_remedy(run: CompareRun) -> str:
+    if run.decoding is None:
+        return "raise --blocks or --detect"
+    if run.decoding.trace is None:
+        return "raise --tokens or --detect"
+    return "record more, or raise --detect"
+
+
+def _detection_reached(part: Lossless | Acceptance, detect: float) -> str:
+    size = detectable_words(part.detectable)
+    return f"{part.deviation}: {size}, asked from {detect:g} on"
+
+
+def detectable_words(detectable: float | None) -> str:
+    """Return from which size on a deviation is found with the run's power."""
+    return "not found at any size" if detectable is None else f"found from {detectable:.3g} on"
+
+
+def model_description(model: ModelInfo) -> str:
+    """Return a model with all that tells it from others of its name, but for hashes."""
+    words = [f"V = {model.vocab_size:,}"]
+    if model.draft_distance is not None:
+        words.append(f"draft distance {model.draft_distance:g}")
+    if model.temperature is not None:
+        words.append(f"temperature {model.temperature:g}")
+    if model.file_sha256 is not None:
+        words.append(f"from {truncate_line(model.given or '', 40)}")
+    return f"{model_name(model, 24)} ({', '.join(words)})"
+
+
+def _unsettled_results(
+    run: CompareRun, lossless: Verdict | None = None, acceptance: Verdict | None = None
+) -> list[CompareResult]:
+    return [
+        row
+        for row in run.results
+        if lossless in (None, row.lossless.verdict) and acceptance in (None, row.acceptance.verdict)
+    ]
+
+
+def _named_results(rows: Sequence[CompareResult], run: CompareRun, every: str = "all") -> str:
+    if len(rows) == len(run.results) > 1:
+        return f"{every} {pluralize(len(rows), 'result')}"
+    return join_names((result_name(run, row, 48) for row in rows), 5, 90)
+
+
+def compare_facts(run: CompareRun) -> Iterator[Fact]:
+    """Yield what was judged, how many passed, and the error rates of the run."""
+    for name, things, verdicts in (
+        ("Lossless", sample_basis(run), [row.lossless.verdict for row in run.results]),
+        (
+            "Accepts as the declared rule",
+            "blocks",
+            [row.acceptance.verdict for row in run.results if row.acceptance.tests],
+        ),
+    ):
+        total = pluralize(len(verdicts), "result")
+        outcomes = [f"{verdicts.count('PASS')} of {total} passed"]
+        outcomes += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
+        outcomes += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
+        yield Fact(name, ", ".join(outcomes))
+    models = join_names(map(model_description, run.models), 4, 120)
+    law = ""
+    if (real := run.decoding) is not None:
+        law = f", at {sampling_words(real.temperature, real.top_k, real.top_p)}"
+    drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
+    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}")
+    yield Fact("Rests on", _basis_words(run))
+    yield Fact(
+        "False alarms",
+        f"with probability {run.alpha:g} at most this run reports a fault where there is none",
+    )
+    kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
+    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
+    yield Fact(
+        "Power",
+        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
+        f"{'; '.join(truncate_line(kind, 120) for kind in list(kinds)[:4])}",
+    )
+    # Beside a FAIL, or a run that was too short, a bound would only mislead.
+    passed = [row.lossless for row in run.results if row.lossless.verdict == "PASS"]
+    bounds = [lossless.certificate.bound for lossless in passed if lossless.certificate]
+    if bounds:
+        where = "" if len(passed) == len(run.results) else ", where lossless passed"
+        yield Fact(
+            "Certified",
+            f"mean one-token TV at most {max(bounds):.3g}{where}, by the assumption beside each "
+            "certificate",
+        )
+
+
+def _basis_words(run: CompareRun) -> str:
+    if run.decoding is not None:
+        return real_model_basis(run.decoding)
+    exact = sum(row.lossless.tier == "exact" for row in run.results)
+    both = "the rule's exact law and sampled tests of its kernel"
+    if any(not row.lossless.tests for row in run.results):
+        both += ", where it has one"
+    if exact == len(run.results):
+        return both
+    if not exact:
+        return "sampled tests of the kernels alone"
+    return f"{both} for {exact} of {len(run.results)} results, sampled tests alone for the others"
+
+
+# A comparison in short: at most two lines under a table, and one sentence at the end.
+
+
+MAX_SUMMARY_LINES = 2
+
+_EXACT_BASIS = {
+    "exact": "exact: the rule's own law is the target's; its code passed every test",
+    "sampled": "sampled: its code passed every test",
+    "output": "output: the tokens that it emitted passed every test",
+}
+
+
+def model_notes(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> list[str]:
+    """Return what a reader must know of one model's table: what failed, or what it rests on."""
+    failed = list(_failed_lines(rows))
+    if failed:
+        more = len(failed) - (MAX_SUMMARY_LINES - 1)
+        if more <= 1:
+            return failed[:MAX_SUMMARY_LINES]
+        return [
+            *failed[: MAX_SUMMARY_LINES - 1],
+            f"{pluralize(more, 'failure')} more: see --verbose",
+        ]
+    passed = {row.lossless.tier for row in rows if row.lossless.verdict == "PASS"}
+    lines = ["; ".join(words for tier, words in _EXACT_BASIS.items() if tier in passed)]
+    without = [row.verifier for row in rows if not row.lossless.tests]
+    if without and lines[0]:
+        lines[0] += f" (no compiled code: {join_names(without, 3, 30)})"
+    if run.drafting is not None:
+        return [line for line in (*lines, best_line(rows, model.bounds.coupling)) if line]
+    where = coupling_bound_words(model.bounds)
+    bound = f"{_coupling_text(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
+    lines.append(f"no rule can keep more than {bound}{where}")
+    return [line for line in lines if line]
+
+
+def verdict_sentence(run: CompareRun) -> str:
+    """Return the verdict with its error rate and what it would have found."""
+    return f"{run.verdict}: {_verdict_text(run)}"
+
+
+def _verdict_text(run: CompareRun) -> str:
+    alarm = f"where all is right, a run says FAIL with probability {run.alpha:g} at most"
+    lossy = [row for row in run.results if row.lossless.verdict == "FAIL"]
+    if lossy:
+        return f"{_result_names(lossy, run)} not follow the target's distribution; {alarm}."
+    strange = [row for row in run.results if row.acceptance.verdict == "FAIL"]
+    if strange:
+        return (
+            f"{_result_names(strange, run)} not accept as the declared rule does, though nothing "
+            "says "
+            f"that the output is wrong; {alarm}."
+        )
+    open_ = [row for row in run.results if row.verdict == "INCONCLUSIVE"]
+    if open_:
+        return (
+            f"{_result_names(open_, run)} not have enough {sample_basis(run)} to be judged; "
+            f"{_short_remedy(run)}."
+        )
+    n = len(run.results)
+    total = "the result follows" if n == 1 else f"all {n} results follow"
+    return (
+        f"{total} the target's distribution; {alarm}, and a deviation of {run.detect:g} (total "
+        f"variation of a token) is found with probability {run.power:g}{_detection_limits(run)}."
+    )
+
+
+def _detection_limits(run: CompareRun) -> str:
+    """Say where a deviation is promised to be found only if it has a certain shape."""
+    names = {row.model for row in run.results if row.lossless.deviation != ANY_DEVIATION}
+    shaped = [model for model in run.models if model.name in names]
+    if not shaped:
+        return ""
+    return f" (on {model_names(shaped, 3, 24)}: of the shapes that --verbose names)"
+
+
+def _failed_lines(rows: Sequence[CompareResult]) -> Iterator[str]:
+    for row in rows:
+        faults, suspect = row.lossless.faults, row.lossless.localisation
+        like = f"; it looks like the fault {faults.best.fault}" if faults and faults.best else ""
+        part = f"; suspect: {suspect.part}" if suspect and suspect.part and not like else ""
+        if row.lossless.findings:
+            yield f"FAIL {row.verifier}: {row.lossless.findings[0]}{like}{part}"
+        elif row.acceptance.findings:
+            yield f"FAIL {row.verifier}, {row.acceptance.words}: {row.acceptance.findings[0]}"
+
+
+def _short_remedy(run: CompareRun) -> str:
+    if run.decoding is None:
+        return "raise --blocks or --detect"
+    return "raise --tokens or --detect" if run.decoding.trace is None else "record more tokens"
+
+
+def _result_names(rows: Sequence[CompareResult], run: CompareRun) -> str:
+    if len(rows) == len(run.results) > 1:
+        return f"all {len(rows)} results do"
+    names = join_names((result_name(run, row, 48) for row in rows), 5, 90)
+    return f"{names} {'does' if len(rows) == 1 else 'do'}"
+
+
+def coupling_bound_words(bounds: Bounds) -> str:
+    """Return on which blocks the coupling bound was taken; empty for the model's own."""
+    if bounds.blocks_of is None:
+        return ""
+    if bounds.blocks_of == "trace":
+        return ", on the recorded blocks"
+    return f", on the blocks of {bounds.blocks_of}"
+
+
+def _coupling_text(coupling: Expected) -> str:
+    """Return what no rule can keep more of than, in figures."""
+    if coupling.method == "counting":
+        return f"{coupling.upper:.4g}"
+    middle = (coupling.lower + coupling.upper) / 2 if coupling.exact is None else coupling.exact
+    return f"{middle:.4g}"
+
+
+# What a result says of shorter drafts: block efficiency and speed-up for gamma' up to gamma.
+#
+# Every built-in rule accepts the first l drafted tokens with a probability that what is drafted
+# after them does not change: its closed form, ``tree_step``, knows no gamma. So the first
+# gamma' terms of Pr(tau >= l) are the curve of a draft of gamma' tokens, and their sum is its
+# E[tau] (of the first call, for a rule with state).
+
+
+@dataclass(frozen=True)
+class GammaResult:
+    """One verifier at draft length ``gamma``: by its law, and by measured frequencies.
+
+    ``accepted``: Pr(tau >= gamma).
+    """
+
+    gamma: int
+    accepted: float
+    measured_accepted: float
+    block_efficiency: float
+    speedup: float
+    measured_efficiency: float
+    measured_speedup: float
+
+
+def acceptance_levels(result: CompareResult) -> tuple[float, ...]:
+    """Return Pr(tau >= l), l = 1..gamma, exact or in the middle of its bounds."""
+    ccdf = result.acceptance_ccdf
+    if ccdf.exact is not None:
+        return ccdf.exact
+    return tuple((low + high) / 2 for low, high in zip(ccdf.lower, ccdf.upper, strict=True))
+
+
+def results_by_gamma(result: CompareResult) -> tuple[GammaResult, ...]:
+    """Return the result at every gamma' = 1..gamma.
+
+    () for a rule that is not built in, or that judges several drafts.
+    """
+    rows = result.speedup.rows
+    if result.verifier not in VERIFIERS or rows not in (None, result.gamma + 1):
+        return ()
+    cost = result.speedup.cost_ratio
+    load = Load(result.speedup.batch_size, result.speedup.free_rows)
+    law, measured = acceptance_levels(result), result.acceptance_ccdf.measured
+    points = []
+    for gamma in range(1, result.gamma + 1):
+        expected, mean = sum(law[:gamma]), sum(measured[:gamma])
+        points.append(
+            GammaResult(
+                gamma,
+                law[gamma - 1],
+                measured[gamma - 1],
+                expected + 1,
+                predicted_speedup(expected, gamma, cost, load),
+                mean + 1,
+                predicted_speedup(mean, gamma, cost, load),
+            )
+        )
+    return tuple(points)
+
+
+# Speed-ups on real models: what the latency model predicts, and what the clock says.
+
+
+def model_latencies(run: CompareRun, model: str) -> tuple[Latency, ...]:
+    """Return what was timed on ``model``: nothing where it was simulated, or on a trace."""
+    return tuple(found for found in run.meta.latencies if found.model == model)
+
+
+def speedup_words(run: CompareRun, model: str) -> Iterator[str]:
+    """Yield which speed-up is which, in sentences; nothing for simulated models."""
+    if run.decoding is None:
+        return
+    cost = f"{run.results[0].speedup.cost_ratio:g} as given (--cost-ratio)"
+    block = f"a target call on {run.gamma + 1} tokens"
+    if run.drafting is not None:
+        block = f"a target call on the {len(run.drafting.parents) + 1} tokens of a tree"
+    latencies = model_latencies(run, model)
+    yield (
+        f"Predicted speed-up: (E[tau] + 1) / (gamma c + 1), the latency model, if {block} takes as "
+        f"long as one on a single token. c is the time of a drafted token over that of such "
+        f"a call: {cost}" + (", or as measured." if latencies else ". A trace times no model.")
+    )
+    if latencies:
+        yield (
+            "Measured speed-up: time a token without a draft over that with it, all requests "
+            f"together, by the wall clock; reading prompts is in neither. Block cost: time of "
+            f"{block} over one on a single token, which the prediction takes for 1."
+        )
+
+
+def speedup_table(run: CompareRun, model: str) -> Table | None:
+    """Return predicted and measured speed-ups side by side, or None where nothing was timed."""
+    latencies = model_latencies(run, model)
+    if not latencies:
+        return None
+    given = {row.verifier: row.speedup for row in run.results if row.model == model}
+    cost = next(iter(given.values())).cost_ratio
+    return Table(
+        f"Speed-up over the target alone, which takes {time_words(latencies[0].plain)} a token",
+        (
+            "verifier",
+            "measured",
+            f"predicted, c = {cost:g}",
+            "predicted, measured c",
+            "measured c",
+            "block cost",
+            "a token",
+            "draft",
+            "target",
+            "verifier's own",
+        ),
+        tuple(
+            (
+                Cell(each.verifier),
+                *(
+                    Cell(f"{x:.2f}x", x)
+                    for x in (each.measured, given[each.verifier].predicted, each.predicted)
+                ),
+                number_cell(each.cost_ratio, 2),
+                number_cell(each.block_cost, 2),
+                Cell(time_words(each.speculative), each.speculative),
+                *(
+                    Cell(f"{part / each.speculative:.0%}", part / each.speculative)
+                    for part in (each.draft, each.score, each.verify)
+                ),
+            )
+            for each in latencies
+        ),
+        numbers=frozenset(range(1, 10)),
+        names=frozenset({0}),
+    )
+
+
+def time_words(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} us"
+
+
+# The command that makes a comparison's document again.
+
+
+TREE_FILE = "tree.json"
+
+
+def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
+    """Yield the command with what it needs, or why there is none."""
+    if run.decoding is not None:
+        yield from _decoding_blocks(run, run.decoding)
+        return
+    unnamed = [model.name for model in run.models if not _has_model_name(model)]
+    if unnamed:
+        yield Prose(
+            f"No command line gives this run again: it was made in Python, by simverify.compare, "
+            f"with models that no name or plain path leads to: {join_names(unnamed)}."
+        )
+        return
+    yield Command(compare_command(run))
+    yield from _tree_file_blocks(run)
+    for model in run.models:
+        if model.file_sha256 is not None:
+            yield Prose(
+                f"It reads the file {model.given}: the same file has sha256 {model.file_sha256}."
+            )
+        if model.corpus_sha256 is not None:
+            yield Prose(
+                f"{model.name} is trained on this Python's own text; another Python's gives other "
+                f"numbers. The same text has sha256 {model.corpus_sha256}."
+            )
+    yield Prose("It gives the same document, whatever the threads, but for the object meta.")
+
+
+def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
+    """The command of a run on real models; the length of its requests is the default."""
+    if found.trace is not None:
+        yield from _trace_blocks(run, found)
+        return
+    bundled = found.target == "tiny-llama"
+    if found.prompts is None and not bundled:
+        yield Prose("No command line gives this run again: its prompts were given in Python.")
+        return
+    drafters = [model.drafter for model in run.models]
+    if len({one and (one.name, one.calibration) for one in drafters}) > 1:
+        yield Prose("No command line gives this run again: its drafters were mixed in Python.")
+        return
+    options = {
+        "--gamma": str(run.gamma),
+        **_tree_options(run),
+        "--target": found.target,
+        "--draft": found.draft,
+        **_drafter_options(run),
+        "--prompts": found.prompts or "",
+        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
+        "--tokens": _tokens_option(run, found),
+        "--lanes": str(found.lanes),
+        "--temperature": _number_text(found.temperature),
+        "--top-k": "" if found.top_k is None else str(found.top_k),
+        "--top-p": _number_text(found.top_p),
+        "--device": found.device,
+        "--dtype": found.dtype,
+        "--cost-ratio": _number_text(run.results[0].speedup.cost_ratio),
+        "--alpha": _number_text(run.alpha),
+        "--detect": _number_text(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [
+        word for name, value in options.items() if value for word in _option_words(name, value)
+    ]
+    if any(one and one.calibration is False for one in drafters):
+        words.append("--no-calibration")
+    yield Command(shlex.join(["simverify", "compare", *words]))
+    yield from _tree_file_blocks(run)
+    yield Prose(
+        f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
+        f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
+    )
+
+
+def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
+    """The command of a run on a trace."""
+    options = {
+        "--trace": found.trace or "",
+        "--verifiers": ",".join(row.verifier for row in run.results),
+        "--cost-ratio": _number_text(run.results[0].speedup.cost_ratio),
+        "--alpha": _number_text(run.alpha),
+        "--detect": _number_text(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [word for name, value in options.items() for word in _option_words(name, value)]
+    yield Command(shlex.join(["simverify", "compare", *words]))
+    yield Prose(
+        f"The trace has sha256 {found.trace_sha256}; it gives the same document, but for the "
+        f"object meta."
+    )
+
+
+def _drafter_options(run: CompareRun) -> dict[str, str]:
+    """Return the options of a drafter, the same but for the layers a group on all models."""
+    drafters = [model.drafter for model in run.models if model.drafter is not None]
+    if not drafters:
+        return {}
+    numbers = [str(one.layer_parallel) for one in drafters if one.layer_parallel is not None]
+    return {"--drafter": drafters[0].name, "--layer-parallel": ",".join(numbers)}
+
+
+def _tokens_option(run: CompareRun, found: Decoding) -> str:
+    """Return how many tokens were asked for; nothing where that was left to the default.
+
+    Acceptance by tree width then has a number of its own, a fifth or less of the verifiers'; else
+    it has theirs.
+    """
+    studied = [one for entry in run.layer_parallel for one in entry.acceptance]
+    if studied:
+        emitted = studied[0].blocks * (1.0 + studied[0].expected_accepted.upper)
+        if emitted < found.tokens / 2:
+            return ""
+    return str(found.tokens)
+
+
+def _tree_file_blocks(run: CompareRun) -> Iterator[Block]:
+    if run.drafting is not None and _levels_option(run.drafting) == TREE_FILE:
+        parents = ", ".join(map(str, run.drafting.parents))
+        yield Prose(f'{TREE_FILE} is a file that holds {{"parents": [{parents}]}}.')
+
+
+def _tree_options(run: CompareRun) -> dict[str, str]:
+    """Return the options of draft trees."""
+    if run.drafting is None:
+        return {}
+    return {"--tree": _levels_option(run.drafting), "--scheme": run.drafting.scheme}
+
+
+def compare_command(run: CompareRun) -> str:
+    """Return the command line of a run all of whose models have names."""
+    knobs = [model for model in run.models if model.temperature is not None]
+    load = run.results[0].speedup
+    options = {
+        "--gamma": str(run.gamma),
+        **_tree_options(run),
+        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
+        "--models": ",".join(model.given or "" for model in run.models),
+        "--blocks": "" if run.blocks is None else str(run.blocks),
+        "--calls": str(max(len(row.calls) for row in run.results)) if not run.drafting else "",
+        "--eos": "" if run.eos is None else str(run.eos),
+        "--cost-ratio": _number_text(load.cost_ratio),
+        "--batch-size": str(load.batch_size) if load.batch_size > 1 else "",
+        "--free-rows": _number_text(load.free_rows),
+        "--draft-distance": _number_text(knobs[0].draft_distance) if knobs else "",
+        "--temperature": _number_text(knobs[0].temperature) if knobs else "",
+        "--alpha": _number_text(run.alpha),
+        "--detect": _number_text(run.detect),
+        "--seed": str(run.seed),
+    }
+    words = [
+        word for name, value in options.items() if value for word in _option_words(name, value)
+    ]
+    return shlex.join(["simverify", "compare", *words])
+
+
+def _levels_option(found: DraftTrees) -> str:
+    """Return children per level where that says the tree, or the name of a file to write."""
+    words = TreeShape(found.parents).words()
+    levels = words.removesuffix(" children per level")
+    return levels if levels != words else TREE_FILE
+
+
+def _option_words(name: str, value: str) -> list[str]:
+    # A path that begins with a hyphen would be taken for an option.
+    return [f"{name}={value}"] if value.startswith("-") else [name, value]
+
+
+def _has_model_name(model: ModelInfo) -> bool:
+    """Whether ``--models``, whose names are split at commas and stripped, can name the model."""
+    given = model.given or ""
+    return given != "" and given == given.strip() and "," not in given and given.isprintable()
+
+
+def _number_text(value: float | None) -> str:
+    """The shorter of two ways to write a number that give it back to the last bit."""
+    if value is None:
+        return ""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

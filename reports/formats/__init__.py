@@ -1,1 +1,0 @@
-"""Formats that any report is rendered to."""

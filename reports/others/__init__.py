@@ -1,1 +1,0 @@
-"""Self-tests, plans, baselines, sweeps, tables of engines and bisections, reported."""

@@ -1,1 +1,0 @@
-"""What is said of tokens that engines served, on a terminal and as reports."""

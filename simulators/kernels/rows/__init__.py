@@ -1,1 +1,0 @@
-"""Sums over whole rows, compiled."""

@@ -1,1 +1,0 @@
-"""Models as the kernels read them."""

@@ -1,0 +1,478 @@
+"""Running the compiled loop over draft trees: ranges of trials, on threads, into counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from simverify.arrays import Floats, Ints, Row
+from simverify.errors import UsageError
+from simverify.simulators import kernels
+from simverify.simulators.kernels.markov import MarkovTables, build_alias
+from simverify.simulators.kernels.trees import (
+    Drafts,
+    Family,
+    LastChild,
+    Residuals,
+    Scratch,
+    Tournament,
+    Walk,
+    count_ways,
+    generate_trees,
+)
+from simverify.simulators.run import (
+    NO_TRAIL,
+    PIT_BINS,
+    Counts,
+    TokenSample,
+    first_tokens,
+    run_on_threads,
+)
+from simverify.trees import ROOT, Drafting, TreeShape
+from simverify.verifiers.base import Verifier, excess, resolve_part
+from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier, k_seq
+from simverify.verifiers.trees.base import exclude_tokens, max_children, normalised
+
+# A drafting as the kernels read it: who follows whom, and which tokens are certain.
+
+
+def likeliest_tokens(q: Row, k: int) -> Ints:
+    """Return the ``k`` likeliest tokens of q (V,), equal ones by id, as ``Scheme.fixed``.
+
+    The same by numpy: a large vocabulary takes it seconds.
+    """
+    return np.argsort(-q, kind="stable")[:k]
+
+
+def kernel_drafts(tables: MarkovTables, drafting: Drafting) -> Drafts:
+    """Return the arrays of ``drafting`` on the rows of ``tables``."""
+    shape, scheme = drafting.shape, drafting.scheme
+    groups = [shape.children[node] for node in range(ROOT, len(shape))]
+    certain = [max(scheme.certain(len(group)), 0) if group else 0 for group in groups]
+    most = min(max(certain), tables.draft.shape[1])
+    fixed = np.empty((len(tables.draft), most), np.int32)
+    if most:
+        for row, q in zip(fixed, tables.draft, strict=True):
+            row[:] = likeliest_tokens(q, most)
+    return Drafts(
+        first=np.cumsum([0, *map(len, groups)]),
+        child=np.array([child + 1 for group in groups for child in group], np.int64),
+        parent=np.array([0, *(parent + 1 for parent in shape.parents)], np.int64),
+        certain=np.array(certain, np.int64),
+        fixed=fixed,
+        replaced=scheme.replaced,
+    )
+
+
+_TRIAL_CHUNK = 1 << 13
+"""Trials whose tokens are kept at a time."""
+
+Rule = str | TreeVerifier | Verifier
+"""A rule for draft trees or its name; or one for a single draft whose kernel is a ``Family``, on
+chains."""
+
+
+def compiled_rules(drafting: Drafting) -> tuple[str, ...]:
+    """Return the rules that have a kernel, fit the shape and are lossless on the scheme."""
+    return tuple(
+        name
+        for name, verifier in TREE_VERIFIERS.items()
+        if verifier.kernel is not None
+        and drafting.scheme.name in verifier.schemes
+        and verifier.fits(drafting.shape)
+    )
+
+
+def simulate_trees(
+    tables: Any,
+    rule: Rule,
+    drafting: Drafting,
+    trials: int,
+    *,
+    seed: int,
+    threads: int,
+    transition_shape: tuple[int, int, int] = (0, 1, 1),
+    cells: Ints | None = None,
+    pit_positions: int = 0,
+    first_trial: int = 0,
+) -> Counts:
+    """Draft and judge ``trials`` trees from the model's start by ``rule``.
+
+    As :func:`~simverify.simulators.run.simulate` with one call: ``transition_shape`` (positions,
+    rows, cells), ``cells`` int64 (V,), ``pit_positions`` and ``first_trial`` mean the same, and
+    so does what is counted, tau going up to the depth of the tree. Neither ``threads`` nor their
+    timing changes the result.
+
+    Raises ``UsageError`` for a rule that is not one of :func:`compiled_rules`, or a model whose
+    rows do not follow from its last token.
+    """
+    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
+    places = np.arange(transition_shape[2]) if cells is None else cells
+
+    def empty() -> Counts:
+        return Counts(
+            0,
+            np.zeros(drafting.shape.depth + 1, np.int64),
+            np.zeros((2, 1), np.int64),
+            np.zeros(transition_shape, np.int64),
+            np.zeros((2, pit_positions, PIT_BINS), np.int64),
+            0,
+        )
+
+    def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
+        counts = empty()
+        done = 0
+        unsupported = np.zeros(1, np.int64)
+        scratch = run.scratch()
+        while (shard := take()) is not None:
+            run.loop(
+                tables,
+                run.family,
+                run.drafts,
+                scratch,
+                np.uint64(seed),
+                *shard,
+                places,
+                counts.accepted,
+                counts.lengths,
+                counts.transitions,
+                counts.pits,
+                unsupported,
+                NO_TRAIL,
+            )
+            done += shard[1] - shard[0]
+        return replace(counts, trials=done, unsupported=int(unsupported[0]))
+
+    return sum(run_on_threads(work, first_trial, trials, threads), empty())
+
+
+def sample_trees(
+    tables: Any, rule: Rule, drafting: Drafting, n: int, *, seed: int, positions: int | None = None
+) -> TokenSample:
+    """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
+
+    They are those that :func:`simulate_trees` counts; by default at all positions, the depth of
+    the tree and one.
+    """
+    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
+    scratch = run.scratch()
+    depth = drafting.shape.depth
+    return first_tokens(
+        lambda first, end, trail: _write_emitted(tables, run, scratch, seed, first, end, trail),
+        n,
+        seed=seed,
+        each=1,
+        positions=depth + 1 if positions is None else positions,
+    )
+
+
+def count_nodes(tables: Any, rule: Rule, drafting: Drafting, trials: int, *, seed: int) -> Ints:
+    """Return how many of the trials 0, 1, ... kept the way through each node, int64 (n,).
+
+    They are those that :func:`simulate_trees` counts. Of equal siblings the first is meant whose
+    descendants hold the other accepted tokens.
+    """
+    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
+    scratch, shape = run.scratch(), drafting.shape
+    counts = np.zeros(len(shape), np.int64)
+    for first in range(0, trials, _TRIAL_CHUNK):
+        end = min(first + _TRIAL_CHUNK, trials)
+        trail = np.full((end - first, shape.depth + 1, 2), -1, np.int64)
+        _write_emitted(tables, run, scratch, seed, first, end, trail)
+        most = max_children(shape)
+        count_ways(tables, run.drafts, np.uint64(seed), first, trail, most, counts)
+    return counts
+
+
+def _write_emitted(
+    tables: Any,
+    run: "_KernelInputs",
+    scratch: Scratch,
+    seed: int,
+    first: int,
+    end: int,
+    trail: Ints,
+) -> None:
+    """Run trials ``first`` to ``end``-1 and write what they emit to ``trail``, nothing else."""
+    run.loop(
+        tables,
+        run.family,
+        run.drafts,
+        scratch,
+        np.uint64(seed),
+        first,
+        end,
+        np.zeros(0, np.int64),
+        np.zeros(run.depth + 1, np.int64),
+        np.zeros((2, 1), np.int64),
+        np.zeros((0, 1, 1), np.int64),
+        np.zeros((2, 0, PIT_BINS), np.int64),
+        np.zeros(1, np.int64),
+        trail,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _KernelInputs:
+    """A rule's own tables and the drafting, as the kernels read them, and the room they need."""
+
+    family: Any
+    drafts: Any
+    depth: int
+    places: int
+    rows: tuple[int, int]
+
+    @property
+    def loop(self) -> Any:
+        """The compiled loop."""
+        ours = type(self.family).__module__.startswith(f"{kernels.__name__}.")
+        return generate_trees if ours else _uncached()
+
+    def scratch(self) -> Scratch:
+        return Scratch(
+            np.empty((3, self.places), np.int64), np.empty((4, self.places)), np.empty(self.rows)
+        )
+
+
+class _IdentityKey:
+    """Tables by what they are, not what is in them, so that a cache can tell them apart."""
+
+    def __init__(self, tables: Any) -> None:
+        self.tables = tables
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _IdentityKey) and other.tables is self.tables
+
+    def __hash__(self) -> int:
+        return id(self.tables)
+
+
+# A comparison takes one rule after the other, and each in several runs. Of a large vocabulary the
+# tables of a rule are hundreds of megabytes, so no more of them are kept.
+@lru_cache(maxsize=2)
+def _kernel_inputs(given: _IdentityKey, family: Family, drafting: Drafting) -> _KernelInputs:
+    tables = given.tables
+    if not isinstance(tables, MarkovTables):
+        raise UsageError(
+            "draft trees are simulated on Markov models: got one whose rows do not follow from "
+            "the last token; use markov-V, toy, compact or a file of rows"
+        )
+    shape = drafting.shape
+    return _KernelInputs(
+        family.build(tables, drafting),
+        kernel_drafts(tables, drafting),
+        shape.depth,
+        max(shape.depth + 2, max_children(shape)),
+        (family.rows(drafting), tables.draft.shape[1]),
+    )
+
+
+def _family(rule: Rule, drafting: Drafting) -> Family:
+    if not isinstance(rule, Verifier):
+        name = rule if isinstance(rule, str) else rule.name
+        if name not in (known := compiled_rules(drafting)):
+            raise UsageError(
+                f"no kernel of {name!r} for siblings drafted by {drafting.scheme.name} on "
+                f"{drafting.shape.words()}: choose from {', '.join(known)}"
+            )
+        rule = TREE_VERIFIERS[name]
+    family: Family = resolve_part(rule.kernel)
+    return family
+
+
+@cache
+def _uncached() -> Any:
+    """Return the loop for kernels of other packages.
+
+    Numba's cache would run them as they were before an edit, and no process that cannot import
+    them could read what it holds of ours.
+    """
+    return njit(nogil=True, error_model="numpy")(generate_trees.py_func)
+
+
+# Tables of the rules that walk down a tree: chances of acceptance, and what follows rejections.
+#
+# Each rule's formula is in its own file in ``simverify.verifiers.trees``. Chances and residuals
+# depend on the number of children k, and are tabled for each k that the shape has.
+
+
+Law = tuple[Row, Row]
+"""Chance (V,) that a token is accepted, and what is drawn after a rejection (V,), unnormalised."""
+
+
+def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The token rule on the first child."""
+    laws = _acceptance_and_residuals(
+        tables, drafting, lambda p, q, k: (acceptance_probability(p, q), excess(p, q))
+    )
+    return _make_walk(tables, drafting, *laws, tested=lambda k: 0)
+
+
+def target_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """Draw from the target's row: match, and the walk on a fixed tree, whose coin does the same."""
+    kinds = len(_child_counts(drafting.shape))
+    test = np.full((kinds, max(max_children(drafting.shape), 1)), -1)
+    none = np.empty((0, *tables.target.shape))
+    return Walk(_node_kinds(drafting.shape), test, none, np.full(kinds, -1), residual_aliases(none))
+
+
+def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """Every child has the same chance."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        rho, accepted = k_seq.accepted_shares(p, q, k)
+        return acceptance_probability(p, rho * q), excess(p, accepted)
+
+    return _make_walk(tables, drafting, *_acceptance_and_residuals(tables, drafting, law))
+
+
+def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """One residual after the other; the children in one place have one table, whatever k."""
+    residuals = [tables.target]
+    for _ in range(max_children(drafting.shape)):
+        residuals.append(_normalized_rows(excess(residuals[-1], tables.draft), tables.target))
+    counts = _child_counts(drafting.shape)
+    test = np.full((len(counts), max(counts)), -1)
+    for kind, k in enumerate(counts):
+        test[kind, :k] = range(k)
+    accept = np.stack([acceptance_probability(r, tables.draft) for r in residuals[:-1]])
+    laws = residual_aliases(np.stack([residuals[k] for k in counts[1:]]))
+    return Walk(_node_kinds(drafting.shape), test, accept, _next_laws(counts), laws)
+
+
+def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The second child is tested, with the mean of its chances as first and second of a pair."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        hub = int(np.argmax(q))
+        share = exclude_tokens(q, [hub])
+        if k == 1 or not share.any():
+            return 0 * p, p
+        as_second = acceptance_probability(excess(p, q), share - q)
+        return q[hub] * as_second + (1 - q[hub]) * acceptance_probability(p, q), excess(p, share)
+
+    return _make_walk(
+        tables, drafting, *_acceptance_and_residuals(tables, drafting, law), tested=lambda k: k - 1
+    )
+
+
+def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
+    """The last child is tested; the others are the likeliest tokens."""
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        certain = likeliest_tokens(q, k - 1).tolist()
+        last = exclude_tokens(q, certain)
+        if not last.any():
+            # There is no last child: all that the draft can emit is certain.
+            return 0 * p, p
+        return acceptance_probability(p, last), excess(p, last)
+
+    return _make_walk(
+        tables, drafting, *_acceptance_and_residuals(tables, drafting, law), tested=lambda k: k - 1
+    )
+
+
+def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
+    """The best child is tested against the law of the best."""
+    # The order and the law of the best as in the rule, by numpy: sorting tokens one by one takes
+    # a minute at V = 152,064.
+    key = tables.target - tables.draft**2
+    ranked = np.stack([np.argsort(row, kind="stable") for row in key]).astype(np.int32)
+    rank = np.empty_like(ranked)
+    np.put_along_axis(rank, ranked, np.arange(key.shape[1], dtype=np.int32)[None], axis=1)
+    upto = np.cumsum(np.take_along_axis(tables.draft, ranked, axis=1), axis=1)
+    counts = _child_counts(drafting.shape)
+    accept, residuals = np.empty((2, len(counts) - 1, *key.shape))
+    best = np.empty(key.shape)
+    for which, k in enumerate(counts[1:]):
+        np.put_along_axis(best, ranked, upto**k, axis=1)
+        under = np.maximum(np.take_along_axis(upto, rank, axis=1) - tables.draft, 0)
+        best -= under**k
+        accept[which] = acceptance_probability(tables.target, best)
+        residuals[which] = _normalized_rows(excess(tables.target, best), tables.target)
+    return Tournament(
+        _node_kinds(drafting.shape), _next_laws(counts), rank, accept, residual_aliases(residuals)
+    )
+
+
+def acceptance_probability(p: Floats, q: Floats) -> Floats:
+    """Return min(1, p/q); a token of q = 0 is not accepted, be it drafted for certain."""
+    return np.minimum(np.divide(p, q, out=np.zeros_like(p), where=q > 0), 1)
+
+
+def residual_aliases(rows: Floats) -> Residuals:
+    """Return the alias tables of rows (laws, S+1, V) that sum to 1."""
+    cut, other = np.empty_like(rows), np.empty(rows.shape, np.int32)
+    for law in range(len(rows)):
+        build_alias(rows[law], cut[law], other[law])
+    return Residuals(cut, other)
+
+
+def _acceptance_and_residuals(
+    tables: MarkovTables, drafting: Drafting, law: Callable[[Row, Row, int], Law]
+) -> tuple[Floats, Floats]:
+    """Return chances and residuals (laws, S+1, V), one each per number of children above 0."""
+    counts = _child_counts(drafting.shape)[1:]
+    accept, residuals = np.empty((2, len(counts), *tables.target.shape))
+    for which, k in enumerate(counts):
+        for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
+            accept[which, r], after = law(p, q, k)
+            residuals[which, r] = normalised(after, p)
+    return accept, residuals
+
+
+def _make_walk(
+    tables: MarkovTables,
+    drafting: Drafting,
+    accept: Floats,
+    residuals: Floats,
+    tested: Callable[[int], int] | None = None,
+) -> Walk:
+    """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
+    counts = _child_counts(drafting.shape)
+    test = np.full((len(counts), max(counts)), -1)
+    for kind, k in enumerate(counts[1:], start=1):
+        place = slice(k) if tested is None else tested(k)
+        test[kind, place] = kind - 1
+    return Walk(
+        _node_kinds(drafting.shape), test, accept, _next_laws(counts), residual_aliases(residuals)
+    )
+
+
+def _normalized_rows(weights: Floats, otherwise: Floats) -> Floats:
+    return np.array([normalised(w, p) for w, p in zip(weights, otherwise, strict=True)])
+
+
+def _child_counts(shape: TreeShape) -> list[int]:
+    """Numbers of children that the nodes of ``shape`` have; the first is 0, of the leaves."""
+    return sorted(set(map(len, shape.children.values())))
+
+
+def _next_laws(counts: list[int]) -> Ints:
+    """Return the laws that follow where no child is accepted: the target where there is none."""
+    return np.arange(len(counts)) - 1
+
+
+def _node_kinds(shape: TreeShape) -> Ints:
+    counts = _child_counts(shape)
+    nodes = range(ROOT, len(shape))
+    return np.array([counts.index(len(shape.children[node])) for node in nodes], np.int64)
+
+
+def _greedy_draft(tables: MarkovTables, drafting: Drafting) -> Any:
+    # Where the other children are drawn, what the last one is a sample of depends on them.
+    if drafting.scheme.name == "last-sampled":
+        return greedy_draft(tables, drafting)
+    return LastChild()
+
+
+NAIVE = Family(naive)
+BY_TARGET = Family(target_walk)
+K_SEQ = Family(k_seq_walk)
+RECURSIVE = Family(recursive)
+SPECHUB = Family(spechub)
+GREEDY_DRAFT = Family(_greedy_draft, lambda drafting: 2)
+TOURNAMENT = Family(tournament)

@@ -1,0 +1,712 @@
+"""``simverify.audit_against``: two servers, or two files of answers, against each other."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simverify.api.real import RealModelOptions, check_json, check_law, declared_law, mask_of
+from simverify.errors import OptionError, UsageError
+from simverify.options.modes import keywords
+from simverify.options.option import Dtype, words_of
+from simverify.options.served import (
+    AgainstOptions,
+    MatrixOptions,
+    OutputOptions,
+    TriageOptions,
+    TwoEngineOptions,
+    WatchOptions,
+)
+from simverify.results import AgainstRun, AskedFor, MatrixRun, OutputRun, TriageRun, WatchRun
+
+if TYPE_CHECKING:
+    from simverify.models.transformer import TransformerPair
+    from simverify.served import Endpoint
+    from simverify.served.requests import Request
+    from simverify.served.triage_explanations import LoggedAnswer
+    from simverify.served.watch import PromptClient
+
+
+# A server, as the options of any command name it.
+
+
+def server_of(options: Any, address: str, limit: int) -> "Endpoint":
+    """Return the server at ``address``; ``UsageError`` for an address that is none.
+
+    ``limit``: tokens of one completion.
+    """
+    from simverify.served import Endpoint
+
+    seconds = Endpoint.timeout if options.timeout is None else options.timeout
+    extra = check_extra_body(options)
+    return Endpoint(address, options.served_model, limit, extra, seconds)
+
+
+def check_extra_body(options: Any) -> dict[str, Any]:
+    """Return the fields of ``extra_body``; ``UsageError`` for what is no object."""
+    found: dict[str, Any] = check_json(options.extra_body or {}, "extra_body", dict)
+    return found
+
+
+def is_address(name: object) -> bool:
+    """Tell the address of a server from the name of a file."""
+    return str(name).startswith(("http://", "https://"))
+
+
+_SERVER_OPTIONS = (
+    "prompts",
+    "repeats",
+    "max_tokens",
+    "served_model",
+    "against_model",
+    "keep",
+    "concurrency",
+    "timeout",
+    "extra_body",
+    "temperature",
+    "top_k",
+    "top_p",
+)
+
+
+@keywords(TwoEngineOptions)
+def audit_against(options: TwoEngineOptions) -> AgainstRun:
+    """Judge whether two engines answer the same prompts by one law; no model is needed.
+
+    Returns
+    -------
+    AgainstRun
+        ``run.verdict``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A value out of range, a missing file, answers that cannot be compared, a server that does
+        not answer.
+    """
+    served = is_address(options.first)
+    asked = {name: value for name, value in vars(options).items() if name not in _TWO}
+    both = AgainstOptions(
+        **asked,
+        outputs=None if served else options.first,
+        endpoint=str(options.first) if served else None,
+        against=str(options.second),
+    )
+    check_against(both)
+    return compare_engines(both)
+
+
+_TWO = ("first", "second")
+
+
+def compare_engines(options: AgainstOptions) -> AgainstRun:
+    """Compare two engines, whose options were checked."""
+    from simverify.served.answers import AgainstSettings, pair_answers, read_answers
+    from simverify.served.two_sample import AnswerSources, audit_against, second_answer_file
+
+    assert options.against is not None
+    settings = AgainstSettings(
+        repeats=options.repeats,
+        alpha=options.alpha,
+        seed=options.seed,
+        detect=AgainstSettings.detect if options.detect is None else options.detect,
+    )
+    if options.endpoint is not None:
+        return _compare_servers(options, settings)
+    assert options.outputs is not None
+    outputs = Path(options.outputs)
+    pairs = pair_answers(
+        read_answers(outputs, "outputs"), read_answers(Path(options.against), "against")
+    )
+    first, second = str(options.outputs), options.against
+    again = _against_command(options, str(options.outputs), options.against, settings.detect)
+    together = second_answer_file(outputs) == Path(options.against)
+    return audit_against(
+        pairs, AnswerSources(first, second, again, side_by_side=together), settings
+    )
+
+
+def _compare_servers(options: AgainstOptions, settings: object) -> AgainstRun:
+    from simverify.served.answers import MAX_TOKENS, AgainstSettings, pair_answers
+    from simverify.served.requests import read_prompts_and_chats
+    from simverify.served.two_sample import (
+        AnswerSources,
+        audit_against,
+        collect_in_rounds,
+        second_answer_file,
+    )
+
+    assert isinstance(settings, AgainstSettings)
+    assert options.endpoint is not None
+    assert options.against is not None
+    real = RealModelOptions.of(options)
+    law = real.sampling()
+    assert real.prompts is not None
+    limit = MAX_TOKENS if options.max_tokens is None else options.max_tokens
+    endpoints = (
+        server_of(options, options.endpoint, limit),
+        server_of(replace(options, served_model=options.against_model), options.against, limit),
+    )
+    # Once each: what is asked twice as often would be two prompts of one name.
+    prompts = tuple(dict.fromkeys(read_prompts_and_chats(real.prompts)))
+    options.say(settings.plan(len(prompts), limit))
+    keep = None if options.keep is None else Path(options.keep)
+    rounds = collect_in_rounds(
+        endpoints,
+        prompts,
+        law,
+        settings,
+        concurrency=options.concurrency,
+        keep=keep,
+        say=options.say,
+    )
+    asked = rounds.asked
+    first, second = options.endpoint, options.against
+    if keep is None:
+        again = _against_command(options, first, second, settings.detect)
+    else:
+        again = _against_command(options, str(keep), str(second_answer_file(keep)), settings.detect)
+    sources = AnswerSources(
+        first,
+        second,
+        again,
+        planned=rounds.planned,
+        endpoint=True,
+        side_by_side=True,
+        notes=asked.notes,
+        asked=AskedFor(
+            temperature=law.temperature, top_k=law.top_k, top_p=law.top_p, max_tokens=limit
+        ),
+    )
+    return audit_against(pair_answers(asked.first, asked.second), sources, settings)
+
+
+def check_against(options: AgainstOptions) -> None:
+    """Raise ``UsageError`` for options that do not go together, or a file that cannot be kept."""
+    if options.outputs is not None and options.endpoint is not None:
+        raise OptionError("{outputs} and {endpoint} are two sources: name one, and {against}")
+    if options.outputs is None and options.endpoint is None:
+        raise OptionError("{against} is one of two: name the other, as {outputs} or {endpoint}")
+    assert options.against is not None
+    served = is_address(options.against)
+    if served != (options.endpoint is not None):
+        raise OptionError(
+            "{against} is "
+            + (
+                "a server: name another as {endpoint}, or two files"
+                if served
+                else f"{options.against}: expected http://HOST:PORT, as for {{endpoint}}"
+            )
+        )
+    if options.endpoint is None:
+        for name in _SERVER_OPTIONS:
+            if getattr(options, name) is not None:
+                raise OptionError(f"{{{name}}} is for {{endpoint}}: two files hold what was asked")
+        return
+    if options.prompts is None:
+        raise OptionError("{prompts} is missing: both are asked to answer them")
+    if options.temperature == 0.0:
+        raise OptionError(
+            "{temperature} is 0: asked again an engine would copy itself, and nothing is drawn "
+            "that could be tested; expected more"
+        )
+    if options.max_tokens == 1:
+        raise OptionError(
+            "{max_tokens} is 1: what speculation does shows from an answer's second token on; "
+            "expected 2 or more"
+        )
+    if options.endpoint == options.against and options.served_model == options.against_model:
+        say = "{endpoint} and {against} are one address: name two, or {against-model}"
+        raise OptionError(say.replace("{against-model}", "{against_model}"))
+    if options.keep is not None:
+        from simverify.results.reading import check_writable
+        from simverify.served.two_sample import second_answer_file
+
+        check_writable(Path(options.keep))
+        check_writable(second_answer_file(Path(options.keep)))
+
+
+def _against_command(options: AgainstOptions, first: str, second: str, detect: float) -> str:
+    """Return the command that compares the same answers again; where none are kept, asks anew."""
+    asks = options.endpoint is not None and options.keep is None
+    words = replace(options, detect=detect).words(
+        always=("alpha", "detect", "seed"),
+        without=("outputs", "endpoint", "against", *(() if asks else _SERVER_OPTIONS)),
+    )
+    source = "--endpoint" if asks else "--outputs"
+    return shlex.join(["simverify", "audit", source, first, "--against", second, *words])
+
+
+# ``simverify.matrix``: which parameters of a request a server honours.
+
+
+@keywords(MatrixOptions)
+def matrix(options: MatrixOptions) -> MatrixRun:
+    """Ask a server for each parameter at a value that matters, and name what it does with it.
+
+    Returns
+    -------
+    MatrixRun
+        ``run.cells``, each with its outcome; ``print(run)`` shows the table.
+
+    Raises
+    ------
+    UsageError
+        A value out of range, a missing file, a server that does not answer.
+    """
+    return run_matrix(options)
+
+
+def run_matrix(options: MatrixOptions) -> MatrixRun:
+    """As :func:`matrix`, whose errors name options as the command line does."""
+    from simverify.served.distribution import STAGES, check_order
+    from simverify.served.matrix import MatrixSettings, audit_matrix
+    from simverify.served.requests import read_prompts_and_chats
+
+    if options.endpoint is None:
+        raise OptionError("{endpoint} is missing: the server that is asked")
+    if options.target is None:
+        raise OptionError("{target} is missing: answers are judged by the target's rows")
+    if options.prompts is None and options.target != "tiny-llama":
+        raise OptionError("{prompts} is missing: the server is asked to answer them")
+    if (options.mask is None) != (options.mask_body is None):
+        raise OptionError(
+            "{mask} and {mask_body} belong together: what may come, and how the server is told"
+        )
+    mask = mask_of(options.mask)
+    server = server_of(options, options.endpoint, options.max_tokens)
+    names = () if options.cells is None else tuple(options.cells.split(","))
+    settings = MatrixSettings(
+        tokens=options.tokens,
+        alpha=options.alpha,
+        ball=options.row_tolerance,
+        gamma=options.gamma,
+        seed=options.seed,
+        cells=tuple(name.strip() for name in names),
+        order=STAGES if options.order is None else check_order(options.order),
+        mask=mask,
+        mask_body=check_json(options.mask_body or {}, "mask_body", dict),
+    )
+    keep = None if options.keep is None else Path(options.keep)
+    if keep is not None:
+        _prepare_answer_folder(keep)
+    real = RealModelOptions.of(options)
+    prompts = real.texts() if real.prompts is None else read_prompts_and_chats(real.prompts)
+    pair = real.load()
+    return audit_matrix(
+        server,
+        prompts,
+        pair,
+        _matrix_command(options),
+        settings,
+        drafted=options.draft is not None,
+        keep=keep,
+        progress=options.progress,
+    )
+
+
+def _prepare_answer_folder(keep: Path) -> None:
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"keep: {keep} cannot be made a folder: {error.strerror}") from None
+
+
+def _matrix_command(options: MatrixOptions) -> str:
+    return shlex.join(["simverify", "matrix", *options.words(without=("threads",))])
+
+
+# ``simverify.audit_outputs``: tokens that some other engine emitted, in a file or on a server.
+
+
+@keywords(OutputOptions)
+def audit_outputs(options: OutputOptions) -> OutputRun:
+    """Judge tokens that an engine emitted by the target model that it should follow.
+
+    Returns
+    -------
+    OutputRun
+        ``run.verdict``, ``run.passed``, ``run.findings``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A value out of range, a missing file, answers that cannot be judged.
+    SimverifyError
+        A model that does not load, a server that does not answer.
+    """
+    check_outputs(options)
+    return judge_outputs(options)
+
+
+def judge_outputs(options: OutputOptions) -> OutputRun:
+    """Judge the tokens of a file or of a server, whose options were checked."""
+    from simverify.served import (
+        Endpoint,
+        OutputSettings,
+        Request,
+        RequestSource,
+        StreamingEvidence,
+        audit_outputs,
+        collect_answers,
+        contradictions,
+        read_requests,
+    )
+    from simverify.served.distribution import PARAMETER_NAMES
+    from simverify.served.judge import count_changed_tokens, retokenisation_words
+    from simverify.served.requests import prompt_ids, read_prompts_and_chats
+
+    say = options.say
+    name = options.endpoint if options.outputs is None else str(options.outputs)
+    assert name is not None
+    settings = OutputSettings(
+        tokens=options.tokens,
+        alpha=options.alpha,
+        ball=options.row_tolerance,
+        seed=options.seed,
+        detect=OutputSettings.detect if options.detect is None else options.detect,
+    )
+    real = RealModelOptions.of(options)
+    real.sampling()  # out of its range before anything is read
+    check_law(options)
+    proxy = options.draft is not None
+    plan = settings.plan(proxy)
+    server = None
+    if options.endpoint is not None:
+        limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
+        server = server_of(options, options.endpoint, limit)
+        assert real.prompts is not None
+        prompts = read_prompts_and_chats(real.prompts)
+    say(plan)
+    pair = real.load()
+    law = declared_law(options, pair)
+    pair = replace(pair, sampling=law)
+    planned = settings.planned(proxy)
+    notes: tuple[str, ...] = ()
+    begun, spent = None, False
+    if server is None:
+        assert options.outputs is not None
+        requests = read_requests(Path(options.outputs), pair)
+        given = {
+            name: getattr(law, name)
+            for name in PARAMETER_NAMES
+            if getattr(options, name) is not None
+        }
+        notes = tuple(contradictions([request.law for request in requests], given))
+        for note in notes:
+            say(note)
+    else:
+
+        def text_alone(_first: Request) -> None:
+            blank = [Request(prompt_ids(own, pair), (), from_text=True) for own in prompts]
+            say(
+                retokenisation_words(
+                    *count_changed_tokens(blank, pair, settings.seed), settings, proxy
+                )
+            )
+
+        begun = StreamingEvidence(pair, settings, proxy, say)
+        keep = None if options.keep is None else Path(options.keep)
+        found = collect_answers(
+            server,
+            prompts,
+            pair,
+            planned,
+            options.samples,
+            keep=keep,
+            progress=say,
+            text_alone=text_alone,
+            concurrency=options.concurrency,
+            budget=options.max_tokens_total,
+            enough=begun.enough,
+        )
+        requests, notes, spent = found.requests, found.notes, found.spent
+    again = _outputs_command(options, planned, settings.detect)
+    source = RequestSource(
+        name,
+        again,
+        endpoint=server is not None,
+        notes=notes,
+        budget=options.max_tokens_total,
+        spent=spent,
+    )
+    return audit_outputs(requests, pair, source, settings, proxy=proxy, begun=begun, progress=say)
+
+
+def check_outputs(options: OutputOptions) -> None:
+    """Raise ``UsageError`` for options that do not go together, or a file that cannot be kept."""
+    if options.outputs is not None and options.endpoint is not None:
+        raise OptionError("{outputs} and {endpoint} are two sources: name one")
+    if options.outputs is None and options.endpoint is None:
+        raise OptionError("name what to judge: {outputs} or {endpoint}")
+    if options.target is None:
+        raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
+    if options.endpoint is not None and options.prompts is None:
+        raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
+    for name in _ASKING[1:]:
+        if options.outputs is not None and getattr(options, name) is not None:
+            why = "is for {endpoint}: a file of outputs holds its prompts"
+            raise OptionError(f"{{{name}}} {why}")
+    if options.keep is not None:
+        from simverify.results.reading import check_writable
+
+        check_writable(Path(options.keep))
+
+
+_ASKING = (
+    "endpoint",
+    "prompts",
+    "samples",
+    "max_tokens",
+    "served_model",
+    "keep",
+    "concurrency",
+    "max_tokens_total",
+    "timeout",
+    "extra_body",
+)
+"""Options of a server, which a file of its answers does not need."""
+
+
+def _outputs_command(options: OutputOptions, planned: int, detect: float) -> str:
+    """Return the command that judges the same answers again; where none are kept, asks anew."""
+    if options.keep is not None:
+        asked_no_more: dict[str, Any] = dict.fromkeys(_ASKING)
+        options = replace(options, **asked_no_more, outputs=options.keep, tokens=planned)
+    words = replace(options, detect=detect).words(
+        always=("alpha", "detect", "seed"), without=("threads",)
+    )
+    return shlex.join(["simverify", "audit", *words])
+
+
+# ``simverify.triage``: why the greedy answers of two engines differ.
+
+
+_ASKING_OPTIONS = ("prompts", "max_tokens", "served_model", "extra_body", "timeout", "keep")
+
+
+@keywords(TriageOptions)
+def triage(options: TriageOptions) -> TriageRun:
+    """Say why two logs of greedy answers differ: rounding, or which fault.
+
+    Returns
+    -------
+    TriageRun
+        ``run.verdict``, ``run.counts``, ``run.cases``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A missing file, answers that were not greedy, no request in both logs.
+    SimverifyError
+        A model that does not load, a server that does not answer.
+    """
+    check_triage(options)
+    return run_triage(options)
+
+
+def check_triage(options: TriageOptions) -> None:
+    """Raise ``UsageError`` for options that do not go together."""
+    asked = is_address(options.a) or is_address(options.b)
+    if options.target is None:
+        raise OptionError("{target} is missing: tokens are judged by the target's rows")
+    if asked and options.prompts is None:
+        raise OptionError("{prompts} is missing: a server is asked to answer them")
+    check_extra_body(options)
+    for name in _ASKING_OPTIONS:
+        if not asked and getattr(options, name) is not None:
+            raise OptionError(f"{{{name}}} is for servers: both logs are files")
+
+
+def run_triage(options: TriageOptions) -> TriageRun:
+    """Read or ask both, and say why they differ; the options were checked."""
+    from simverify.served.triage import TriageSource
+    from simverify.served.triage import triage as judge
+    from simverify.served.triage_explanations import match_answers
+
+    options.say(f"loading {options.target}")
+    pair = _load_pair(options, options.dtype or "float32")
+    notes: list[str] = []
+    a, b = str(options.a), str(options.b)
+    logs = [_load_answers(name, side, pair, options, notes) for name, side in ((a, "a"), (b, "b"))]
+    coarse = options.dtype in ("bfloat16", "float16")
+    source = TriageSource(
+        a,
+        b,
+        _triage_command(options),
+        options.dtype is not None,
+        lambda: _load_pair(options, "float32" if coarse else "bfloat16"),
+        tuple(notes),
+    )
+    return judge(
+        match_answers(*logs), pair, source, proxy=options.draft is not None, progress=options.say
+    )
+
+
+def _load_pair(options: TriageOptions, dtype: Dtype) -> "TransformerPair":
+    return RealModelOptions(
+        target=options.target,
+        draft=options.draft,
+        temperature=0.0,
+        device=options.device,
+        dtype=dtype,
+        threads=options.threads,
+    ).load()
+
+
+def _load_answers(
+    name: str, side: str, pair: "TransformerPair", options: TriageOptions, notes: list[str]
+) -> "tuple[LoggedAnswer, ...]":
+    from simverify.results.reading import check_writable
+    from simverify.served import Endpoint, collect_answers
+    from simverify.served.requests import read_prompts_and_chats
+    from simverify.served.triage_explanations import LoggedAnswer, read_answers
+
+    if not is_address(name):
+        return read_answers(Path(name), pair)
+    assert options.prompts is not None
+    prompts = read_prompts_and_chats(Path(options.prompts))
+    keep = None
+    if options.keep is not None:
+        Path(options.keep).mkdir(parents=True, exist_ok=True)
+        keep = Path(options.keep) / f"{side}.jsonl"
+        check_writable(keep)
+    limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
+    server = server_of(options, name, limit)
+    found = collect_answers(
+        server, prompts, pair, limit * len(prompts), 1, keep=keep, progress=options.say
+    )
+    notes += [f"{side.upper()}: {note}" for note in found.notes]
+    if keep is not None:
+        return read_answers(keep, pair)
+    return tuple(
+        LoggedAnswer(request, line, reason=_end_reason(request, pair))
+        for line, request in enumerate(found.requests, 1)
+    )
+
+
+def _end_reason(request: "Request", pair: "TransformerPair") -> str | None:
+    """Return how a server's answer ended; it was asked without stop strings."""
+    if request.unfinished:
+        return None
+    return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
+
+
+def _triage_command(options: TriageOptions) -> str:
+    """Return the command that judges the same answers again; where none are kept, asks anew."""
+    keep = None if options.keep is None else Path(options.keep)
+    names = [
+        str(keep / f"{side}.jsonl") if keep is not None and is_address(name) else str(name)
+        for name, side in ((options.a, "a"), (options.b, "b"))
+    ]
+    asking = () if keep is None else _ASKING_OPTIONS
+    words = options.words(without=("a", "b", "threads", *asking))
+    return shlex.join(["simverify", "triage", *names, *words])
+
+
+# ``simverify.watch``: an alarm when a server strays from its target, one rate for its life.
+
+
+@keywords(WatchOptions)
+def watch(options: WatchOptions) -> WatchRun:
+    """Watch a log that grows, or a server, until it strays from the target.
+
+    Returns
+    -------
+    WatchRun
+        At an alarm, or with ``once`` at the end: ``run.verdict``, ``run.alarm``.
+
+    Raises
+    ------
+    UsageError
+        A value out of range, a state of another watch or that is damaged, a server that refuses.
+    """
+    check_watch(options)
+    return run_watch(options)
+
+
+def check_watch(options: WatchOptions) -> None:
+    """Raise ``UsageError`` for options that are missing, out of range or do not go together."""
+    if (options.outputs is None) == (options.endpoint is None):
+        raise OptionError("name what to watch, one of them: {outputs} or {endpoint}")
+    if options.target is None:
+        raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
+    if options.state is None:
+        raise OptionError("{state} is missing: a folder that keeps what was seen")
+    if options.endpoint is not None and options.prompts is None:
+        raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
+    check_extra_body(options)
+    for name in ("prompts", "max_tokens", "served_model", "extra_body", "timeout"):
+        if options.outputs is not None and getattr(options, name) is not None:
+            raise OptionError(f"{{{name}}} is for {{endpoint}}: a log holds its prompts")
+
+
+def run_watch(options: WatchOptions) -> WatchRun:
+    """Watch as the options say, which were checked."""
+    from simverify.served.monitor import WatchSettings, WatchState
+    from simverify.served.watch import Watch, WatchSubject, parse_address, serve_metrics, state_key
+
+    settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
+    address = None if options.metrics is None else parse_address(options.metrics)
+    proxy = options.draft is not None
+    name = options.endpoint or str(options.outputs)
+    real = RealModelOptions.of(options)
+    real.sampling()  # out of its range before anything is read
+    options.say(settings.plan(proxy))
+    pair = real.load()
+    if options.weights and (kind := str(pair.target_model.dtype)) != "torch.float32":
+        raise OptionError(
+            f"{{weights}} is {options.weights} and the target computes in "
+            f"{kind.removeprefix('torch.')}: what rounding of the rows may come to hides rounded "
+            f"weights; {{dtype}} float32, or leave {{weights}} out"
+        )
+    assert options.state is not None
+    folder = Path(options.state)
+    asker = None if options.endpoint is None else _make_asker(options, pair, folder)
+    log = Path(options.outputs or "") if asker is None else asker.file
+    usual = 1.0 if asker is None else 10.0
+    watched = WatchSubject(
+        name,
+        log,
+        folder,
+        _watch_command(options),
+        asker,
+        options.once,
+        options.stay,
+        usual if options.every is None else options.every,
+    )
+    with WatchState(folder, state_key(pair, settings, name, proxy), settings, proxy) as state:
+        running = Watch(watched, pair, settings, state, proxy=proxy, say=options.say)
+        labels = {"source": name, "target": str(options.target)}
+        end = None if address is None else serve_metrics(*address, running.metrics, labels)
+        try:
+            return running.run()
+        except KeyboardInterrupt as interrupt:
+            how = "interrupted" if type(interrupt) is KeyboardInterrupt else "ended by SIGTERM"
+            raise KeyboardInterrupt(f"{how}; {running.fate}") from None
+        finally:
+            if asker is not None:
+                asker.leave()
+            if end is not None:
+                end()
+
+
+def _make_asker(options: WatchOptions, pair: "TransformerPair", folder: Path) -> "PromptClient":
+    from simverify.models.transformer import read_prompts
+    from simverify.served import Endpoint
+    from simverify.served.watch import PromptClient
+
+    assert options.endpoint is not None
+    assert options.prompts is not None
+    limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
+    server = server_of(options, options.endpoint, limit)
+    prompts = read_prompts(Path(options.prompts))
+    return PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
+
+
+def _watch_command(options: WatchOptions) -> str:
+    """Return the command that goes on with this life."""
+    first = ("outputs", "endpoint", "target", "state")
+    words = [word for name in first for word in words_of(name, getattr(options, name))]
+    words += options.words(without=(*first, "threads"))
+    return shlex.join(["simverify", "watch", *words])

@@ -1,1 +1,0 @@
-"""What judges tokens that other engines emitted, as functions."""

@@ -1,0 +1,240 @@
+"""``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from simverify.api.compare import DEFAULT_MODELS, DEFAULT_VERIFIERS
+from simverify.checks import pick_name, read_toml
+from simverify.errors import OptionError, UsageError, escape_braces
+from simverify.options.modes import keywords
+from simverify.options.option import PathName
+from simverify.options.surveys import (
+    BisectOptions,
+    SizeOptions,
+    SweepKeys,
+    SweepOptions,
+    TableOptions,
+)
+from simverify.results import BisectRun, SweepRun, TableRun
+from simverify.surveying.bisect import Commits, Releases, resolve_code
+from simverify.surveying.bisect import bisect as search
+from simverify.surveying.table import TableSettings, make_table, size_words
+from simverify.sweeping.spec import SweepSpec, rules_for_all_trees
+
+# ``simverify.bisect``: which release, or which commit, changed the law.
+
+
+@keywords(BisectOptions)
+def bisect(options: BisectOptions) -> BisectRun:
+    """Find the first release, or commit, after ``good`` whose law differs from its.
+
+    Every version is audited in an environment of its own, with the same seed: pip installs a
+    release there, or what a commit asks for, which is checked out in a clone. One that cannot be
+    installed is ``untestable``, and gone around.
+
+    Returns
+    -------
+    BisectRun
+        ``run.outcome``, ``run.first``, ``run.how``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A version that is unknown or cannot be judged, or ``good`` is not good.
+    """
+    return run_bisect(options)
+
+
+def run_bisect(options: BisectOptions) -> BisectRun:
+    """As :func:`bisect`, whose errors name options as the command line does."""
+    if options.good is None or options.bad is None:
+        raise OptionError("{good} and {bad} are both needed: two releases, or two commits")
+    if options.engine_path is not None and options.package is not None:
+        raise OptionError("{package} is for releases: {engine_path} names commits")
+    code = resolve_code(str(options.spec))
+    if code.engine is not None and options.contract is not None:
+        raise OptionError("{contract} is not for an engine, which has its own")
+    return search(
+        code,
+        Releases(code, options.package)
+        if options.engine_path is None
+        else Commits(code, Path(options.engine_path)),
+        options.good,
+        options.bad,
+        what=options.what,
+        contract=options.contract,
+        sizes=options,
+        reproduce=_bisect_command(options),
+        progress=options.progress,
+    )
+
+
+def _bisect_command(options: BisectOptions) -> str:
+    words = ["--good", str(options.good), "--bad", str(options.bad)]
+    words += options.words(without=("spec", "good", "bad", *SizeOptions.names()))
+    return shlex.join(["simverify", "bisect", str(options.spec), *words, *size_words(options)])
+
+
+_INTEGER_KEYS = ("gamma", "seeds", "audit_gamma", "drafts")
+_FLOAT_KEYS = ("temperature", "distance")
+_NAME_KEYS = ("models", "verifiers", "audits", "scheme")
+_SCALAR_KEYS: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
+SPEC_KEYS = tuple(SweepSpec.__struct_fields__)
+
+
+@keywords(SweepOptions)
+def sweep(options: SweepOptions) -> SweepRun:
+    """Compare every verifier on every model with every gamma, knob and seed; run audits likewise.
+
+    What is finished is kept in ``out``: after a crash, or Ctrl-C, the same call goes on from there.
+    With the executors "processes" and "dask" a script needs ``if __name__ == "__main__":``.
+
+    Returns
+    -------
+    SweepRun
+        ``run.verdict``, ``run.cells``, ``run.audits``; ``print(run)`` shows the table.
+
+    Raises
+    ------
+    UsageError
+        An unknown key or name, a value out of range, a folder of another sweep or in use, a disk
+        that is full.
+    SimverifyError
+        Workers that are gone.
+    """
+    return run_spec(options)
+
+
+def run_spec(options: SweepOptions, **more: Any) -> SweepRun:
+    """Run what the options ask for; ``more``: as ``run_sweep`` takes it."""
+    from simverify.sweeping.run import run_sweep
+
+    if options.out is None:
+        raise OptionError("{out} is missing: name the folder of this sweep")
+    asked = build_spec(None if options.spec is None else Path(options.spec), keys_of(options))
+    return run_sweep(
+        asked,
+        Path(options.out),
+        executor=options.executor,
+        workers=options.workers,
+        progress=options.progress,
+        **more,
+    )
+
+
+def keys_of(options: SweepKeys) -> dict[str, Any]:
+    """Return the values of the options that are keys of a spec."""
+    return {name: getattr(options, name) for name in SweepKeys.names()}
+
+
+def build_spec(file: Path | None, given: Mapping[str, Any]) -> SweepSpec:
+    """Return what is asked for: the keys of a file, and in their place what is ``given``.
+
+    Raises ``UsageError`` for an unknown key, with the nearest one, and for a value that does not
+    fit.
+    """
+    values: dict[str, Any] = {}
+    if file is not None:
+        for key, value in read_toml(file).items():
+            name = pick_name(key.replace("-", "_"), SPEC_KEYS, f"key in {file}")
+            values[name] = _parse_value(name, value, f"{file}: {key}")
+    values |= {
+        name: _parse_value(name, value, name.replace("_", "-"))
+        for name, value in given.items()
+        if value is not None
+    }
+    if not values.get("audits") or any(name in values for name in ("models", "verifiers", "gamma")):
+        values.setdefault("models", DEFAULT_MODELS)
+        if "verifiers" not in values:
+            on_trees = rules_for_all_trees(SweepSpec(verifiers=("block",), **values))
+            values["verifiers"] = on_trees or DEFAULT_VERIFIERS
+    return SweepSpec(**values)
+
+
+def _parse_value(name: str, value: Any, where: str) -> Any:
+    """Return the value of a key as a spec has it; one value stands for a list of one."""
+    if name in _SCALAR_KEYS:
+        kinds: tuple[type, ...] = (int,) if _SCALAR_KEYS[name] is int else (int, float)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            expected = "a whole number" if kinds == (int,) else "a number"
+            raise UsageError(f"{where} is {value!r}: expected {expected}")
+        return _SCALAR_KEYS[name](value)
+    if isinstance(value, str):
+        parts: Iterable[Any] = [word.strip() for word in value.split(",")]
+    else:
+        parts = value if isinstance(value, Sequence) else (value,)
+    kind, expected = (
+        (int, "whole numbers")
+        if name in _INTEGER_KEYS
+        else (float, "numbers")
+        if name in _FLOAT_KEYS
+        else (str, "names")
+    )
+    try:
+        return tuple(_parse_item(part, kind, text=isinstance(value, str)) for part in parts)
+    except ValueError:
+        raise UsageError(f"{where} is {value!r}: expected {expected}, one or a list") from None
+
+
+def _parse_item(part: Any, kind: type, *, text: bool) -> Any:
+    fits: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
+    if text and kind is not str:
+        return kind(part)
+    if not isinstance(part, fits[kind]) or isinstance(part, bool) or part == "":
+        raise ValueError
+    return kind(part)
+
+
+# ``simverify.table``: every engine that is here on trial, side by side.
+
+
+@keywords(TableOptions)
+def table(options: TableOptions) -> TableRun:
+    """Audit every engine that is installed or lies under ``engine_path``, in parallel processes.
+
+    An engine that does not load, crashes or takes too long has a row that says so.
+
+    Returns
+    -------
+    TableRun
+        ``run.rows``, ``run.verdict``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        A name that is unknown, a folder that does not exist, a value out of range, no engine.
+    """
+    return make_table(table_settings(options), progress=options.progress)
+
+
+def table_settings(options: TableOptions) -> TableSettings:
+    """Return the settings of a table.
+
+    Raises ``UsageError`` for a value out of range, or a folder that does not exist.
+    """
+    names = None if options.engines is None else tuple(_listed(options.engines, "engines"))
+    folders = [Path(name) for name in _listed(options.engine_path, "engine_path")]
+    return TableSettings(
+        sizes=options,
+        engines=names,
+        folders=tuple(folders),
+        jobs=options.jobs,
+        audits=None if options.audits is None else Path(options.audits),
+    )
+
+
+def _listed(given: Sequence[PathName] | PathName | None, option: str) -> list[str]:
+    """Return the names of an option; ``OptionError`` if one of a comma-separated text is empty."""
+    if given is None:
+        return []
+    if isinstance(given, PathLike) or not isinstance(given, str):
+        return [str(name) for name in ([given] if isinstance(given, PathLike) else given)]
+    words = [word.strip() for word in given.split(",")]
+    if not all(words):
+        raise OptionError(
+            f"{{{option}}} is {escape_braces(given)}: expected names, comma-separated"
+        )
+    return words

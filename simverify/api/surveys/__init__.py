@@ -1,1 +1,0 @@
-"""Surveys from Python: a table of engines, a bisection over releases; and their options."""

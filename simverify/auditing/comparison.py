@@ -1,0 +1,679 @@
+"""An exact law against its target: how far it is, where, and how much of that arithmetic explains.
+
+Rounding is no fault, and a coarse dtype is no excuse. The tolerance follows the coarsest
+dtype that met a draw or a probability on the way. Above it, a deviation is a fault. Below
+it, a deviation that only 16-bit arithmetic could excuse has to prove it: the code runs again
+with its 16-bit types replaced by float64, and what then remains is held to float32's
+tolerance. Such second runs also find the casts that no draw met, as in ``float(p32 / q32)``
+or in rows that were kept in bfloat16 and are float32 by the time they are used.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.enumeration import MAX_PATHS, SECONDS, enumerate_block
+from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
+from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import OutOfTime, keep_most_severe
+from simverify.symbolic.watchdog import Stopwatch
+
+# Laws of token sequences of different lengths, and how far apart two of them are.
+#
+# A sequence that ends early stands for all that begin with it, in the target's proportions;
+# one after which nothing is known stands for its own probability alone. Two laws are compared
+# on the coarsest partition that both know, so nothing is lost and nothing is spread out.
+
+
+@dataclass(frozen=True)
+class LawTree:
+    """A law of sequences.
+
+    ``ends``: probability of each, which is completed with the target; ``open``: of those after
+    which nothing is known. ``row(tokens)``: the target's row (V,) after the tokens.
+    """
+
+    ends: Mapping[Tokens, float]
+    row: Callable[[Tokens], Row]
+    open: Mapping[Tokens, float]
+
+    @cached_property
+    def through(self) -> dict[Tokens, float]:
+        """Probability of the sequences that begin with each of their beginnings."""
+        masses: dict[Tokens, float] = {}
+        for some in (self.ends, self.open):
+            for tokens, mass in some.items():
+                for i in range(len(tokens) + 1):
+                    masses[tokens[:i]] = masses.get(tokens[:i], 0.0) + mass
+        return masses
+
+    @cached_property
+    def inner(self) -> frozenset[Tokens]:
+        """Beginnings that some longer sequence has, and after which all is known."""
+        open_ = set(self.open)
+        return frozenset(
+            tokens[:i]
+            for some in (self.ends, self.open)
+            for tokens in some
+            for i in range(len(tokens))
+            if not any(tokens[:j] in open_ for j in range(i + 1))
+        )
+
+    def mass(self, tokens: Tokens) -> float:
+        """Probability that a sequence begins with ``tokens``; NaN where that is not known."""
+        inflow = 0.0
+        for i, token in enumerate(tokens):
+            before = tokens[:i]
+            if before in self.open:
+                return math.nan
+            out = inflow + self.ends.get(before, 0.0)
+            inflow = out * float(self.row(before)[token]) if out else 0.0
+        return inflow + self.through.get(tokens, 0.0)
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    """A law of what a drafter returned, call after call: the reported row and the tokens."""
+
+    ends: Mapping[tuple[Any, ...], float]
+
+
+@dataclass(frozen=True)
+class TreeCell:
+    """Sequences that begin with ``tokens``, and their probabilities by two laws."""
+
+    tokens: Tokens
+    one: float
+    other: float
+
+    @property
+    def gap(self) -> float:
+        """How far apart the two are."""
+        return abs(self.one - self.other)
+
+
+def target_tree(row: Callable[[Tokens], Row]) -> LawTree:
+    """Return the target's own law."""
+    return LawTree({(): 1.0}, row, {})
+
+
+def common_cells(one: LawTree, other: LawTree) -> Iterator[tuple[TreeCell, bool]]:
+    """Yield the cells of all beginnings that both know, and whether they are parted no further."""
+    waiting: list[tuple[Tokens, float, float]] = [((), 0.0, 0.0)]
+    while waiting:
+        tokens, in_one, in_other = waiting.pop()
+        cell = TreeCell(
+            tokens,
+            in_one + one.through.get(tokens, 0.0),
+            in_other + other.through.get(tokens, 0.0),
+        )
+        inner = tokens in one.inner or tokens in other.inner
+        last = not inner or tokens in one.open or tokens in other.open
+        yield cell, last
+        if last:
+            continue
+        row = one.row(tokens)
+        out_one = in_one + one.ends.get(tokens, 0.0)
+        out_other = in_other + other.ends.get(tokens, 0.0)
+        for token in range(len(row) - 1, -1, -1):
+            share = float(row[token])
+            waiting.append(((*tokens, token), out_one * share, out_other * share))
+
+
+def gaps_by_position(one: LawTree, other: LawTree) -> tuple[list[float], TreeCell]:
+    """Return the TV of the first j + 1 tokens for each j, and the last cell of largest gap."""
+    parted: list[float] = []
+    whole: list[float] = []
+    worst: TreeCell | None = None
+
+    def add(sums: list[float], depth: int, gap: float) -> None:
+        sums.extend([0.0] * (depth + 1 - len(sums)))
+        sums[depth] += gap
+
+    for cell, last in common_cells(one, other):
+        add(parted, len(cell.tokens), cell.gap)
+        if last:
+            add(whole, len(cell.tokens), cell.gap)
+            if worst is None or cell.gap > worst.gap:
+                worst = cell
+    assert worst is not None
+    tvs, above = [], 0.0
+    for depth in range(1, len(parted)):
+        above += whole[depth - 1] if depth - 1 < len(whole) else 0.0
+        tvs.append((parted[depth] + above) / 2)
+    return tvs or [0.0], worst
+
+
+def largest_excess(one: LawTree, other: LawTree) -> float:
+    """Return by how much the first law is above the second, in the last cell where it is most."""
+    return max(0.0, max(cell.one - cell.other for cell, last in common_cells(one, other) if last))
+
+
+def prefix_probability(law: Row | LawTree | Transcripts, tokens: Tokens) -> float:
+    """Probability that a sequence begins with ``tokens``; ``law`` may be an array (V,) * length."""
+    assert not isinstance(law, Transcripts), "what a drafter returned is no output"
+    return law.mass(tokens) if isinstance(law, LawTree) else float(law[tokens].sum())
+
+
+def total_variation(one: Row | LawTree | Transcripts, other: Row | LawTree | Transcripts) -> float:
+    """Total variation distance of two laws of one form, as far as both are known."""
+    if isinstance(one, Transcripts) and isinstance(other, Transcripts):
+        met = {*one.ends, *other.ends}
+        return sum(abs(one.ends.get(x, 0.0) - other.ends.get(x, 0.0)) for x in met) / 2
+    if not isinstance(one, LawTree) or not isinstance(other, LawTree):
+        return float(np.abs(one - other).sum() / 2)  # type: ignore[operator]
+    return sum(cell.gap for cell, last in common_cells(one, other) if last) / 2
+
+
+Stage = Literal["accepted", "residual", "bonus"]
+
+
+@dataclass(frozen=True)
+class OutputSequence:
+    """One output sequence: the probability it is emitted with and the one that is due."""
+
+    tokens: Tokens
+    emitted: float
+    due: float
+
+
+@dataclass(frozen=True)
+class FirstDeviation:
+    """Where a law first leaves its target.
+
+    ``position`` is the token's index in the call; ``stage`` says which kind of token carries
+    the deviation there (None where tokens alone do not tell); ``tv`` is the distance of the
+    law of the tokens up to it.
+    """
+
+    position: int
+    stage: Stage | None
+    tv: float
+
+
+@dataclass(frozen=True)
+class DraftCall:
+    """A call of a drafter whose answers are looked at, as ``worst`` is of a comparison.
+
+    ``asked`` tokens after ``prefix``; with probability ``share`` so many come back, of the law
+    (V,) ``reported``. ``before``: the tokens of the calls before it.
+    """
+
+    prefix: Tokens
+    asked: int
+    reported: tuple[float, ...]
+    share: float
+    before: tuple[Tokens, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exact law against its target.
+
+    ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
+    the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
+    that emit gamma + 1 tokens. ``worst`` has the largest
+    deviation. ``emitted``: the law itself, float64 (V,) * length or a tree. ``place`` is
+    None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
+    the coarsest precision that met a draw. ``broken``: the first drafted block on which the
+    code broke its contract, if it did, and ``broken_parents`` its shape where it is a tree.
+    ``excess``: by how much the likeliest of what is too likely
+    is so, over sequences of full length. ``call``: of a drafter, whose ``worst`` tokens are
+    probable given what it reports and how many they are.
+    """
+
+    max_abs_deviation: float
+    tv: float
+    worst: OutputSequence
+    place: FirstDeviation | None
+    expected_accepted: float | None
+    bonus: float | None
+    paths: int
+    pruned: float
+    lost: float
+    complete: bool
+    findings: tuple[Finding, ...]
+    emitted: Row | LawTree | Transcripts
+    dtype: str
+    broken: Tokens | None = None
+    broken_parents: Tokens | None = None
+    excess: float = 0.0
+    call: DraftCall | None = None
+
+
+RARE_PROBABILITY = 1e-6
+"""Up to this probability it is an event at the edge of a draw, which the probes tell of."""
+
+
+def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float) -> Comparison:
+    """Add the finding where so much mass is on sequences with p = 0 and is within tolerance."""
+    if mass <= RARE_PROBABILITY or tolerance <= RARE_PROBABILITY:
+        return comparison
+    finding = Finding(
+        "impossible-token",
+        "violation",
+        f"emits tokens of target probability 0 with probability {mass:.3g}: no rounding does that",
+    )
+    return replace(comparison, findings=(*comparison.findings, finding))
+
+
+def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:
+    """Return the probability of sequences in which a token has p = 0 after those before it."""
+    return float(
+        np.sum(
+            [
+                weight
+                for tokens, weight in probabilities.items()
+                if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
+            ]
+        )
+    )
+
+
+HALF_PRECISIONS = ("float16", "bfloat16")
+
+HIDDEN_HALF_PRECISION = " or ".join(HALF_PRECISIONS)
+"""The name of a 16-bit precision that no draw met: it is one of the two."""
+
+TOLERANCE_BY_DTYPE = {
+    "float64": 1e-9,
+    "float32": 1e-6,
+    "float16": 2e-2,
+    "bfloat16": 2e-2,
+    HIDDEN_HALF_PRECISION: 2e-2,
+}
+"""Largest deviation that is rounding, by the coarsest precision met, finest first."""
+
+
+@dataclass(frozen=True)
+class PrecisionCheck:
+    """A comparison and what it is held to.
+
+    ``dtype``: the coarsest precision met, or found hidden. ``lifted``: the comparison is of
+    the code computing in float64, where it still deviates.
+    """
+
+    comparison: Comparison
+    tolerance: float
+    dtype: str
+    lifted: bool = False
+
+
+def coarsest_dtype(dtypes: set[str]) -> str:
+    """Return the coarsest of the names, "float64" if there is none."""
+    return max(dtypes, key=list(TOLERANCE_BY_DTYPE).index, default="float64")
+
+
+def certain_deviation(comparison: Comparison) -> float:
+    """Largest deviation less what may lie in branches that were not run.
+
+    Calls that were lost may have had what is missing; they explain nothing of what is too much.
+    """
+    missing = comparison.max_abs_deviation - 2 * comparison.pruned - comparison.lost
+    return max(missing, comparison.excess - comparison.pruned)
+
+
+def assess_precision(
+    compare: Callable[[Float64Promotion | None], Comparison], tolerance: float | None
+) -> PrecisionCheck:
+    """Decide what ``compare(None)`` is held to; ``tolerance`` if that is given.
+
+    ``compare(lift)`` compares the code that computes with its types lifted to float64.
+    """
+    comparison = compare(None)
+    dtype, gap = comparison.dtype, certain_deviation(comparison)
+    if tolerance is not None:
+        return PrecisionCheck(comparison, tolerance, dtype)
+    usual = PrecisionCheck(comparison, TOLERANCE_BY_DTYPE[dtype], dtype)
+    if dtype in HALF_PRECISIONS:
+        if TOLERANCE_BY_DTYPE["float32"] < gap <= TOLERANCE_BY_DTYPE[dtype]:
+            lifted = _promoted_comparison(compare, "half")
+            if lifted is not None and certain_deviation(lifted) > TOLERANCE_BY_DTYPE["float32"]:
+                return PrecisionCheck(lifted, TOLERANCE_BY_DTYPE["float32"], dtype, lifted=True)
+        return usual
+    if TOLERANCE_BY_DTYPE["float32"] < gap <= TOLERANCE_BY_DTYPE[HIDDEN_HALF_PRECISION]:
+        lifted = _promoted_comparison(compare, "half")
+        if lifted is not None and _is_single_rounding(compare, lifted):
+            return PrecisionCheck(
+                comparison, TOLERANCE_BY_DTYPE[HIDDEN_HALF_PRECISION], HIDDEN_HALF_PRECISION
+            )
+    elif gap > TOLERANCE_BY_DTYPE[dtype] and _is_single_rounding(compare, comparison):
+        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float32"], "float32")
+    return usual
+
+
+def assess_reported_precision(
+    compare: Callable[[Float64Promotion | None], Comparison], tolerance: float | None
+) -> PrecisionCheck:
+    """As :func:`assess_precision`, of a drafter: 16-bit arithmetic excuses nothing.
+
+    A row that is reported in 16 bits, of tokens that were drawn in 32, is the very fault.
+    """
+    comparison = compare(None)
+    dtype, gap = comparison.dtype, certain_deviation(comparison)
+    if tolerance is not None:
+        return PrecisionCheck(comparison, tolerance, dtype)
+    if gap <= TOLERANCE_BY_DTYPE["float64"]:
+        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float64"], "float64")
+    if gap <= TOLERANCE_BY_DTYPE["float32"] and (
+        dtype != "float64" or _is_rounding(compare, "single")
+    ):
+        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float32"], "float32")
+    return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float64"], dtype)
+
+
+def _is_rounding(
+    compare: Callable[[Float64Promotion | None], Comparison], lift: Float64Promotion
+) -> bool:
+    """Whether nothing is left of a deviation in code that is lifted."""
+    lifted = _promoted_comparison(compare, lift)
+    return lifted is not None and certain_deviation(lifted) <= TOLERANCE_BY_DTYPE["float64"]
+
+
+def _is_single_rounding(
+    compare: Callable[[Float64Promotion | None], Comparison], comparison: Comparison
+) -> bool:
+    """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
+    left = certain_deviation(comparison)
+    if left <= TOLERANCE_BY_DTYPE[comparison.dtype]:
+        return True
+    if left > TOLERANCE_BY_DTYPE["float32"]:
+        return False
+    return _is_rounding(compare, "single")
+
+
+def _promoted_comparison(
+    compare: Callable[[Float64Promotion | None], Comparison], lift: Float64Promotion
+) -> Comparison | None:
+    """Return the comparison of the lifted code; None if it does not run or is not lifted.
+
+    Where a budget ends first, that is passed on: nothing was found out, least of all a failure.
+    """
+    try:
+        lifted = compare(lift)
+    except CannotEnumerate:
+        return None
+    whole = lifted.complete and lifted.lost == 0
+    return lifted if whole and lifted.dtype not in HALF_PRECISIONS else None
+
+
+# From the laws of single blocks to the joint law of a call, and where it leaves the target.
+
+
+class TokenLaw(Protocol):
+    """A law of sequences of tokens: one of :class:`ExactLaw`, or composed of several."""
+
+    @property
+    def probabilities(self) -> Mapping[Tokens, float]:
+        """Those of sequences that are completed with the target."""
+
+    @property
+    def open(self) -> Mapping[Tokens, float]:
+        """Those of sequences after which nothing is known."""
+
+    @property
+    def paths(self) -> int:
+        """Paths run."""
+
+    @property
+    def pruned(self) -> float:
+        """Mass of what was not run."""
+
+    @property
+    def lost(self) -> float:
+        """Mass of calls without usable tokens."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the code did against its contract."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the code always came back."""
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """Precisions that met a draw."""
+
+
+class TargetAndDraft(Protocol):
+    """A target and a draft: ``target(prefix)`` and ``draft(prefix)`` return rows (V,)."""
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+
+
+def compare_blocks(
+    enumeration: Enumeration,
+    verify: Callable[..., Any],
+    model: TargetAndDraft,
+    gamma: int,
+    *,
+    tolerance: float | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+    enough: float | None = None,
+) -> Comparison:
+    """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
+
+    Each block x ~ draft is verified exactly and what it emits is completed with plain target
+    samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
+    together. The enumeration may serve many instances: replays that look for untracked
+    randomness are then paid for once. ``enough``: see :meth:`.Enumeration.run`. Raises as
+    :func:`~simverify.auditing.enumeration.enumerate_verify`.
+    """
+    vocab = len(model.target(()))
+    watch, paths = Stopwatch(), 0
+    laws: list[tuple[Tokens, float, ExactLaw]] = []
+    for block in itertools.product(range(vocab), repeat=gamma):
+        mass = _sequence_probability(model.draft, block)
+        if mass <= 0:
+            continue
+        target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
+        draft = np.array([model.draft(block[:i]) for i in range(gamma)])
+        left = None if seconds is None else seconds - watch.seconds()
+        if left is not None and left <= 0:
+            raise OutOfTime(watch.seconds(), paths)
+        most = max_paths - paths
+        if enough is not None:
+            # Each block gets its part: what is left out of one is known as well as of another.
+            most = max(1, max_paths // vocab**gamma)
+        try:
+            law = enumerate_block(
+                enumeration,
+                verify,
+                target,
+                draft,
+                np.array(block, dtype=np.int64),
+                max_paths=most,
+                seconds=left,
+                enough=enough,
+            )
+        except TooManyPaths:
+            raise TooManyPaths(max_paths) from None
+        paths += law.paths
+        laws.append((block, mass, law))
+        if not law.complete:
+            break
+    return compare_laws(laws, model, gamma, tolerance)
+
+
+def compare_tokens(
+    law: TokenLaw,
+    target: Callable[[Tokens], Row],
+    *,
+    tolerance: float | None = None,
+    accepted: float | None = None,
+) -> Comparison:
+    """Compare a step rule's law of the first tokens of its output with the target's.
+
+    ``target(tokens)``: the target's row (V,) after those tokens of the output. Sequences that
+    ``law`` leaves open are compared as far as they go. ``accepted``: E[tau], if it is known; the
+    tokens of several calls do not tell it.
+    """
+    bound = TOLERANCE_BY_DTYPE[coarsest_dtype(set(law.dtypes))] if tolerance is None else tolerance
+    rows: dict[Tokens, Row] = {}
+
+    def row(tokens: Tokens) -> Row:
+        if tokens not in rows:
+            rows[tokens] = target(tokens)
+        return rows[tokens]
+
+    emitted = LawTree(law.probabilities, row, law.open)
+    tvs, worst = gaps_by_position(emitted, target_tree(row))
+    position = next((i for i, tv in enumerate(tvs) if tv > bound), None)
+    comparison = Comparison(
+        max_abs_deviation=worst.gap + law.pruned,
+        tv=tvs[-1],
+        worst=OutputSequence(worst.tokens, worst.one, worst.other),
+        place=None if position is None else FirstDeviation(position, None, tvs[position]),
+        expected_accepted=accepted,
+        bonus=None,
+        paths=law.paths,
+        pruned=law.pruned,
+        lost=law.lost,
+        complete=law.complete,
+        findings=law.findings,
+        emitted=emitted,
+        dtype=coarsest_dtype(set(law.dtypes)),
+        excess=largest_excess(emitted, target_tree(row)),
+    )
+    mass = impossible_mass(law.probabilities, row) if bound > RARE_PROBABILITY else 0.0
+    return add_impossible_finding(comparison, mass, bound)
+
+
+def compare_laws(
+    laws: list[tuple[Tokens, float, ExactLaw]],
+    model: TargetAndDraft,
+    gamma: int,
+    tolerance: float | None,
+) -> Comparison:
+    """Compare the laws of all drafted blocks, each with its probability, with the target's."""
+    tolerance = _tolerance_of([law for *_, law in laws], tolerance)
+    vocab = len(model.target(()))
+    target = _TargetLaw(model.target)
+    expected = target.joint((), gamma + 1)
+    emitted = np.zeros_like(expected)
+    # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.
+    accepted = [np.zeros((vocab,) * (j + 1)) for j in range(gamma)]
+    pruned = lost = tau = bonus = 0.0
+    for _, mass, law in laws:
+        pruned += mass * law.pruned
+        lost += mass * law.lost
+        for tokens, weight in law.probabilities.items():
+            count = len(tokens) - 1
+            tau += mass * weight * count
+            bonus += mass * weight * (count == gamma)
+            emitted[tokens] += mass * weight * target.joint(tokens, gamma - count)
+            for j in range(count):
+                accepted[j][tokens[: j + 1]] += mass * weight
+    tvs = _tv_by_position(emitted, expected)
+    position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
+    place = None
+    if position is not None:
+        stage: Stage = "bonus" if position == gamma else "residual"
+        if position < gamma:
+            most = expected.sum(axis=tuple(range(position + 1, gamma + 1)))
+            if np.any(accepted[position] > most + tolerance):
+                stage = "accepted"
+        place = FirstDeviation(position, stage, tvs[position])
+    every = [law for *_, law in laws]
+    comparison = _make_comparison(emitted, expected, place, tau, bonus, every, pruned, lost)
+    broken = (
+        block for block, _, law in laws if any(f.severity == "violation" for f in law.findings)
+    )
+    comparison = replace(comparison, broken=next(broken, None))
+    return add_impossible_finding(comparison, float(emitted[expected == 0].sum()), tolerance)
+
+
+def _make_comparison(
+    emitted: Row,
+    due: Row,
+    place: FirstDeviation | None,
+    tau: float | None,
+    bonus: float | None,
+    laws: list[ExactLaw],
+    pruned: float,
+    lost: float,
+) -> Comparison:
+    deviation = np.abs(emitted - due)
+    worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
+    findings: dict[str, Finding] = {}
+    for law in laws:
+        for finding in law.findings:
+            keep_most_severe(findings, finding)
+    return Comparison(
+        max_abs_deviation=float(deviation.max()) + pruned,
+        tv=float(deviation.sum() / 2),
+        worst=OutputSequence(
+            tuple(int(i) for i in worst), float(emitted[worst]), float(due[worst])
+        ),
+        place=place,
+        expected_accepted=tau,
+        bonus=bonus,
+        paths=sum(law.paths for law in laws),
+        pruned=pruned,
+        lost=lost,
+        complete=all(law.complete for law in laws),
+        dtype=_coarsest_dtype(laws),
+        findings=tuple(findings.values()),
+        emitted=emitted,
+        excess=max(0.0, float((emitted - due).max())),
+    )
+
+
+def _tolerance_of(laws: list[ExactLaw], tolerance: float | None) -> float:
+    return TOLERANCE_BY_DTYPE[_coarsest_dtype(laws)] if tolerance is None else tolerance
+
+
+def _coarsest_dtype(laws: list[ExactLaw]) -> str:
+    return coarsest_dtype(set[str]().union(*(law.dtypes for law in laws)))
+
+
+def _tv_by_position(emitted: Row, due: Row) -> list[float]:
+    difference = emitted - due
+    tvs = []
+    for j in range(difference.ndim):
+        marginal = difference.sum(axis=tuple(range(j + 1, difference.ndim)))
+        tvs.append(float(np.abs(marginal).sum() / 2))
+    return tvs
+
+
+class _TargetLaw:
+    """The target's law of the tokens after a prefix, each computed once."""
+
+    def __init__(self, row: Callable[[Tokens], Row]) -> None:
+        self._row = row
+        self._known: dict[tuple[Tokens, int], Row] = {}
+
+    def joint(self, prefix: Tokens, length: int) -> Row:
+        """Law of the next ``length`` tokens, shape (V,) * length; 1 if length is 0."""
+        if length == 0:
+            return np.array(1.0)
+        if length == 1:
+            return np.asarray(self._row(prefix), dtype=np.float64)
+        if (prefix, length) not in self._known:
+            row = self._row(prefix)
+            rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
+            column = row.reshape(len(row), *(1,) * (length - 1))
+            self._known[prefix, length] = column * np.stack(rest)
+        return self._known[prefix, length]
+
+
+def _sequence_probability(row: Callable[[Tokens], Row], tokens: Tokens) -> float:
+    mass = 1.0
+    for i, token in enumerate(tokens):
+        mass *= float(row(tokens[:i])[token])
+        if mass == 0:
+            break
+    return mass

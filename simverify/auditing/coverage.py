@@ -1,0 +1,1046 @@
+"""The lines and branches of functions: which of them ran, and the rest as places in a file.
+
+What ran is told from a function's instructions; what did not, so that a reader finds it, with
+the arm that it lies in.
+"""
+
+import ast
+import dis
+import functools
+import linecache
+import math
+import operator
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise, product
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from simverify.results import Coverage, MissedLines
+from simverify.symbolic.provenance import (
+    is_adapter_file,
+    is_kernel_runner_file,
+    is_marked_as_user_code,
+    portable_path,
+)
+
+_ENTRY_OPCODES = frozenset(
+    {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "CACHE", "NOP"}
+)
+
+_EXCEPTION_OPCODES = frozenset({"WITH_EXCEPT_START", "CHECK_EXC_MATCH", "CHECK_EG_MATCH"})
+"""What stands before a jump that ``with`` and ``except`` make: no branch that somebody wrote."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A conditional jump: its place in the source, and where it goes on.
+
+    ``at``: first and last line and column, of the tested expression or the loop's iterable.
+    ``straight_on``: offset of the next instruction if it does not jump; ``lines``: the line that
+    comes then, and the one that the jump leads to. ``jumps_if``: the outcome that jumps.
+    """
+
+    at: tuple[int, int, int, int]
+    loop: bool
+    straight_on: int
+    lines: tuple[int, int]
+    jumps_if: bool
+
+    def outcome(self, straight: bool) -> bool:
+        """Whether the test was true, or the loop went on, where it did not jump or did."""
+        return self.jumps_if != straight
+
+
+@dataclass
+class Instructions:
+    """A function's instructions. ``ran``: offsets; ``taken``: branches, and whether straight on."""
+
+    code: CodeType
+    lines: dict[int, int]
+    branches: dict[int, Branch]
+    ran: set[int] = field(default_factory=set)
+    taken: set[tuple[int, bool]] = field(default_factory=set)
+    _looked_at: int = -1
+
+    @classmethod
+    def of(cls, code: CodeType) -> "Instructions":
+        """Return those of ``code``, of which nothing has run yet."""
+        instructions = list(dis.get_instructions(code))
+        lines = {
+            i.offset: i.positions.lineno for i in instructions if i.positions and i.positions.lineno
+        }
+        entry = {i.offset for i in instructions if i.opname in _ENTRY_OPCODES}
+        body = {offset: line for offset, line in lines.items() if offset not in entry}
+        # The line of `def` runs when the function is defined, unless the body stands on it.
+        if set(body.values()) - {code.co_firstlineno} and not code.co_name.startswith("<"):
+            body = {o: line for o, line in body.items() if line != code.co_firstlineno}
+        return cls(code, body, dict(_branches(instructions, lines)))
+
+    @property
+    def known(self) -> int:
+        """How much was seen so far."""
+        return len(self.ran) + len(self.taken)
+
+    def is_complete(self) -> bool:
+        """Whether every line and every branch was seen."""
+        if self.known == self._looked_at:
+            return False
+        self._looked_at = self.known
+        return not (self.missed_lines() or self.missed_branches())
+
+    def reached_lines(self) -> set[int]:
+        """Lines of which an instruction ran."""
+        return {line for offset, line in self.lines.items() if offset in self.ran}
+
+    def missed_lines(self) -> set[int]:
+        """Lines of which none ran."""
+        return set(self.lines.values()) - self.reached_lines()
+
+    def outcomes(self) -> dict[tuple[Branch, bool], bool]:
+        """Return each outcome of each test, and whether it was seen; copies of a test are one."""
+        first: dict[tuple[int, int, int, int], Branch] = {}
+        seen: dict[tuple[Branch, bool], bool] = {}
+        for offset, branch in self.branches.items():
+            same = first.setdefault(branch.at, branch)
+            for straight in (True, False):
+                key = (same, branch.outcome(straight))
+                seen[key] = seen.get(key, False) or (offset, straight) in self.taken
+        return seen
+
+    def missed_branches(self) -> list[tuple[Branch, bool]]:
+        """Return the outcomes that were not seen."""
+        return [key for key, was_seen in self.outcomes().items() if not was_seen]
+
+
+def _branches(found: list[dis.Instruction], lines: dict[int, int]) -> Iterator[tuple[int, Branch]]:
+    by_offset = {i.offset: n for n, i in enumerate(found)}
+    for n, jump in enumerate(found[:-1]):
+        loop = jump.opname == "FOR_ITER"
+        if not loop and not ("JUMP" in jump.opname and "IF_" in jump.opname):
+            continue
+        target = by_offset.get(jump.argval)
+        position = jump.positions
+        if target is None or position is None or position.lineno is None:
+            continue
+        straight_on, goal = found[n + 1], found[target]
+        if (
+            found[n - 1].opname in _EXCEPTION_OPCODES
+            or straight_on.opname == "LOAD_ASSERTION_ERROR"
+        ):
+            continue
+        at = (
+            position.lineno,
+            position.end_lineno or position.lineno,
+            position.col_offset or 0,
+            position.end_col_offset or 0,
+        )
+        to = lines.get(straight_on.offset, 0), lines.get(goal.offset, 0)
+        yield (
+            jump.offset,
+            Branch(at, loop, straight_on.offset, to, not loop and _jumps_if_true(jump)),
+        )
+
+
+def _jumps_if_true(jump: dis.Instruction) -> bool:
+    """Whether the jump is taken where its test is true."""
+    if jump.opname.endswith("NONE"):
+        # `is None` and `is not None` share these; a test at a loop's end jumps back if it holds.
+        return "BACKWARD" in jump.opname
+    return "IF_TRUE" in jump.opname
+
+
+_MAX_LINE_LENGTH = 60
+_PRAGMA = "pragma: no cover"
+"""What coverage.py takes for lines that need not run, on the head of a block for all of it."""
+
+
+def measure_coverage(instructions: Sequence[Instructions]) -> Coverage:
+    """Return what ran of some functions, in the calls that were watched."""
+    by_file: dict[str, list[Instructions]] = defaultdict(list)
+    for seen in instructions:
+        by_file[seen.code.co_filename].append(seen)
+    files = [_FileLines.of(name, seen) for name, seen in by_file.items()]
+    return Coverage(
+        lines=sum(len(x.lines) for x in files),
+        lines_reached=sum(len(x.reached) for x in files),
+        branches=sum(x.branches for x in files),
+        branches_reached=sum(x.branches - len(x.missed_branches) for x in files),
+        not_reached=tuple(missed for x in files for missed in x.missed()),
+        not_taken=tuple(words for x in files for words in x.not_taken()),
+    )
+
+
+@dataclass(frozen=True)
+class _FileLines:
+    """One source file. ``lines``: those of the functions in it that count."""
+
+    name: str
+    source: "_SourceText"
+    lines: dict[int, str]
+    reached: set[int]
+    branches: int
+    missed_branches: list[tuple[Branch, bool]]
+
+    @classmethod
+    def of(cls, file: str, instructions: Sequence[Instructions]) -> "_FileLines":
+        source = _SourceText.of(file)
+        lines: dict[int, str] = {}
+        reached: set[int] = set()
+        branches: dict[tuple[Branch, bool], bool] = {}
+        for seen in instructions:
+            for line in seen.lines.values():
+                lines.setdefault(line, seen.code.co_qualname)
+            reached |= seen.reached_lines()
+            for key, was_seen in seen.outcomes().items():
+                branches[key] = branches.get(key, False) or was_seen
+        lines = {line: name for line, name in lines.items() if line not in source.excused}
+        reached &= set(lines)
+        counted = {k: v for k, v in branches.items() if k[0].at[0] not in source.excused}
+        missed = [key for key, was_seen in counted.items() if not was_seen]
+        return cls(display_path(file), source, lines, reached, len(counted), missed)
+
+    def missed(self) -> Iterator[MissedLines]:
+        """Missed lines that follow each other in one function's arm, together."""
+        together: list[int] = []
+        for line in [*sorted(self.lines), 0]:
+            if together and (line in self.reached or not line or self._parted(together[0], line)):
+                why = self.source.arm_of(together[0], self.reached)
+                yield MissedLines(self.name, together[0], together[-1], why)
+                together = []
+            if line and line not in self.reached:
+                together.append(line)
+
+    def _parted(self, first: int, line: int) -> bool:
+        owner, other = self.lines[first], self.lines[line]
+        return owner != other and not other.startswith(f"{owner}.")
+
+    def not_taken(self) -> Iterator[str]:
+        """Outcomes that never came, of tests that did, where no missed line tells it already."""
+        for branch, outcome in sorted(self.missed_branches, key=lambda m: (m[0].at, m[1])):
+            line = branch.at[0]
+            goes_straight = branch.jumps_if != outcome
+            leads_to = branch.lines[0 if goes_straight else 1]
+            redundant = leads_to in self.lines and leads_to not in self.reached
+            if line not in self.reached or redundant:
+                continue
+            text = self.source.text(branch.at)
+            if branch.loop:
+                how = "goes round" if outcome else "comes to its end"
+                yield f"{self.name}:{line}: the loop over {text} never {how}"
+            else:
+                yield f"{self.name}:{line}: {text} is never {str(outcome).lower()}"
+
+
+@dataclass(frozen=True)
+class _SourceText:
+    """A file's text. ``excused``: lines that its author says need not run."""
+
+    rows: list[str]
+    tree: ast.Module | None
+    excused: frozenset[int]
+
+    @classmethod
+    def of(cls, file: str) -> "_SourceText":
+        rows = linecache.getlines(file)
+        try:
+            tree: ast.Module | None = ast.parse("".join(rows))
+        except (SyntaxError, ValueError):
+            tree = None
+        excused = {n for n, row in enumerate(rows, 1) if _PRAGMA in row}
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in excused:
+                body = getattr(node, "body", None)
+                last = body[-1] if isinstance(body, list) and body else node
+                excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
+        return cls(rows, tree, frozenset(excused))
+
+    def text(self, at: tuple[int, int, int, int]) -> str:
+        """Return the text at a place (first and last line, columns in bytes), on one line."""
+        first, last, start, end = at
+        rows = [row.encode() for row in self.rows[first - 1 : last]]
+        if not rows:
+            return "a test"
+        rows[-1] = rows[-1][:end]
+        rows[0] = rows[0][start:]
+        return _shorten_line(b" ".join(rows).decode(errors="replace"))
+
+    def arm_of(self, line: int, reached: set[int]) -> str:
+        """Return the head of the outermost arm around ``line`` of which nothing ran, or ""."""
+        for node in ast.walk(self.tree) if self.tree else ():
+            for head, body in self._arms(node):
+                last = body[-1].end_lineno or body[-1].lineno
+                if body[0].lineno <= line <= last:
+                    inside = range(body[0].lineno, last + 1)
+                    if not any(x in reached for x in inside):
+                        return head
+        return ""
+
+    def _arms(self, node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
+        if isinstance(node, ast.If | ast.While):
+            word = "if" if isinstance(node, ast.If) else "while"
+            head = f"{word} {self._code(node.test)}"
+            yield head, node.body
+            if node.orelse:
+                yield f"else of {head}", node.orelse
+        elif isinstance(node, ast.For):
+            yield f"for {self._code(node.target)} in {self._code(node.iter)}", node.body
+        elif isinstance(node, ast.ExceptHandler):
+            yield f"except {self._code(node.type)}" if node.type else "except", node.body
+        elif isinstance(node, ast.match_case):
+            yield f"case {self._code(node.pattern)}", node.body
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{node.name} is never called", node.body
+
+    def _code(self, node: ast.AST) -> str:
+        return _shorten_line(ast.unparse(node))
+
+
+def describe_missed(missed: MissedLines) -> str:
+    """Return missed lines in a few words: ``file.py:31-33 (if vocab > 1000)``."""
+    last = "" if missed.last == missed.first else f"-{missed.last}"
+    why = f" ({missed.why})" if missed.why else ""
+    return f"{missed.file}:{missed.first}{last}{why}"
+
+
+def display_path(file: str) -> str:
+    """Return a file's name: from its package or the current folder on, else by itself."""
+    if file.startswith("<"):
+        return file
+    if (installed := portable_path(file)) != file:
+        return installed
+    path = os.path.relpath(file)
+    return Path(file).name if path.startswith("..") else path
+
+
+def _shorten_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 3]}..."
+
+
+# The numbers in the tests of which one outcome never came: where to aim for it.
+#
+# ``3 * x + 2 == LIMIT - 1`` holds 3, 2 and, if LIMIT is 60, 59; and it compares x with 19, which
+# stands nowhere. All of these may lead there, and so may those of the tests around it.
+
+
+Number = int | float
+NamedNumbers = Mapping[str, set[Number]]
+"""Numbers by the names and attributes that are bound to them."""
+
+SourceSpan = tuple[int, int, int, int]
+"""First and last line, first and last column in bytes."""
+
+Condition = ast.expr | ast.pattern
+
+_MAX_VALUES = 16
+"""Values of one expression at most: a name may be bound to several."""
+
+_MAX_MAGNITUDE = 1e9
+
+_OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: lambda a, b: a * 2**b,
+    ast.RShift: lambda a, b: a // 2**b,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.Pow: lambda a, b: a**b if abs(a) <= 10 and abs(b) <= 9 else math.inf,
+}
+
+_INVERSE_OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Iterable[Number]]] = {
+    ast.Add: lambda due, by: (due - by,),
+    ast.Sub: lambda due, by: (due + by,),
+    ast.Mult: lambda due, by: (due / by,),
+    ast.Div: lambda due, by: (due * by,),
+    ast.FloorDiv: lambda due, by: (due * by, due * by + by - 1),
+    ast.Mod: lambda due, by: (due, due + by, due + 2 * by),
+    ast.LShift: lambda due, by: (due / 2**by,),
+    ast.RShift: lambda due, by: (due * 2**by, (due + 1) * 2**by - 1),
+    # The rest of the number may be anything: bits that are asked for stand in it as they are.
+    ast.BitAnd: lambda due, by: (due, by) if due else (),
+    ast.BitXor: lambda due, by: (int(due) ^ int(by),),
+    ast.Pow: lambda due, by: (abs(due) ** (1 / by),),
+}
+"""What stands on the left of ``by`` where the two come to ``due``."""
+
+
+@dataclass(frozen=True)
+class BranchTarget:
+    """The numbers that lead to one outcome of one test.
+
+    ``own``: those in it; ``near``: in the tests around it too, of which it may be a part;
+    ``far``: in all tests of its function.
+    """
+
+    own: frozenset[Number] = frozenset()
+    near: frozenset[Number] = frozenset()
+    far: frozenset[Number] = frozenset()
+
+    @property
+    def kinds(self) -> tuple[frozenset[Number], ...]:
+        """The kinds that there are, the nearest first."""
+        return tuple(kind for kind in (self.own, self.near, self.far) if kind)
+
+
+def branch_targets(instructions: Iterable[Instructions], named: NamedNumbers) -> list[BranchTarget]:
+    """Return one for each test that ran and of which an outcome never came, if it has numbers.
+
+    A chain of comparisons counts as one test, so that lines that never ran say it too.
+    """
+    candidates: dict[BranchTarget, None] = {}
+    for seen in instructions:
+        reached, missed = seen.reached_lines(), seen.missed_lines()
+        places = [branch.at for branch, _ in seen.missed_branches() if branch.at[0] in reached]
+        places += [at for at in _instruction_spans(seen.code) if at[0] in missed]
+        file = seen.code.co_filename
+        for at in dict.fromkeys(places):
+            around = _enclosing_nodes(_parse_source("".join(linecache.getlines(file))), at)
+            tests = [test for node in around for test in _conditions_of(node)]
+            if tests and tests[-1].lineno in reached:
+                candidates[_branch_target(tests, around, named)] = None
+    return [aim for aim in candidates if aim.kinds]
+
+
+def _instruction_spans(code: CodeType) -> Iterator[SourceSpan]:
+    """Yield where the instructions of ``code`` stand."""
+    for first, last, start, end in code.co_positions():
+        if first is not None and last is not None and start is not None and end is not None:
+            yield first, last, start, end
+
+
+def _branch_target(
+    tests: list[Condition], around: list[ast.AST], named: NamedNumbers
+) -> BranchTarget:
+    function = next((node for node in reversed(around) if isinstance(node, ast.FunctionDef)), None)
+    values = _ConstantEvaluator(named, function)
+    inside = ast.walk(function) if function is not None else ()
+    every = [test for node in inside for test in _conditions_of(node)]
+    own, near, far = (
+        frozenset(x for test in some for x in values.led_to(test))
+        for some in (tests[-1:], tests, every)
+    )
+    return BranchTarget(own, near, far)
+
+
+@lru_cache(maxsize=64)
+def _parse_source(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _enclosing_nodes(tree: ast.Module, at: SourceSpan) -> list[ast.AST]:
+    """Return the nodes that hold the place ``at``, from the outermost to the innermost."""
+    first, last, start, end = at
+    nodes: list[ast.AST] = []
+    inside: Iterator[ast.AST] = ast.iter_child_nodes(tree)
+    while inside:
+        for node in inside:
+            if not isinstance(node, ast.expr | ast.stmt | ast.match_case):
+                continue
+            place = _node_span(node)
+            if place is not None and place[0] <= (first, start) and (last, end) <= place[1]:
+                nodes.append(node)
+                inside = ast.iter_child_nodes(node)
+                break
+        else:
+            return nodes
+    return nodes
+
+
+def _node_span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    first = node.pattern if isinstance(node, ast.match_case) else node
+    last = node.body[-1] if isinstance(node, ast.match_case) else node
+    if not isinstance(first, ast.expr | ast.stmt | ast.pattern):
+        return None
+    if not isinstance(last, ast.expr | ast.stmt):
+        return None
+    end = last.end_lineno or last.lineno, last.end_col_offset or 0
+    return (first.lineno, first.col_offset), end
+
+
+def _conditions_of(node: ast.AST) -> Iterator[Condition]:
+    if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+        yield node.test
+    elif isinstance(node, ast.Compare | ast.BoolOp):
+        yield node
+    elif isinstance(node, ast.match_case):
+        yield node.pattern
+        if node.guard is not None:
+            yield node.guard
+    elif isinstance(node, ast.comprehension):
+        yield from node.ifs
+    elif isinstance(node, ast.For):
+        yield node.iter
+
+
+@dataclass
+class _ConstantEvaluator:
+    """What expressions of a function come to, as far as numbers and their names tell."""
+
+    named: NamedNumbers
+    function: ast.FunctionDef | None
+    locals: dict[str, list[ast.expr]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in ast.walk(self.function) if self.function is not None else ():
+            if isinstance(node, ast.Assign):
+                for to in node.targets:
+                    if isinstance(to, ast.Name):
+                        self.locals.setdefault(to.id, []).append(node.value)
+
+    def led_to(self, test: Condition) -> set[Number]:
+        """Return the numbers in ``test``, and those that its comparisons compare with."""
+        numbers: set[Number] = set()
+        indices = {
+            index
+            for node in ast.walk(test)
+            if isinstance(node, ast.Subscript)
+            for index in ast.walk(node.slice)
+        }
+        for node in ast.walk(test):
+            if isinstance(node, ast.expr) and node not in indices:
+                numbers |= self._of(node)
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                for one, other in pairwise(sides):
+                    numbers |= self._solved(one, self._of(other)) | self._solved(
+                        other, self._of(one)
+                    )
+        for node in _truth_tested_operations(test):
+            numbers |= self._solved(node, {0, 1})
+        return numbers
+
+    def _of(self, node: ast.expr, deep: int = 3) -> set[Number]:
+        """Return what an expression of numbers alone comes to; nothing for all others."""
+        values: set[Number] = set()
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+                values = {node.value}
+        elif isinstance(node, ast.Name):
+            values = set(self.named.get(node.id, ()))
+            for assigned in self.locals.get(node.id, []) if deep else []:
+                values |= self._of(assigned, deep - 1)
+        elif isinstance(node, ast.Attribute):
+            values = set(self.named.get(node.attr, ()))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            values = {-x for x in self._of(node.operand, deep)}
+        elif isinstance(node, ast.BinOp) and (does := _OPERATIONS.get(type(node.op))):
+            pairs = product(self._of(node.left, deep), self._of(node.right, deep))
+            values = {
+                x for a, b in pairs for x in _apply_operation(lambda a, b: (does(a, b),), a, b)
+            }
+        return set(sorted(values)[:_MAX_VALUES])
+
+    def _solved(self, node: ast.expr, due: set[Number]) -> set[Number]:
+        """Return what the unknown part of an expression is where the whole comes to ``due``."""
+        if not due:
+            return set()
+        if isinstance(node, ast.Call) and len(node.args) == 1:
+            return self._solved(node.args[0], due)  # int(x), float(x), len(x)
+        if not isinstance(node, ast.BinOp):
+            return due
+        left, right = self._of(node.left), self._of(node.right)
+        if right and not left and (undoes := _INVERSE_OPERATIONS.get(type(node.op))):
+            known, unknown = right, node.left
+        elif left and not right and isinstance(node.op, ast.Add | ast.Mult):
+            undoes, known, unknown = _INVERSE_OPERATIONS[type(node.op)], left, node.right
+        else:
+            return due
+        values = {x for a, b in product(due, known) for x in _apply_operation(undoes, a, b)}
+        return self._solved(unknown, set(sorted(values)[:_MAX_VALUES]))
+
+
+def _truth_tested_operations(test: Condition) -> Iterator[ast.BinOp]:
+    """Yield the arithmetic that a test asks whether it is 0, as ``x // 20`` is below 20."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from _truth_tested_operations(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _truth_tested_operations(test.operand)
+    elif isinstance(test, ast.Call) and getattr(test.func, "id", "") == "bool" and test.args:
+        yield from _truth_tested_operations(test.args[0])
+    elif isinstance(test, ast.BinOp):
+        yield test
+
+
+def _apply_operation(
+    does: Callable[[Number, Number], Iterable[Number]], a: Number, b: Number
+) -> Iterator[Number]:
+    try:
+        values = tuple(does(a, b))
+    except (ArithmeticError, ValueError, TypeError):
+        return
+    for value in values:
+        if not isinstance(value, complex) and abs(value) < _MAX_MAGNITUDE:
+            yield int(value) if float(value).is_integer() else value
+
+
+# The code under audit: what a rule can reach by name, in its own file and beside it.
+#
+# Functions count that the rule names, or that those name in turn: globals, closures, defaults,
+# attributes of a module beside it, methods of its class by their names. What lies outside the
+# folder
+# of the rule's file is a library's, and is never counted; neither is what no name leads to. An
+# adapter leads to the functions of an engine, and is not counted itself; the walk begins at those
+# of
+# ``__counted__`` where it says them, as names lead from a library's front door to all of it.
+
+
+_MAX_ITEMS = 64
+"""Numbers are read from containers of so many items at most: larger ones are tables, no limits."""
+
+_MAX_FUNCTIONS = 500
+
+_NUMBER_TYPES = (int, float, np.integer, np.floating)
+
+_IMPLICIT_METHODS = frozenset(
+    {"__init__", "__new__", "__post_init__", "__call__", "step", "tree", "draft", "reset"}
+)
+"""Methods that run without being named by the code itself."""
+
+
+@dataclass
+class ReachableCode:
+    """``codes``: of every function, nested ones too. ``numbers``: all that they hold or read.
+
+    ``named``: those that a name or an attribute is bound to, whoever has it.
+    """
+
+    codes: list[CodeType] = field(default_factory=list)
+    numbers: set[int | float] = field(default_factory=set)
+    named: dict[str, set[int | float]] = field(default_factory=lambda: defaultdict(set))
+
+
+def find_reachable(rule: Callable[..., Any]) -> ReachableCode:
+    """Return the code that ``rule`` reaches; empty where it is not written in Python."""
+    walk = _ReachabilityWalk()
+    walk.see(rule)
+    walk.follow_names()
+    return walk.found
+
+
+class _ReachabilityWalk:
+    def __init__(self) -> None:
+        self.found = ReachableCode()
+        self._home = ""
+        self._names: set[str] = set()
+        self._seen: dict[int, Any] = {}
+        self._spaces: list[type | ModuleType] = []
+
+    def follow_names(self) -> None:
+        """Look up the names met so far in the classes and modules met so far, to the end."""
+        before = (-1, -1)
+        while before != (len(self._seen), len(self._names)):
+            before = (len(self._seen), len(self._names))
+            for space in list(self._spaces):
+                for name, value in list(vars(space).items()):
+                    if name in self._names or (
+                        isinstance(space, type) and name in _IMPLICIT_METHODS
+                    ):
+                        self.see(value)
+                        self._bind([(name, value)])
+
+    def see(self, value: Any) -> None:
+        """Take in a value that a name is bound to."""
+        if isinstance(value, bool | np.bool_):
+            return
+        if isinstance(value, _NUMBER_TYPES):
+            self.found.numbers.add(_as_python_number(value))
+            return
+        if id(value) in self._seen or len(self.found.codes) > _MAX_FUNCTIONS:
+            return
+        self._seen[id(value)] = value
+        for part in self._parts(value):
+            self.see(part)
+
+    def _bind(self, bound: Iterable[tuple[str, Any]]) -> None:
+        for name, value in bound:
+            if isinstance(value, _NUMBER_TYPES) and not isinstance(value, bool):
+                self.found.named[name].add(_as_python_number(value))
+
+    def _parts(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, functools.partial):
+            yield from (value.func, *value.args, *value.keywords.values())
+        elif isinstance(value, MethodType):
+            yield from (value.__func__, value.__self__)
+        elif isinstance(value, staticmethod | classmethod):
+            yield value.__func__
+        elif isinstance(value, property):
+            yield from (value.fget, value.fset)
+        elif isinstance(value, functools.cached_property):
+            yield value.func
+        elif isinstance(value, FunctionType):
+            yield from self._function(value)
+        elif isinstance(value, type):
+            if self._is_own(_file_of(value)):
+                self._spaces.append(value)
+                yield from value.__bases__
+        elif isinstance(value, ModuleType):
+            if self._is_own(getattr(value, "__file__", None)):
+                self._spaces.append(value)
+        elif isinstance(value, np.ndarray):
+            if value.size <= _MAX_ITEMS and value.dtype.kind in "iuf":
+                yield from value.ravel().tolist()
+        elif isinstance(value, tuple | list | set | frozenset | dict):
+            if len(value) <= _MAX_ITEMS:
+                yield from value.values() if isinstance(value, dict) else value
+        elif self._is_own(_file_of(type(value))):
+            yield type(value)
+            held = getattr(value, "__dict__", {})
+            self._bind(held.items())
+            yield from held.values()
+        elif callable(wrapped := getattr(value, "__wrapped__", None)):
+            yield wrapped  # functools.lru_cache and its like
+
+    def _function(self, function: FunctionType) -> Iterator[Any]:
+        if (counted := getattr(function, "__counted__", None)) is not None:
+            yield from counted
+            return
+        # A decorator's own code runs too, if it is the user's.
+        yield getattr(function, "__wrapped__", None)
+        yield from getattr(function, "__parts__", ())
+        file = function.__code__.co_filename
+        if self._home and file == "<string>" != self._home:
+            return  # written by no one: a dataclass makes its own methods
+        if not is_adapter_file(file):
+            self._home = self._home or file
+        if not self._is_own(file):
+            return
+        bound = _closure_and_defaults(function)
+        self._bind(bound)
+        yield from (value for _, value in bound)
+        yield from self._code(function.__code__, function.__globals__)
+
+    def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
+        if not is_adapter_file(code.co_filename):
+            self.found.codes.append(code)
+        self._names.update(code.co_names)
+        known = [(name, names[name]) for name in code.co_names if name in names]
+        self._bind(known)
+        yield from (value for _, value in known)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                yield from self._code(constant, names)
+            else:
+                yield constant
+
+    def _is_own(self, file: str | None) -> bool:
+        if not file or not self._home:
+            return bool(file)
+        if is_kernel_runner_file(file):
+            return False
+        if file == self._home or is_marked_as_user_code(file) or is_adapter_file(file):
+            return True
+        folder = os.path.dirname(os.path.abspath(self._home)) + os.sep
+        if not os.path.abspath(file).startswith(folder):
+            return False
+        rest = os.path.abspath(file)[len(folder) :]
+        return "site-packages" not in rest and f"lib{os.sep}python" not in rest
+
+
+def _closure_and_defaults(function: FunctionType) -> list[tuple[str, Any]]:
+    """Return the names of a function's closure, and its arguments that have defaults."""
+    code = function.__code__
+    bindings = []
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            bindings.append((name, cell.cell_contents))
+        except ValueError:
+            continue  # a variable that has no value yet
+    defaults = function.__defaults__ or ()
+    arguments = code.co_varnames[: code.co_argcount]
+    bindings += zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+    return [*bindings, *(function.__kwdefaults__ or {}).items()]
+
+
+def _as_python_number(number: Any) -> int | float:
+    plain: int | float = number.item() if isinstance(number, np.generic) else number
+    return plain
+
+
+def _file_of(own: type) -> str | None:
+    module = sys.modules.get(own.__module__)
+    return getattr(module, "__file__", None)
+
+
+# How it is seen which instructions of some functions run.
+#
+# Python 3.12 and later are asked to report them; their trace functions see no instructions on all
+# versions. Before that, a trace function sees them.
+
+
+_TOOL_IDS = range(3, 5)
+"""Places that the interpreter keeps for tools without one of their own (debuggers, coverage and
+profilers have): two, so that an audit inside an audit is seen as well."""
+
+
+class SettraceTracer:
+    """Sees what the calling thread runs between ``begin`` and ``end``, by a trace function.
+
+    Of the functions ``seen`` it notes there what ran. It is not cheap, and slows every line down.
+    """
+
+    is_cheap = False
+
+    def __init__(self, seen: dict[CodeType, Instructions], _codes: list[CodeType]) -> None:
+        self._seen = seen
+
+    def begin(self) -> bool:
+        """Return whether it looks: another's trace function, as a debugger's, is left alone."""
+        if sys.gettrace() is not None:
+            return False
+        sys.settrace(self._entered)
+        return True
+
+    def end(self) -> None:
+        """Look no more."""
+        if sys.gettrace() == self._entered:
+            sys.settrace(None)
+
+    def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        seen = self._seen.get(frame.f_code)
+        if seen is None:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        ran, branches, taken = seen.ran, seen.branches, seen.taken
+        last = -1
+
+        def at_instruction(frame: FrameType, event: str, _arg: Any) -> Any:
+            nonlocal last
+            if event == "opcode":
+                now = frame.f_lasti
+                ran.add(now)
+                if last in branches:
+                    taken.add((last, now == branches[last].straight_on))
+                last = now
+            return at_instruction
+
+        return at_instruction
+
+
+if sys.version_info >= (3, 12):
+    from sys import monitoring
+
+    class MonitoringTracer:
+        """Sees what runs of ``codes`` between ``begin`` and ``end``, on every thread.
+
+        Of those in ``seen`` it notes there what ran. It is cheap: an instruction reports itself
+        once, a branch until both its ways were taken. Functions are known by their very code
+        objects: of two that are equal, both are to be given.
+        """
+
+        is_cheap = True
+
+        def __init__(self, seen: dict[CodeType, Instructions], codes: list[CodeType]) -> None:
+            self._seen = seen
+            self._codes = codes
+            self._tool: int | None = None
+
+        def begin(self) -> bool:
+            """Return whether it looks: not where other tools have got all places."""
+            if self._tool is not None:
+                return True
+            free = (tool for tool in _TOOL_IDS if monitoring.get_tool(tool) is None)
+            if (tool := next(free, None)) is None:
+                return False
+            monitoring.use_tool_id(tool, "simverify")
+            events = monitoring.events
+            monitoring.register_callback(tool, events.INSTRUCTION, self._ran)
+            monitoring.register_callback(tool, events.BRANCH, self._went)
+            for code in self._codes:
+                monitoring.set_local_events(tool, code, events.INSTRUCTION | events.BRANCH)
+            # What an earlier look in this place has seen would report itself no more.
+            monitoring.restart_events()
+            self._tool = tool
+            return True
+
+        def end(self) -> None:
+            """Look no more, and let the place go."""
+            if self._tool is None:
+                return
+            tool, self._tool = self._tool, None
+            for code in self._codes:
+                monitoring.set_local_events(tool, code, monitoring.events.NO_EVENTS)
+            for event in (monitoring.events.INSTRUCTION, monitoring.events.BRANCH):
+                monitoring.register_callback(tool, event, None)
+            monitoring.free_tool_id(tool)
+
+        def _ran(self, code: CodeType, offset: int) -> Any:
+            if (seen := self._seen.get(code)) is not None:
+                seen.ran.add(offset)
+            return monitoring.DISABLE
+
+        def _went(self, code: CodeType, offset: int, destination: int) -> Any:
+            seen = self._seen.get(code)
+            if seen is None or (branch := seen.branches.get(offset)) is None:
+                return monitoring.DISABLE
+            straight = destination == branch.straight_on
+            seen.taken.add((offset, straight))
+            return monitoring.DISABLE if (offset, not straight) in seen.taken else None
+
+    Tracer = MonitoringTracer
+else:
+    Tracer = SettraceTracer
+
+
+# Which instructions of the code under audit run, call by call.
+#
+# Where Python has ``sys.monitoring`` (3.12 and later) every call is watched: an instruction reports
+# itself once, and then costs nothing. Before that, what runs is seen by a trace function, which
+# slows
+# every line of Python down, the audit's own included, so not all calls are watched: the first ones
+# of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
+# were seen,
+# and what an unwatched call alone reached counts as not reached.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FIRST_CALLS = 12
+"""Calls of an instance that are watched, one after the other: half as many where those of the
+instance before showed nothing new, and ``MIN_FIRST_CALLS`` at least."""
+
+MIN_FIRST_CALLS = 2
+
+CALL_STRIDE = 31
+"""Then one call in so many: prime, so that it keeps step with no pattern of paths."""
+
+
+class CoverageMonitor:
+    """What ran of some functions. ``always``: every call is watched.
+
+    ``named``: the numbers of the code by their names, which lead to what did not run.
+    ``prefix``: the longest that a step was called on; ``row``: the most calls since it was built,
+    while ``counts`` was true.
+    """
+
+    def __init__(
+        self,
+        codes: list[CodeType],
+        *,
+        always: bool = False,
+        named: Mapping[str, set[int | float]] | None = None,
+    ) -> None:
+        self.named = named or {}
+        self.instructions = {code: Instructions.of(code) for code in codes}
+        self.calls = self.watched = 0
+        self._open = dict(self.instructions)
+        self._sight = Tracer(self._open, codes)
+        self._always = always or self._sight.is_cheap
+        self._closely = self._next = FIRST_CALLS
+        self._known = 0
+        self._instance: Any = None
+        self.led: list[Any] = []
+        self.prefix = self.row = self._now = 0
+        self.counts = True
+
+    @property
+    def known(self) -> int:
+        """How much was seen so far."""
+        return sum(seen.known for seen in self.instructions.values())
+
+    def closely(self, instance: Any = None, least: int = MIN_FIRST_CALLS) -> None:
+        """Watch each of the next calls, as many as seem worth while, and ``least`` of them.
+
+        They are those of ``instance``, which is noted in ``led`` if something new runs in them.
+        """
+        now = self.known
+        if now > self._known and self._instance is not None:
+            self.led.append(self._instance)
+        self._instance = instance
+        self._next = FIRST_CALLS if now > self._known else max(self._next // 2, least)
+        self._known = now
+        self._closely = self._next
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call ``function``, and see what runs in it where this call is to be watched."""
+        self.calls += 1
+        if self.counts:
+            self._count(args)
+        if self._closely:
+            self._closely -= 1
+        elif self.calls % CALL_STRIDE and not self._always:
+            return function(*args, **kwargs)
+        if not self._open or not self._sight.begin():
+            return function(*args, **kwargs)
+        self.watched += 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            for code in [code for code, seen in self._open.items() if seen.is_complete()]:
+                del self._open[code]
+            if not self._open or not self._sight.is_cheap:
+                self._sight.end()
+
+    def _count(self, args: tuple[Any, ...]) -> None:
+        if not args:  # built anew, or reset
+            self._now = 0
+            return
+        self._now += 1
+        self.row = max(self.row, self._now)
+        if type(args[0]) is tuple:
+            self.prefix = max(self.prefix, len(args[0]))
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._sight.end()
+
+
+# Kept: while code is under audit, os._exit is another.
+_exit = os._exit
+
+_CURRENT_MONITOR: ContextVar[CoverageMonitor | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def monitor_coverage(watch: CoverageMonitor) -> Iterator[None]:
+    """Let ``watch`` see the calls of the code under audit that are made inside."""
+    token = _CURRENT_MONITOR.set(watch)
+    try:
+        yield
+    finally:
+        watch.end()
+        _CURRENT_MONITOR.reset(token)
+
+
+def current_monitor() -> CoverageMonitor | None:
+    """Return who watches, if anybody does."""
+    return _CURRENT_MONITOR.get()
+
+
+def call_monitored(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call code under audit, in sight of who watches.
+
+    A process that the code forks and that comes back from it ends here: it would audit too.
+    """
+    watch, pid = _CURRENT_MONITOR.get(), os.getpid()
+    try:
+        return function(*args, **kwargs) if watch is None else watch.call(function, *args, **kwargs)
+    finally:
+        if os.getpid() != pid:
+            _exit(1)
+
+
+def begin_instance(instance: Any = None) -> None:
+    """Say that an instance begins: its first calls are watched."""
+    watch = _CURRENT_MONITOR.get()
+    if watch is not None:
+        watch.closely(instance)

@@ -1,0 +1,508 @@
+"""Drafters: one call of one, checked, and a tree of siblings that is drafted call by call."""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.comparison import (
+    TOLERANCE_BY_DTYPE,
+    Comparison,
+    DraftCall,
+    FirstDeviation,
+    OutputSequence,
+    Transcripts,
+    coarsest_dtype,
+)
+from simverify.auditing.coverage import call_monitored
+from simverify.auditing.enumeration import check_token_ids, read_tokens
+from simverify.auditing.instances import SmallModel
+from simverify.symbolic import Enumeration
+from simverify.symbolic.outcomes import InvalidTokens, Tokens
+from simverify.symbolic.scalar import Draw
+from simverify.trees import ROOT, SCHEMES, Scheme, TreeShape
+
+DraftFunction = Callable[..., Any]
+"""``draft(prefix, draft_row, k, rng) -> (tokens, probs)``."""
+
+_SUM_TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-4}
+"""By how much rounding puts the sum of a reported row off, by its type; it is divided by it."""
+
+_DEFAULT_SUM_TOLERANCE, _MAX_SUM_ERROR = 1e-6, 1e-2
+"""Of other types; and by how much a sum may be off that the law tells of."""
+
+
+@dataclass(frozen=True)
+class DraftResult:
+    """One call of a drafter.
+
+    It was asked for ``asked`` tokens after ``prefix``, with the draft model's row (V,) ``given``,
+    and returned ``tokens``, ``asked`` of them at most, said to come from the row (V,)
+    ``reported``, which came in ``dtype``. ``node``: whose children they are.
+    """
+
+    node: int
+    prefix: Tokens
+    asked: int
+    given: Row
+    tokens: Tokens
+    reported: Row
+    dtype: str
+
+
+@dataclass(frozen=True)
+class DraftedTree:
+    """A tree that was drafted call by call: what a verifier is handed, but for the target's rows.
+
+    ``tokens`` and ``parents`` of its n nodes; ``reported``: float64 (n+1, V), row 0 the law of
+    the root's children and row i+1 that of node i's, as the drafter reported it; the draft
+    model's own row where nothing was asked. ``texts``: the tokens down to each node.
+    """
+
+    calls: tuple[DraftResult, ...]
+    tokens: Tokens
+    parents: Tokens
+    texts: tuple[Tokens, ...]
+    reported: Row
+
+
+def takes_draft_arguments(rule: Callable[..., Any]) -> bool:
+    """Tell a drafter from a factory of drafters by what it can be called with.
+
+    Raises ``ValueError`` for what is neither.
+    """
+    if not callable(rule):
+        raise ValueError(
+            f"a drafter is a function, class or factory, got {type(rule).__name__}: an instance "
+            "cannot be built anew for every path"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return not inspect.isclass(rule)
+    if inspect.isclass(rule) or not accepts_arguments(signature, 4):
+        if not accepts_arguments(signature, 0):
+            raise ValueError(
+                f"{signature} is neither draft(prefix, draft_row, k, rng) nor a class or factory "
+                "without arguments"
+            )
+        return False
+    return True
+
+
+def accepts_arguments(signature: inspect.Signature, count: int) -> bool:
+    """Whether what has ``signature`` can be called with ``count`` arguments."""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def build_drafter(rule: Callable[..., Any]) -> DraftFunction:
+    """Build a drafter anew, for one generation; ``reset`` is called where it has one."""
+    if takes_draft_arguments(rule):
+        return rule
+    instance = call_monitored(rule)
+    if not callable(getattr(instance, "draft", None)):
+        kind = type(instance).__name__
+        raise InvalidTokens("no-draft", f"a {kind} has no method draft(prefix, draft_row, k, rng)")
+    if callable(getattr(instance, "reset", None)):
+        call_monitored(instance.reset)
+    drafter: DraftFunction = instance.draft
+    return drafter
+
+
+def draft_tree(
+    drafter: DraftFunction,
+    shape: TreeShape,
+    row: Callable[[Tokens], Row],
+    rng: Any,
+    prefix: Tokens = (),
+    *,
+    most: int | None = None,
+) -> DraftedTree:
+    """Draft a tree of ``shape`` after ``prefix``, a call for the children of each node.
+
+    Where fewer tokens come back than were asked for, the nodes left over are missing, with all
+    below them; the others move up in number. After ``most`` calls no more are made. Raises
+    ``BadTokens`` for a call that breaks the contract.
+    """
+    calls: list[DraftResult] = []
+    drawn: dict[int, int] = {}
+    text: dict[int, Tokens] = {ROOT: prefix}
+    for parent, children in shape.children.items():
+        if not children or parent not in text or len(calls) == most:
+            continue
+        call = call_drafter(drafter, parent, text[parent], row(text[parent]), len(children), rng)
+        calls.append(call)
+        for child, token in zip(children, call.tokens, strict=False):
+            drawn[child] = token
+            text[child] = (*text[parent], token)
+    nodes = sorted(drawn)
+    number = {ROOT: ROOT, **{node: i for i, node in enumerate(nodes)}}
+    reports = {call.node: call.reported for call in calls}
+    rows = [reports[node] if node in reports else row(text[node]) for node in (ROOT, *nodes)]
+    return DraftedTree(
+        tuple(calls),
+        tuple(drawn[node] for node in nodes),
+        tuple(number[shape.parents[node]] for node in nodes),
+        tuple(text[node] for node in nodes),
+        np.array(rows),
+    )
+
+
+def call_drafter(
+    drafter: DraftFunction, node: int, prefix: Tokens, row: Row, k: int, rng: Any
+) -> DraftResult:
+    """Make one call and check it; ``BadTokens`` says how it broke its contract."""
+    given = row.copy()
+    result = call_monitored(drafter, prefix, given, k, rng)
+    if given.shape != row.shape or given.tobytes() != row.tobytes():
+        raise InvalidTokens("inputs-modified", "changes its argument draft_row in place")
+    tokens, probs = _split_result(result)
+    drafted = _read_draft_tokens(tokens, k, len(row))
+    dtype = str(getattr(probs, "dtype", "float64")).removeprefix("torch.")
+    # What comes of rows that are no laws is as good as they are.
+    lawful = bool(np.isfinite(row).all()) and abs(float(row.sum()) - 1) <= _MAX_SUM_ERROR
+    return DraftResult(
+        node, prefix, k, row, drafted, _read_reported_row(probs, len(row), dtype, lawful), dtype
+    )
+
+
+def _split_result(result: Any) -> tuple[Any, Any]:
+    if isinstance(result, tuple | list) and len(result) == 2:
+        return result[0], result[1]
+    kind = f"{type(result).__name__} of {len(result)}" if isinstance(result, tuple | list) else ""
+    raise InvalidTokens(
+        "shape", f"returned {kind or type(result).__name__}: return (tokens, probs)"
+    )
+
+
+def _read_draft_tokens(result: Any, k: int, vocab: int) -> Tokens:
+    empty = hasattr(result, "__len__") and not isinstance(result, str | bytes | dict | set)
+    tokens = () if empty and len(result) == 0 else read_tokens(result)
+    if len(tokens) > k:
+        raise InvalidTokens("too-many", f"returned {len(tokens)} tokens, asked for {k}: return {k}")
+    check_token_ids(tokens, vocab)
+    return tokens
+
+
+def _read_reported_row(result: Any, vocab: int, dtype: str, lawful: bool) -> Row:
+    """Read the law that the tokens are said to come from."""
+    advice = f"report one row of {vocab} probabilities, that which the siblings are drawn from"
+    if result is None:
+        raise InvalidTokens(
+            "no-law", f"reports None: {advice} (one-hot where the token is certain)"
+        )
+    raw = result.tolist() if hasattr(result, "tolist") else result
+    if not isinstance(raw, list | tuple):
+        raise InvalidTokens("no-law", f"reports a {type(result).__name__}: {advice}")
+    rows = [x for x in raw if isinstance(x, list | tuple) or getattr(x, "ndim", 0) > 0]
+    if rows or len(raw) != vocab:
+        size = f"({len(raw)}, {len(rows[0])})" if rows else f"({len(raw)},)"
+        raise InvalidTokens("no-law", f"reports an array of shape {size}: {advice}")
+    row = np.array([_as_number(x) for x in raw], dtype=np.float64)
+    if not lawful:
+        return row
+    if not np.isfinite(row).all() or row.min() < 0:
+        wrong = next(x for x in row.tolist() if not (math.isfinite(x) and x >= 0))
+        raise InvalidTokens("no-law", f"reports a probability of {wrong:g}: expected 0 or more")
+    total = float(row.sum())
+    if abs(total - 1) > _MAX_SUM_ERROR:
+        raise InvalidTokens("no-law", f"reports probabilities that sum to {total:.6g}: expected 1")
+    return (
+        row / total if abs(total - 1) <= _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE) else row
+    )
+
+
+def _as_number(x: Any) -> float:
+    if isinstance(x, Draw):
+        x.source.refuse("a draw returned as a probability")
+    try:
+        return float(x)
+    except (TypeError, ValueError):
+        kind = type(x).__name__
+        raise InvalidTokens(
+            "no-law", f"reports a {kind} as a probability: expected a number"
+        ) from None
+
+
+class ReportedRows:
+    """The reported rows that were met, each by a number; rows that rounding alone parts are one.
+
+    ``dtypes``: "float32" where one came in that. That one came in 16 bits excuses nothing.
+    """
+
+    SAME = 5e-7
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.dtypes: set[str] = set()
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, row: Row) -> int:
+        """Return the number of ``row`` (V,)."""
+        # A path reports what others did, to the bit: then none is compared.
+        key = row.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = self._number(row)
+        return self._numbers[key]
+
+    def _number(self, row: Row) -> int:
+        for i, known in enumerate(self.rows):
+            if known.shape == row.shape and np.abs(known - row).max() <= self.SAME:
+                return i
+        self.rows.append(row)
+        return len(self.rows) - 1
+
+
+def encode_calls(calls: Sequence[DraftResult], reports: ReportedRows) -> Tokens:
+    """Return what calls returned as whole numbers: count, report and tokens of each."""
+    numbers: list[int] = []
+    for call in calls:
+        reports.dtypes |= {call.dtype} & {"float32"}
+        numbers += (len(call.tokens), reports.number(call.reported), *call.tokens)
+    return tuple(numbers)
+
+
+@dataclass(frozen=True)
+class DraftAnswer:
+    """What a call returned, and before it ``prefix`` and ``asked``; ``report`` by its number."""
+
+    prefix: Tokens
+    asked: int
+    report: int
+    tokens: Tokens
+
+
+def decode_calls(numbers: Tokens, shape: TreeShape, prefix: Tokens = ()) -> Iterator[DraftAnswer]:
+    """Read what :func:`encode_calls` wrote of a tree of ``shape`` after ``prefix``."""
+    text: dict[int, Tokens] = {ROOT: prefix}
+    place = 0
+    for parent, children in shape.children.items():
+        if not children or parent not in text or place == len(numbers):
+            continue
+        count, report = numbers[place : place + 2]
+        tokens = numbers[place + 2 : place + 2 + count]
+        place += 2 + count
+        yield DraftAnswer(text[parent], len(children), report, tokens)
+        for child, token in zip(children, tokens, strict=False):
+            text[child] = (*text[parent], token)
+
+
+# What a drafter's tokens follow, against the law that it reports and the scheme it declares.
+#
+# A verifier sees how many siblings there are and which law they are said to come from. Given these,
+# and all that was drafted before, they must be what the scheme draws from that law: else what it
+# accepts is biased. So a call that drops tokens by their own probability deviates, and one that
+# counts, or reports, by a coin of its own does not.
+
+
+_LIKELIEST_TOLERANCE = 1e-12
+"""Probabilities so near to each other are equally likely: either may be the likeliest."""
+
+_REPORTED_DIGITS = 9
+"""Of reported probabilities, where two drafters are compared."""
+
+
+def compare_drafts(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    model: SmallModel,
+    *,
+    tolerance: float | None = None,
+    max_paths: int,
+    seconds: float | None,
+    enough: float | None = None,
+) -> Comparison:
+    """Compare the law of the tokens that ``rule`` drafts on ``model`` with what it reports.
+
+    A tree is drafted call by call, so that a call depends on those before. Raises as
+    :func:`~simverify.auditing.enumeration.enumerate_verify`.
+    """
+    assert model.drafting is not None, "drafters are tried on trees"
+    shape, scheme = model.drafting.shape, model.drafting.scheme
+    reports = ReportedRows()
+
+    def call() -> Tokens:
+        drafter = build_drafter(rule)
+        enumeration.source.sequences.is_built()
+        grown = draft_tree(drafter, shape, model.draft, enumeration.rng, model.prompt)
+        return encode_calls(grown.calls, reports)
+
+    law = enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+    transcripts = {
+        numbers: tuple(decode_calls(numbers, shape, model.prompt)) for numbers in law.probabilities
+    }
+    by_call = [
+        list(answer_cells(law.probabilities, transcripts, place, reports.rows, scheme))
+        for place in range(max((len(x) for x in transcripts.values()), default=0))
+    ]
+    dtype = coarsest_dtype({*law.dtypes, *reports.dtypes})
+    bound = TOLERANCE_BY_DTYPE[dtype] if tolerance is None else tolerance
+    tvs = [_cells_distance(found) for found in by_call]
+    first = next((i for i, tv in enumerate(tvs) if tv > bound), None)
+    every = [cell for found in by_call for cell in found]
+    # The earliest call that is off: what it drafted is on the path of all later ones.
+    worst = max(
+        every if first is None else by_call[first],
+        # Of two alike, what the code does, which a replay shows.
+        key=lambda cell: (round(abs(cell.gap), 12), -len(cell.answer.tokens), cell.gap > 0),
+        default=None,
+    )
+    gap = max((abs(cell.gap) for cell in every), default=0.0)
+    result = Comparison(
+        max_abs_deviation=gap + law.pruned,
+        tv=max(tvs, default=0.0),
+        worst=OutputSequence((), 0.0, 0.0),
+        place=None if first is None else FirstDeviation(first, None, tvs[first]),
+        expected_accepted=None,
+        bonus=None,
+        paths=law.paths,
+        pruned=law.pruned,
+        lost=law.lost,
+        complete=law.complete,
+        findings=law.findings,
+        emitted=_make_transcripts(law.probabilities, transcripts, reports.rows),
+        dtype=dtype,
+        excess=max((cell.gap for cell in every), default=0.0),
+    )
+    if worst is None:
+        return result
+    return replace(
+        result,
+        worst=OutputSequence(worst.answer.tokens, worst.emitted, worst.due),
+        call=DraftCall(
+            worst.answer.prefix,
+            worst.answer.asked,
+            tuple(reports.rows[worst.answer.report].tolist()),
+            worst.share,
+            worst.before,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class AnswerCell:
+    """One answer of a call, among those alike in count, report and all before.
+
+    ``share``: the probability of such answers; ``emitted`` and ``due`` of this one among them.
+    ``before``: the tokens of the calls before.
+    """
+
+    answer: DraftAnswer
+    before: tuple[Tokens, ...]
+    share: float
+    emitted: float
+    due: float
+
+    @property
+    def gap(self) -> float:
+        """By how much it comes more often than is due."""
+        return self.share * (self.emitted - self.due)
+
+
+def answer_cells(
+    law: dict[Tokens, float],
+    told: dict[Tokens, tuple[DraftAnswer, ...]],
+    place: int,
+    rows: list[Row],
+    scheme: Scheme,
+) -> Iterator[AnswerCell]:
+    """Yield what call number ``place`` answers, and what the scheme would draw in its stead.
+
+    ``told``: what the keys of ``law`` say; ``rows``: the reports, by number.
+    """
+    groups: dict[tuple[Any, ...], dict[Tokens, float]] = {}
+    first: dict[tuple[Any, ...], DraftAnswer] = {}
+    for numbers, mass in law.items():
+        if place >= len(told[numbers]):
+            continue
+        answer = told[numbers][place]
+        key = (told[numbers][:place], answer.report, len(answer.tokens))
+        masses = groups.setdefault(key, {})
+        masses[answer.tokens] = masses.get(answer.tokens, 0.0) + mass
+        first.setdefault(key, answer)
+    for key, masses in groups.items():
+        earlier, report, count = key
+        before = tuple(answer.tokens for answer in earlier)
+        share = sum(masses.values())
+        emitted = {tokens: mass / share for tokens, mass in masses.items()}
+        expected = expected_siblings(scheme, rows[report], first[key].asked, count, emitted)
+        for tokens in sorted({*emitted, *expected}):
+            answer = replace(first[key], tokens=tokens)
+            yield AnswerCell(
+                answer, before, share, emitted.get(tokens, 0.0), expected.get(tokens, 0.0)
+            )
+
+
+def _cells_distance(found: list[AnswerCell]) -> float:
+    """Return the TV of what a call answers from what is due, whose sum need not be 1."""
+    more = sum(max(cell.gap, 0.0) for cell in found)
+    return max(more, sum(max(-cell.gap, 0.0) for cell in found))
+
+
+def expected_siblings(
+    scheme: Scheme, row: Row, asked: int, count: int, emitted: dict[Tokens, float]
+) -> dict[Tokens, float]:
+    """Return the law of ``count`` siblings, of ``asked``, that ``scheme`` draws from ``row`` (V,).
+
+    Those that are certain are the likeliest; of equally likely tokens any may be, and are taken
+    as they are ``emitted``, for nothing is lost by a choice that the others do not depend on.
+    """
+    certain = scheme.certain(count)
+    if scheme.certain(asked) >= count and _is_exhausted(row, scheme.fixed(row, count)[:certain]):
+        certain = count  # there was none to sample after those that are certain
+    usual = SCHEMES["top-k"].fixed(row, certain)
+    heads: dict[Tokens, float] = {}
+    for tokens, mass in emitted.items():
+        head = tokens[:certain] if _are_most_likely(row, tokens[:certain]) else usual
+        heads[head] = heads.get(head, 0.0) + mass
+    law: dict[Tokens, float] = {}
+    waiting = list(heads.items())
+    while waiting:
+        before, mass = waiting.pop()
+        if len(before) == count:
+            law[before] = law.get(before, 0.0) + mass
+            continue
+        # What is left of a row sums to 1 whatever it summed to; the row itself is taken at its
+        # word, as a verifier does.
+        left = scheme.next_row(row, before) if before else row
+        if left is not None:
+            tokens_left = np.flatnonzero(left).tolist()
+            waiting += [((*before, x), mass * float(left[x])) for x in tokens_left]
+    return law
+
+
+def _is_exhausted(row: Row, tokens: Tokens) -> bool:
+    """Whether the row has no mass but on ``tokens``."""
+    left = row.copy()
+    left[list(tokens)] = 0
+    return not left.any()
+
+
+def _are_most_likely(row: Row, tokens: Tokens) -> bool:
+    """Whether each of ``tokens`` is the likeliest of those that are not before it."""
+    left = row.copy()
+    for token in tokens:
+        if left[token] < left.max() - _LIKELIEST_TOLERANCE:
+            return False
+        left[token] = -1.0
+    return True
+
+
+def _make_transcripts(
+    law: dict[Tokens, float], told: dict[Tokens, tuple[DraftAnswer, ...]], rows: list[Row]
+) -> Transcripts:
+    """Return the law by what was reported, in numbers of which two drafters mean the same."""
+    names = [tuple(np.round(row, _REPORTED_DIGITS).tolist()) for row in rows]
+    masses: dict[tuple[Any, ...], float] = {}
+    for numbers, mass in law.items():
+        key = tuple((names[answer.report], answer.tokens) for answer in told[numbers])
+        masses[key] = masses.get(key, 0.0) + mass
+    return Transcripts(masses)

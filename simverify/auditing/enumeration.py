@@ -1,0 +1,1012 @@
+"""The law of a generation from the laws of single calls.
+
+A step rule's paths multiply from call to call, although what a call does depends on nothing
+but the tokens before it and on what the code has kept. So each call is enumerated once for
+each pair of the two (a :class:`CallNode`), and the laws are composed. To run a call from a node,
+the paths of one history that led there are run again, up to the call: nothing is restored,
+so code that keeps something out of sight keeps it here too.
+
+Which nodes are run: those that begin within the first tokens of the output; after each number
+of tokens that the first call can emit a second call, and after each number that this one can
+emit a third; as many as are affordable. Of code that keeps what it kept at the start these
+calls look for something hidden, which no instance shows better than the core: elsewhere one
+call after the longest is made, if it takes few paths. Beyond them a node in which the code
+keeps what it kept at the start is completed with the target's law, as the call of a rule without
+state is (Sun et al. 2025, Lemma 2); of any other one only that it is reached is known.
+"""
+
+import inspect
+import operator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.arrays import Row
+from simverify.auditing.coverage import call_monitored
+from simverify.symbolic import (
+    CannotEnumerate,
+    Enumeration,
+    ExactLaw,
+    Finding,
+    Float64Promotion,
+    OutOfTime,
+)
+from simverify.symbolic.engine import EDGE_PROBABILITY
+from simverify.symbolic.hidden_state import HiddenState, NeverEqual
+from simverify.symbolic.outcomes import InvalidTokens, Tokens
+from simverify.symbolic.paths import Choice, TooManyPaths
+from simverify.symbolic.provenance import (
+    UNTRACKED_RANDOMNESS,
+    StandInsChanged,
+    UntrackedRandomness,
+    keep_most_severe,
+)
+from simverify.symbolic.scalar import Draw
+from simverify.symbolic.watchdog import Stopwatch
+
+if TYPE_CHECKING:
+    from simverify.symbolic.provenance import Severity
+
+
+# The exact tier's entry: the law of what a verifier emits, over all its random choices.
+
+
+__all__ = [
+    "CannotEnumerate",
+    "ExactLaw",
+    "Finding",
+    "OutOfTime",
+    "TooManyPaths",
+    "enumerate_block",
+    "enumerate_verify",
+]
+
+MAX_PATHS = 200_000
+SECONDS = 60.0
+
+
+def enumerate_verify(
+    verify: Callable[..., Any],
+    target_probs: npt.ArrayLike,
+    draft_probs: npt.ArrayLike,
+    draft_tokens: npt.ArrayLike,
+    *,
+    max_paths: int = MAX_PATHS,
+    prune: float = 1e-12,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """Exact law of the tokens that ``verify`` emits for one drafted block.
+
+    Parameters
+    ----------
+    verify
+        ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``.
+    target_probs, draft_probs, draft_tokens
+        float64 (gamma+1, V), float64 (gamma, V) and int (gamma,); handed over as given.
+    max_paths, prune, seconds
+        Budget of paths; conditional weight under which a branch is not run; processor
+        seconds (of the wall clock where the code sleeps).
+
+    Raises
+    ------
+    CannotEnumerate
+        The code uses a draw in a way that cannot be followed; says which and where.
+    TooManyPaths, OutOfTime
+        A budget ended first.
+    """
+    block = _check_block(target_probs, draft_probs, draft_tokens)
+    with Enumeration(verify, prune=prune) as enumeration:
+        return enumerate_block(enumeration, verify, *block, max_paths=max_paths, seconds=seconds)
+
+
+def enumerate_block(
+    enumeration: Enumeration,
+    verify: Callable[..., Any],
+    target_probs: Row,
+    draft_probs: Row,
+    draft_tokens: npt.NDArray[np.int64],
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+    enough: float | None = None,
+) -> ExactLaw:
+    """As :func:`enumerate_verify`, inside an enumeration that is already set up.
+
+    ``enough``: see :meth:`.Enumeration.run`.
+    """
+    drafted = tuple(int(x) for x in draft_tokens)
+
+    def wrong(tokens: Tokens) -> str:
+        if tokens[:-1] == drafted[: len(tokens) - 1]:
+            return ""
+        return (
+            f"returned {tokens} for the draft {drafted}: all but the last token must be an "
+            "accepted prefix of the draft"
+        )
+
+    given = {"target_probs": target_probs, "draft_probs": draft_probs, "draft_tokens": draft_tokens}
+    call = make_checked_call(enumeration, verify, given, len(drafted), wrong)
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+
+
+def make_checked_call(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    arguments: dict[str, npt.NDArray[Any]],
+    gamma: int,
+    wrong: Callable[[Tokens], str],
+) -> Callable[[], Tokens]:
+    """Return what calls ``rule`` on copies of ``arguments`` and checks what it does and returns.
+
+    ``wrong(tokens)``: why what was accepted is no part of the draft, or "".
+    """
+    vocab = arguments["target_probs"].shape[1]
+    given = [x.copy() for x in arguments.values()]
+    images = [x.tobytes() for x in arguments.values()]
+    find = enumeration.source.find
+
+    def call() -> Tokens:
+        try:
+            tokens = read_tokens(call_monitored(rule, *given, enumeration.rng))
+        finally:
+            for i, (name, original) in enumerate(arguments.items()):
+                if given[i].shape != original.shape or given[i].tobytes() != images[i]:
+                    find("inputs-modified", "violation", f"changes its argument {name} in place")
+                    given[i] = original.copy()
+        if len(tokens) > gamma + 1:
+            raise InvalidTokens(
+                "too-many", f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}"
+            )
+        check_token_ids(tokens, vocab)
+        if why := wrong(tokens):
+            find("not-a-prefix", "violation", why)
+        return tokens
+
+    return call
+
+
+def monitored_reset(instance: Any) -> Callable[[], Any] | None:
+    """Return the reset of a step rule, if it has one, in sight of who watches."""
+    reset = getattr(instance, "reset", None)
+    return None if reset is None else partial(call_monitored, reset)
+
+
+def takes_step_arguments(rule: Callable[..., Any]) -> bool:
+    """Tell a step function from a factory by what it can be called with."""
+    if not callable(rule):
+        raise ValueError(
+            f"a step rule is a function, class or factory, got {type(rule).__name__}: an "
+            "instance cannot be built anew for every path"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return not inspect.isclass(rule)
+    try:
+        signature.bind(*range(5))
+    except TypeError:
+        try:
+            signature.bind()
+        except TypeError:
+            raise ValueError(
+                f"{signature} is neither step(prefix, target, draft, gamma, rng) nor a class "
+                "or factory without arguments"
+            ) from None
+        return False
+    return not inspect.isclass(rule)
+
+
+def read_tokens(result: Any) -> Tokens:
+    """Read what the code returned; :class:`InvalidTokens` if it is not a row of integers."""
+    if result is None:
+        raise InvalidTokens("no-tokens", "returned None")
+    raw = result.tolist() if hasattr(result, "tolist") else result
+    # A generator that is asked again, as by a decoding loop, has nothing left; a set no order.
+    row = hasattr(raw, "__len__") and hasattr(raw, "__getitem__")
+    if isinstance(raw, str | bytes | dict) or not row:
+        kind = type(result).__name__
+        article = "an" if kind[:1].lower() in "aeiou" else "a"
+        raise InvalidTokens(
+            "shape", f"returned {article} {kind}, expected a list, array or tensor of integers"
+        )
+    tokens = tuple(_read_token(x) for x in raw)
+    if not tokens:
+        raise InvalidTokens("empty", "returned no tokens: at least one is due")
+    return tokens
+
+
+def _read_token(x: Any) -> int:
+    if type(x) is int:
+        return x
+    if isinstance(x, int | np.integer) and not isinstance(x, bool):
+        return int(x)
+    if isinstance(x, Draw):
+        x.source.refuse("a draw returned as a token")
+    if isinstance(x, list | tuple) or getattr(x, "ndim", 0) > 0:
+        raise InvalidTokens("shape", "returned nested rows: one row of tokens is due")
+    if not isinstance(x, bool | np.bool_) and "float" not in str(getattr(x, "dtype", "")):
+        try:
+            return operator.index(x)
+        except TypeError:
+            pass
+    raise InvalidTokens("not-integers", f"returned a {type(x).__name__} as a token")
+
+
+def check_token_ids(tokens: Tokens, vocab: int) -> None:
+    for token in tokens:
+        if not 0 <= token < vocab:
+            raise InvalidTokens(
+                "out-of-range", f"returned token {token}, vocabulary 0..{vocab - 1}"
+            )
+
+
+def _check_block(
+    target_probs: npt.ArrayLike, draft_probs: npt.ArrayLike, draft_tokens: npt.ArrayLike
+) -> tuple[Row, Row, npt.NDArray[np.int64]]:
+    target = np.array(target_probs, dtype=np.float64)
+    draft = np.array(draft_probs, dtype=np.float64)
+    tokens = np.array(draft_tokens, dtype=np.int64)
+    gamma = tokens.shape[0] if tokens.ndim == 1 else -1
+    if gamma < 1 or target.ndim != 2 or target.shape[0] != gamma + 1:
+        raise ValueError(
+            f"draft_tokens {tokens.shape} and target_probs {target.shape}: pass (gamma,) with "
+            "gamma at least 1 and (gamma+1, V)"
+        )
+    if draft.shape != (gamma, target.shape[1]):
+        raise ValueError(
+            f"draft_probs has shape {draft.shape}: pass (gamma, V) = {(gamma, target.shape[1])}"
+        )
+    if tokens.min() < 0 or tokens.max() >= target.shape[1]:
+        raise ValueError(f"draft_tokens {tokens.tolist()}: pass ids in 0..{target.shape[1] - 1}")
+    return target, draft, tokens
+
+
+# One generation as a decoding loop makes it: calls, end of sequence, reset.
+
+
+def decode_generation(
+    more: Callable[[Tokens], Tokens],
+    reset: Callable[[], object] | None,
+    *,
+    length: int,
+    prefix: Tokens = (),
+    eos: int | None = None,
+    earlier_calls: int = 0,
+) -> Tokens:
+    """Return the tokens of a generation after ``prefix``: ``length`` or more, or up to ``eos``.
+
+    ``more`` makes a call of the rule after the tokens it is given and returns the checked new
+    ones. What a call emits after ``eos`` is dropped. Before the generation, if wanted, come up
+    to ``earlier_calls`` calls of another one, which end of sequence may end sooner; then the
+    rule is reset, as it is at the very beginning.
+    """
+
+    def run(enough: Callable[[int, int], bool]) -> Tokens:
+        if reset is not None:
+            reset()
+        new: Tokens = ()
+        calls = 0
+        while not enough(len(new), calls):
+            new += cut_at_eos(more(prefix + new), eos)
+            calls += 1
+            if eos in new:
+                break
+        return new
+
+    if earlier_calls:
+        run(lambda _, calls: calls == earlier_calls)
+    return run(lambda tokens, _: tokens >= length)
+
+
+def cut_at_eos(tokens: Tokens, eos: int | None) -> Tokens:
+    """Return ``tokens`` up to the first ``eos``, which is kept."""
+    return tokens[: tokens.index(eos) + 1] if eos is not None and eos in tokens else tokens
+
+
+def eos_absorbing(row: Callable[[Sequence[int]], Row], eos: int | None) -> Callable[[Tokens], Row]:
+    """Return the law of generations that are filled up with ``eos`` once it has come."""
+
+    def after(prefix: Tokens) -> Row:
+        law = row(prefix)
+        return np.eye(len(law))[eos] if eos is not None and eos in prefix else law
+
+    return after
+
+
+# A generation as a chain of calls: where it begins, where a call leads, and the law of it all.
+#
+# Calls that begin alike have one law; the law of a generation is what theirs add up to.
+
+
+@dataclass(frozen=True)
+class GenerationState:
+    """How far a generation is: its tokens, and its calls if it is an earlier one (else None)."""
+
+    tokens: Tokens
+    earlier: int | None
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is generated after ``prompt``, call by call: ``length`` tokens or more, or to ``eos``.
+
+    What a call emits after ``eos`` is dropped. Before the generation, if wanted, come up to
+    ``earlier_calls`` calls of another one, which end of sequence may end sooner; then the rule
+    is reset, as it is at the very beginning.
+    """
+
+    target: Callable[[Tokens], Row]
+    draft: Callable[[Tokens], Row]
+    gamma: int
+    length: int
+    prompt: Tokens = ()
+    earlier_calls: int = 0
+    eos: int | None = None
+
+    def first(self) -> GenerationState:
+        """Where it begins."""
+        return GenerationState((), 0 if self.earlier_calls else None)
+
+    def next(self, place: GenerationState, new: Tokens) -> GenerationState:
+        """Where it is after a call that emitted ``new``."""
+        tokens = place.tokens + new
+        if place.earlier is None:
+            return GenerationState(tokens, None)
+        over = place.earlier + 1 == self.earlier_calls or self.eos in tokens
+        return GenerationState((), None) if over else GenerationState(tokens, place.earlier + 1)
+
+    def is_over(self, place: GenerationState) -> bool:
+        """Whether end of sequence has come."""
+        return place.earlier is None and self.eos is not None and self.eos in place.tokens
+
+
+class GenerationRun:
+    """One generation by a rule, built anew: ``instance`` is its object, None for a function.
+
+    ``at``: it begins there, as after a longer prompt. ``built`` is told when the rule is built
+    and reset.
+    """
+
+    def __init__(
+        self,
+        generation: Generation,
+        rule: Callable[..., Any],
+        rng: Any,
+        *,
+        is_step: bool,
+        at: GenerationState | None = None,
+        built: Callable[[], None] | None = None,
+    ) -> None:
+        self._generation, self._rng = generation, rng
+        self._vocab = len(generation.target(generation.prompt))
+        self.instance = None if is_step else call_monitored(rule)
+        self._step = rule if self.instance is None else self.instance.step
+        self.place = at or generation.first()
+        self._reset()
+        if built is not None:
+            built()
+
+    def call(self) -> Tokens:
+        """Make the next call; return what counts of its tokens."""
+        g, place = self._generation, self.place
+        prefix = g.prompt + place.tokens
+        result = call_monitored(self._step, prefix, g.target, g.draft, g.gamma, self._rng)
+        tokens = read_tokens(result)
+        check_token_ids(tokens, self._vocab)
+        new = cut_at_eos(tokens, g.eos)
+        self.place = g.next(place, new)
+        if place.earlier is not None and self.place.earlier is None:
+            self._reset()
+        return new
+
+    def _reset(self) -> None:
+        reset = getattr(self.instance, "reset", None)
+        if reset is not None:
+            call_monitored(reset)
+
+
+@dataclass(frozen=True)
+class ExtraCalls:
+    """Calls made beyond the first tokens of an output, to look for what the code hides.
+
+    Code that keeps what it kept at the start needs no others. ``every_way``: after each way in
+    which the calls before them can end; else one, after the most tokens. They are made while
+    the instance takes up to ``within`` paths; where ``due``, one is made in any case. If none
+    are, nor is a call made once more after another history.
+    """
+
+    every_way: bool = True
+    within: int = 1_000
+    due: bool = True
+
+
+ALL_EXTRA_CALLS = ExtraCalls()
+NO_EXTRA_CALLS = ExtraCalls(every_way=False, within=0, due=False)
+
+
+class History(NamedTuple):
+    """A history: ``calls`` with these ``choices``, from ``begin``, where the rule is built."""
+
+    begin: GenerationState
+    calls: int = 0
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass
+class CallNode:
+    """Calls that begin alike: at one place, with the same things kept.
+
+    ``ways``: one or two histories that lead there. ``law``: that of the next call, run after
+    the history ``run``; None until it is run.
+    """
+
+    place: GenerationState
+    image: Hashable
+    ways: list[History]
+    run: History | None = None
+    law: ExactLaw | None = None
+
+    @property
+    def order(self) -> tuple[bool, int, int]:
+        """What comes before what: a call leads to nodes of higher order alone."""
+        return self.place.earlier is None, self.place.earlier or 0, len(self.place.tokens)
+
+
+@dataclass(frozen=True)
+class ComposedLaw:
+    """The law of the first tokens of a generation, of different lengths.
+
+    ``probabilities``: those of sequences which the target's law follows; ``open``: of those
+    after which nothing is known. ``accepted``: the tokens of the first call, less one, on
+    average; None where an end of sequence may have cut them. Other fields as in
+    :class:`ExactLaw`.
+    """
+
+    probabilities: dict[Tokens, float]
+    open: dict[Tokens, float]
+    paths: int
+    pruned: float
+    lost: float
+    findings: tuple[Finding, ...]
+    complete: bool
+    dtypes: frozenset[str]
+    accepted: float | None = None
+
+
+def compose_laws(
+    nodes: Mapping[tuple[GenerationState, Hashable], CallNode],
+    generation: Generation,
+    start: Hashable,
+) -> ComposedLaw:
+    """Compose the laws of the calls run; ``start``: the image of what is kept at first."""
+    mass = {(generation.first(), start): 1.0}
+    ends: dict[Tokens, float] = {}
+    unknown: dict[Tokens, float] = {}
+    lost_by: dict[str, float] = {}
+    findings: dict[str, Finding] = {}
+    laws = []
+    for key, node in sorted(nodes.items(), key=lambda item: item[1].order):
+        weight = mass.get(key, 0.0)
+        if node.law is None:
+            known = generation.is_over(node.place) or node.image == start
+            where = ends if known else unknown
+            # Tokens of an earlier generation are none of the output.
+            tokens = node.place.tokens if node.place.earlier is None else ()
+            where[tokens] = where.get(tokens, 0.0) + weight
+            continue
+        laws.append((weight, node.law))
+        for end in node.law.ends:
+            after = generation.next(node.place, end.tokens), end.mark
+            mass[after] = mass.get(after, 0.0) + weight * end.weight
+        for kind, share in node.law.lost_by:
+            lost_by[kind] = lost_by.get(kind, 0.0) + weight * share
+        for finding in node.law.findings:
+            keep_most_severe(findings, finding)
+    for kind, share in lost_by.items():
+        grave: Severity = "violation" if share > EDGE_PROBABILITY else "warning"
+        findings[kind] = replace(findings[kind], severity=grave)
+    return ComposedLaw(
+        ends,
+        unknown,
+        sum(law.paths for _, law in laws),
+        pruned=sum(here * law.pruned for here, law in laws),
+        lost=sum(here * law.lost for here, law in laws),
+        findings=tuple(findings.values()),
+        complete=all(law.complete for _, law in laws),
+        dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
+        accepted=_expected_accepted(nodes[generation.first(), start].law, generation),
+    )
+
+
+def _expected_accepted(law: ExactLaw | None, generation: Generation) -> float | None:
+    """E[tau] of the first call, whose ``law`` this is, where its tokens tell it."""
+    if law is None or generation.eos is not None:
+        return None
+    return sum(weight * (len(tokens) - 1) for tokens, weight in law.probabilities.items())
+
+
+# Step rules in the exact tier: the law of the first tokens that one emits, call after call.
+
+
+class StepEnumeration(Enumeration):
+    """Follows a step rule, which may seed itself once, when it is built.
+
+    ``is_step``: whether it is a function, or what builds an object. ``composes``: whether its
+    calls may be composed; false once that gave another law than running it call after call.
+    ``checked``: so many paths were run to compare the two.
+    """
+
+    def __init__(
+        self, rule: Callable[..., Any], *, leaves: int = 0, lift: Float64Promotion | None = None
+    ) -> None:
+        self.is_step = takes_step_arguments(rule)
+        self.composes = True
+        self.checked = 0
+        super().__init__(rule, seed_once=True, leaves=leaves, lift=lift)
+
+
+def enumerate_tokens(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    *,
+    gamma: int,
+    length: int,
+    prefix: Tokens = (),
+    earlier_calls: int = 0,
+    eos: int | None = None,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> ExactLaw:
+    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
+
+    ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
+    without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
+    built anew for every path. Calls, end of sequence and an earlier generation are as in
+    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
+    Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
+    """
+    if length < 1 or gamma < 1:
+        raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
+    generated = _generation_runner(
+        enumeration,
+        rule,
+        target,
+        draft,
+        gamma,
+        length=length,
+        prefix=prefix,
+        eos=eos,
+        earlier_calls=earlier_calls,
+    )
+    return enumeration.run(lambda: generated()[:length], max_paths=max_paths, seconds=seconds)
+
+
+def _generation_runner(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    gamma: int,
+    *,
+    length: int,
+    prefix: Tokens = (),
+    eos: int | None = None,
+    earlier_calls: int = 0,
+) -> Callable[[], Tokens]:
+    """Return what builds the rule anew and makes calls until ``length`` tokens or more are out."""
+    vocab = len(target(prefix))
+    is_step = takes_step_arguments(rule)
+
+    def call() -> Tokens:
+        instance = None if is_step else call_monitored(rule)
+        step = rule if instance is None else instance.step
+
+        def more(emitted: Tokens) -> Tokens:
+            enumeration.source.sequences.building = False
+            tokens = read_tokens(
+                call_monitored(step, emitted, target, draft, gamma, enumeration.rng)
+            )
+            check_token_ids(tokens, vocab)
+            return tokens
+
+        return decode_generation(
+            more,
+            monitored_reset(instance),
+            length=length,
+            prefix=prefix,
+            eos=eos,
+            earlier_calls=earlier_calls,
+        )
+
+    return call
+
+
+SECOND_CALL_PATHS = 1_000
+"""Paths of an instance that calls in the state of the start are run within."""
+
+SEPARATE_HISTORY_PATHS = 3_000
+"""The same where each history is followed for itself."""
+
+THIRD_CALL_PATHS = 400
+"""The same for third calls after the first."""
+
+MAX_ROUNDING = 1e-12
+"""Largest difference of two laws of one call that is rounding."""
+
+_CALL_PATH_DIVISOR = 8
+"""Where paths have no end, a call gets this part of them all."""
+
+_MAX_CHECKED_PATHS = 64
+"""Paths of a call at most, where it is run once more after another history."""
+
+
+class NotComposable(Exception):
+    """Calls of this code cannot be composed; says why."""
+
+
+def compose_generation(
+    enumeration: StepEnumeration,
+    rule: Callable[..., Any],
+    generation: Generation,
+    *,
+    max_paths: int,
+    seconds: float | None,
+    merges: bool = True,
+    beyond: ExtraCalls = ALL_EXTRA_CALLS,
+    enough: float | None = None,
+) -> ComposedLaw:
+    """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
+
+    ``merges``: whether calls that begin alike are run once; else each history is followed for
+    itself. ``beyond``: which calls are made beyond the first tokens where nothing is kept that
+    could differ. ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does, and
+    :class:`NotComposable` where what the code keeps is not the same at the start of each path,
+    or two histories with one image have two laws.
+    """
+    watch = Stopwatch()
+    while True:
+        left = None if seconds is None else max(0.01, seconds - watch.seconds())
+        run = _Composition(enumeration, rule, generation, max_paths, left, merges, beyond, enough)
+        try:
+            law = run.law()
+        except StandInsChanged:
+            continue
+        # Other stand-ins are other objects, whose images cannot be compared with the first's.
+        if not run.is_mixed:
+            return law
+
+
+@dataclass
+class _Composition:
+    enumeration: StepEnumeration
+    rule: Callable[..., Any]
+    generation: Generation
+    max_paths: int
+    seconds: float | None
+    merges: bool
+    beyond: ExtraCalls
+    enough: float | None
+    nodes: dict[tuple[GenerationState, Hashable], CallNode] = field(default_factory=dict)
+    paths: int = 0
+    dearest: int = 0
+    complete: bool = True
+    is_mixed: bool = False
+
+    @property
+    def within(self) -> int:
+        """Paths that those of them that can be left out stay within."""
+        return SECOND_CALL_PATHS if self.merges else SEPARATE_HISTORY_PATHS
+
+    def law(self) -> ComposedLaw:
+        self._watch = Stopwatch()
+        self._interception = -1
+        self._drifts = ""
+        # Code that raises while it is built keeps nothing.
+        self._start: Hashable = None
+        self._image: Hashable = None
+        first = self.generation.first()
+        root = CallNode(first, None, [History(first)])
+        self._run(root)
+        root.image = self._start
+        self.nodes[root.place, root.image] = root
+        self._run_all(lambda node: self._is_first(node) and node.image != self._start)
+        seconds = list(self._after(root, self.within, due=self.beyond.due, wanted=True))
+        self._run_all(lambda node: self._is_first(node) and self._fits(self.within), anew=True)
+        for second in seconds:
+            more = self.beyond.every_way
+            for _ in self._after(second, THIRD_CALL_PATHS, due=False, wanted=more):
+                pass
+        self._check_history()
+        law = compose_laws(self.nodes, self.generation, self._start)
+        return replace(law, paths=self.paths)
+
+    def _run_all(self, wanted: Callable[[CallNode], bool], *, anew: bool = False) -> None:
+        """Run all calls that are ``wanted``, and those that they lead to.
+
+        ``anew``: a rule that keeps what it kept at the start is built for the call, as if the
+        tokens before were its prompt: that spares the calls of a history.
+        """
+        while True:
+            waiting = [
+                node
+                for node in self.nodes.values()
+                if node.law is None and self._goes_on(node.place) and wanted(node)
+            ]
+            if not waiting:
+                return
+            node = min(waiting, key=lambda node: (node.order, node.place.tokens))
+            alike = anew and node.image == self._start and node.place.tokens
+            self._run(node, History(node.place) if alike else None)
+
+    def _is_first(self, node: CallNode) -> bool:
+        """Whether it begins within the first tokens."""
+        return node.place.earlier is not None or len(node.place.tokens) < self.generation.length
+
+    def _goes_on(self, place: GenerationState) -> bool:
+        return self.complete and not self.is_mixed and not self.generation.is_over(place)
+
+    def _fits(self, within: int) -> bool:
+        """Whether one more call like the dearest so far stays within so many paths."""
+        return self.paths + self.dearest <= within
+
+    def _after(self, node: CallNode, within: int, *, due: bool, wanted: bool) -> Iterator[CallNode]:
+        """Run the likeliest call after each number of tokens that the one of ``node`` emits.
+
+        The most tokens first, then the fewest. Where the code keeps other things than at the
+        start, what one call owes the next may pay: all are run that emit the same tokens.
+        ``due``: one is run in any case. ``wanted``: so are more, if they fit.
+        """
+        best: dict[int, Any] = {}
+        for end in node.law.ends if node.law is not None else ():
+            likeliest = best.setdefault(len(end.tokens), end)
+            if end.weight > likeliest.weight:
+                best[len(end.tokens)] = end
+        counts = sorted(best)
+        for count in counts[-1:] + counts[:-1]:
+            end = best[count]
+            after = self.nodes[self.generation.next(node.place, end.tokens), end.mark]
+            if not self._goes_on(after.place):
+                continue
+            if after.image != self._start:
+                self._run_all(partial(self._continues, after.place.tokens, within))
+            elif due or (wanted and self._fits(min(within, self.beyond.within))):
+                due, wanted = False, self.beyond.every_way
+                self._run(after)
+                yield after
+
+    def _continues(self, tokens: Tokens, within: int, node: CallNode) -> bool:
+        """Whether a call emits what may follow ``tokens``, up to one full call and one more."""
+        prefix = node.place.tokens
+        common = min(len(prefix), len(tokens))
+        near = len(prefix) <= len(tokens) + self.generation.gamma + 1
+        alike = prefix[:common] == tokens[:common] and node.place.earlier is None
+        return near and alike and node.image != self._start and self._fits(within)
+
+    def _run(self, node: CallNode, way: History | None = None) -> None:
+        """Enumerate the call of ``node`` after a history, and note where it leads to."""
+        if node.law is not None:
+            return
+        node.run = way = way or node.ways[0]
+        node.law = self._enumerate(node.place, way)
+        self.dearest = max(self.dearest, node.law.paths)
+        self.complete = self.complete and node.law.complete
+        for end in node.law.ends:
+            key = self.generation.next(node.place, end.tokens), end.mark
+            after = self.nodes.setdefault(key, CallNode(*key, []))
+            ways = [History(way.begin, way.calls + 1, choices) for choices in end.ways]
+            after.ways = [*after.ways, *ways][:2]
+
+    def _enumerate(self, at: GenerationState, way: History) -> ExactLaw:
+        left = None if self.seconds is None else self.seconds - self._watch.seconds()
+        if left is not None and left <= 0:
+            raise OutOfTime(self._watch.seconds(), self.paths)
+        if self.paths >= self.max_paths:
+            raise TooManyPaths(self.max_paths)
+        most = self.max_paths - self.paths
+        if self.enough is not None:
+            most = min(most, self.max_paths // _CALL_PATH_DIVISOR)
+        law = self.enumeration.run(
+            self._call(at, way),
+            max_paths=most,
+            seconds=left,
+            since=way.choices,
+            mark=lambda: self._image,
+            enough=self.enough,
+        )
+        self.paths += law.paths
+        if self._drifts:
+            raise NotComposable(self._drifts)
+        return law
+
+    def _call(self, at: GenerationState, way: History) -> Callable[[], Tokens]:
+        """Return what makes the calls of a history, and then the one ``at`` a place."""
+        enumeration, source = self.enumeration, self.enumeration.source
+
+        def call() -> Tokens:
+            looks = enumeration.intercepting and source.plan is None
+            run = GenerationRun(
+                self.generation,
+                self.rule,
+                enumeration.rng,
+                is_step=enumeration.is_step,
+                at=way.begin,
+                built=source.sequences.is_built,
+            )
+            if looks:
+                self._begin(run.instance)
+            for _ in range(way.calls):
+                run.call()
+            if run.place != at:
+                source.refuse(
+                    f"{UNTRACKED_RANDOMNESS}: a repeated path went elsewhere", UntrackedRandomness
+                )
+            source.slack = 0.0
+            new = run.call()
+            if looks:
+                self._end(run.instance)
+            return new
+
+        return call
+
+    def _begin(self, instance: Any) -> None:
+        """Note what is kept at the start of a path: it must be the same at that of each."""
+        if not self.merges:
+            self._start = None
+        elif self._interception != self.enumeration.interceptions:
+            self.is_mixed = bool(self.nodes)
+            self._interception = self.enumeration.interceptions
+            self._kept = HiddenState(self.rule, self.enumeration.rng)
+            self._start = self._kept.image(instance)
+            self._drifts = self._kept.reason
+        elif instance is not None and self._kept.image(instance) != self._start:
+            self._drifts = "what the code keeps differs from path to path"
+
+    def _end(self, instance: Any) -> None:
+        if not self.merges:
+            self._image = NeverEqual()
+            return
+        self._image = self._kept.image(instance, known=not self.enumeration.source.remembers())
+        if instance is None and self._image != self._start:
+            # It will still be there when the next path begins.
+            self._drifts = "a function keeps something from call to call"
+
+    def _check_history(self) -> None:
+        """Run one call again after another history; code that hides nothing has the same law."""
+        checked = [
+            (node, way)
+            for node in self.nodes.values()
+            for way in node.ways
+            if node.law is not None and node.law.paths <= _MAX_CHECKED_PATHS and way != node.run
+        ]
+        if not checked or not self.beyond.within or self.is_mixed or not self.complete:
+            return
+        # The longest histories have had most to hide.
+        node, way = max(checked, key=lambda pair: (pair[1].calls, pair[0].place.tokens))
+        again = self._enumerate(node.place, way)
+        assert node.law is not None
+        one, other = (
+            {(end.tokens, end.mark): end.weight for end in law.ends} for law in (node.law, again)
+        )
+        if any(abs(one.get(x, 0) - other.get(x, 0)) > MAX_ROUNDING for x in one | other):
+            raise NotComposable("two histories that look the same lead to two laws")
+
+
+# The law of a generation: composed of calls, and checked against one that is not.
+
+
+_CHECKED_LENGTH = 4
+_CHECKED_PATHS = 100
+"""On the smallest instances so many tokens are also enumerated without composing, until so many
+paths were run for it."""
+
+
+def enumerate_generation(
+    enumeration: StepEnumeration,
+    rule: Callable[..., Any],
+    generation: Generation,
+    *,
+    max_paths: int,
+    seconds: float | None,
+    beyond: ExtraCalls = ALL_EXTRA_CALLS,
+    enough: float | None = None,
+) -> ComposedLaw:
+    """Return the law of a generation; calls that begin alike are run once where that is safe.
+
+    On the first instances that are small enough the calls are also made one after the other,
+    on every path: code that keeps something out of sight gives another law then, and from
+    there on each history is followed for itself. ``beyond``: see :func:`.compose`;
+    ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does.
+    """
+    watch = Stopwatch()
+
+    def left() -> float | None:
+        return None if seconds is None else max(0.01, seconds - watch.seconds())
+
+    if enumeration.composes:
+        try:
+            law = compose_generation(
+                enumeration,
+                rule,
+                generation,
+                max_paths=max_paths,
+                seconds=seconds,
+                beyond=beyond,
+                enough=enough,
+            )
+            if enough is None and _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
+                _check_against_uncomposed(enumeration, rule, generation, max_paths, left())
+        except NotComposable:
+            enumeration.composes = False
+        else:
+            return law
+    return compose_generation(
+        enumeration, rule, generation, max_paths=max_paths, seconds=left(), merges=False
+    )
+
+
+def _enumerate_uncomposed(
+    enumeration: StepEnumeration,
+    rule: Callable[..., Any],
+    generation: Generation,
+    *,
+    max_paths: int,
+    seconds: float | None,
+) -> ExactLaw:
+    """Return the law with every path of all calls."""
+    g = generation
+    return enumerate_tokens(
+        enumeration,
+        rule,
+        g.target,
+        g.draft,
+        gamma=g.gamma,
+        length=g.length,
+        prefix=g.prompt,
+        earlier_calls=g.earlier_calls,
+        eos=g.eos,
+        max_paths=max_paths,
+        seconds=seconds,
+    )
+
+
+def _is_tiny(generation: Generation) -> bool:
+    vocab = len(generation.target(generation.prompt))
+    return enumerated_length(vocab, generation.gamma, generation.earlier_calls, 0) > 0
+
+
+def enumerated_length(vocab_size: int, gamma: int, earlier_calls: int, length: int) -> int:
+    """Return to how many tokens a generation may be followed for its law of ``length`` tokens."""
+    tiny = vocab_size == 2 and gamma == 1 and not earlier_calls
+    return max(length, _CHECKED_LENGTH) if tiny else length
+
+
+def _check_against_uncomposed(
+    enumeration: StepEnumeration,
+    rule: Callable[..., Any],
+    generation: Generation,
+    max_paths: int,
+    seconds: float | None,
+) -> None:
+    """Make a few calls one after the other on every path: the law must be the composed one."""
+    longer = replace(generation, length=_CHECKED_LENGTH)
+    composed = compose_generation(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
+    plain = _enumerate_uncomposed(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
+    enumeration.checked += plain.paths
+    one, other = _truncate_law(composed), _truncate_law(plain)
+    if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > MAX_ROUNDING for x in one | other):
+        raise NotComposable("composed, the calls have another law than one after the other")
+
+
+def _truncate_law(law: ComposedLaw | ExactLaw) -> dict[Tokens, float]:
+    """Return the law of the first tokens."""
+    cut: dict[Tokens, float] = {}
+    for tokens, mass in (*law.probabilities.items(), *law.open.items()):
+        first = tokens[:_CHECKED_LENGTH]
+        cut[first] = cut.get(first, 0.0) + mass
+    return cut

@@ -1,1 +1,0 @@
-"""Verifiers that take their coins as arguments: their law by bisection."""

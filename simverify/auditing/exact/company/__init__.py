@@ -1,1 +1,0 @@
-"""A request judged among others, in a batch as engines have them."""

@@ -1,1 +1,0 @@
-"""From the calls of a rule to the law of what it emits."""

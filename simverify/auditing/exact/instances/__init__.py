@@ -1,1 +1,0 @@
-"""What the code under audit is put on: small instances in fractions, by purpose."""

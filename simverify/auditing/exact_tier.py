@@ -1,0 +1,757 @@
+"""The battery of the exact tier: which instances are judged, in which order, within what."""
+
+import itertools
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from simverify import results
+from simverify.arrays import Row
+from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, bisection_limit
+from simverify.auditing.comparison import (
+    DraftCall,
+    LawTree,
+    PrecisionCheck,
+    Transcripts,
+    prefix_probability,
+)
+from simverify.auditing.confirm import (
+    Confirmation,
+    FailingRows,
+    RowKindResult,
+    confirm_failure,
+    confirm_findings,
+    find_failing_rows,
+)
+from simverify.auditing.coverage import CoverageMonitor, begin_instance, current_monitor
+from simverify.auditing.enumeration import NO_EXTRA_CALLS, cut_at_eos, enumerated_length
+from simverify.auditing.examiner import (
+    EXACT_TIER_SECONDS,
+    MAX_BATTERY_PATHS,
+    MAX_STEP_PATHS,
+    ExactResult,
+    Examiner,
+    judges_generations,
+    make_enumeration,
+    output_length,
+)
+from simverify.auditing.instances import SmallModel, max_tree_count
+from simverify.auditing.sampled_runs import InstanceTables, SampledInstance
+from simverify.auditing.search import make_search_space, search_branch_targets, search_failure
+from simverify.auditing.subject import Contract, Subject
+from simverify.results import Branch
+from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import CannotEnumerate, InstanceTooLarge, OutOfTime
+from simverify.symbolic.source import total_effort
+from simverify.symbolic.watchdog import Stopwatch, report_activity
+from simverify.verifiers import VERIFIERS
+
+# What one instance of a battery may take, in paths and in effort.
+
+
+EFFORT_PER_PATH = 5.0
+"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
+each. A path through a whole model is dear."""
+
+MAX_EFFORT = 50_000
+"""What it may take in all, some twenty seconds, however many paths it has; in proportion where more
+paths are asked for than such code has by default."""
+
+INSTANCE_SHARE = 4
+"""An instance beyond the core may take this part of the effort that is left, and no more."""
+
+_MAX_TREE_OUTCOMES = 300
+"""Outcomes of one tree at most where a token is drawn at every node of it."""
+
+
+def affordable_paths(max_paths: int, usual: int, runs: int, effort: float) -> int:
+    """Return the paths of one more instance, after so many runs that took so much effort.
+
+    ``max_paths``: of the whole battery; ``usual``: what these are by default.
+    """
+    left = min(EFFORT_PER_PATH * max_paths, MAX_EFFORT * max(1.0, max_paths / usual)) - effort
+    return math.ceil(left / INSTANCE_SHARE * max(runs, 1) / max(effort, 1))
+
+
+def finite_path_bound(examiner: Examiner, model: SmallModel) -> int:
+    """Return more paths than a rule without endless loops takes on ``model``."""
+    if examiner.subject.coin_bits is not None:
+        return examiner.max_paths + 1
+    if examiner.contract == "step":
+        return MAX_STEP_PATHS
+    if model.drafting is not None:
+        drawn = int(model.vocab_size ** (len(model.drafting.shape) + 1))
+        fair = 1_000 + max_tree_count(model) * min(max(40, drawn), _MAX_TREE_OUTCOMES)
+        # Of an object there are a few calls more, which look for what it keeps.
+        return 2 * fair if judges_generations(examiner.subject, examiner.contract) else fair
+    return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size
+
+
+_MAX_ENDLESS = 3
+"""Instances with more paths than a rule takes whose loops end, after which no more are tried."""
+
+TRUNCATED_MASS = 2e-7
+"""Mass that may be left out of a law whose paths have no end: a probability is known up to it."""
+
+LARGE_INSTANCE_SHARE = 8
+"""An instance beyond the core may take this part of the paths of all, and no more."""
+
+
+@dataclass
+class ExactTier:
+    """What the exact tier found.
+
+    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
+    failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
+    instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
+    for their size alone. ``aborted``: after how many seconds the clock stopped it, if it did, and
+    ``late`` the instances that it did not come to. ``beyond``: those on whose long prefix the code
+    raised, as beyond a limit of its own. ``unrepeated``: paths of the failure that plain numbers
+    do not repeat, in words. ``rows``: those on which the code fails, where that was looked for.
+    """
+
+    judged: list[ExactResult] = field(default_factory=list)
+    failure: ExactResult | None = None
+    not_enumerable: CannotEnumerate | None = None
+    skipped: list[SmallModel] = field(default_factory=list)
+    too_large: CannotEnumerate | None = None
+    aborted: float | None = None
+    late: list[SmallModel] = field(default_factory=list)
+    unrepeated: str = ""
+    beyond: list[ExactResult] = field(default_factory=list)
+    rows: FailingRows | None = None
+
+    @property
+    def failures(self) -> list[ExactResult]:
+        """The failure, and one of another sort on other rows: of the law, or of the contract."""
+        if self.failure is None:
+            return []
+        others = [judged for _, judged in self.rows.failures] if self.rows else []
+        first = self.failure
+        news = (x for x in others if (x.deviates, x.violated) != (first.deviates, first.violated))
+        return [first, *itertools.islice(news, 1)]
+
+    @property
+    def held(self) -> PrecisionCheck | None:
+        """What the instance with the coarsest precision is held to."""
+        return max((x.held for x in self.judged), key=lambda held: held.tolerance, default=None)
+
+    @property
+    def paths(self) -> int:
+        """Paths run on the battery."""
+        return sum(judged.comparison.paths for judged in self.judged)
+
+
+def run_battery(
+    tier: ExactTier,
+    examiner_for: Callable[[int], Examiner],
+    models: Iterable[SmallModel],
+    max_paths: int,
+    seconds: float,
+    usual: int = MAX_BATTERY_PATHS,
+) -> None:
+    """Judge the instances into ``tier``, until one fails or a budget ends.
+
+    ``usual``: what ``max_paths`` is by default.
+
+    The core first, for a verdict needs it, whatever the time; what comes out is in the order of
+    ``models``. Where one of the core fails, those before it are judged too: the first that fails
+    is the one that counts.
+    """
+    models = list(models)
+    run = _BatteryRun(tier, examiner_for, max_paths, seconds, usual)
+    run.through(model for model in models if model.core)
+    others = [model for model in models if not model.core]
+    if run.found is not None:
+        # Code that does not come back would only hang again.
+        before = models.index(run.found.model) if run.found.comparison.complete else 0
+        others = [model for model in others if models.index(model) < before]
+    if not run.ended:
+        run.through(others)
+    place = {model: i for i, model in enumerate(models)}
+    tier.judged.sort(key=lambda judged: place[judged.model])
+    tier.skipped.sort(key=place.__getitem__)
+    if run.found is not None:
+        last = place[run.found.model]
+        tier.judged = [judged for judged in tier.judged if place[judged.model] < last]
+        tier.aborted = tier.not_enumerable = None
+        record_failure(tier, run.confirmed)
+    elif tier.aborted is not None:
+        known = {judged.model for judged in (*tier.judged, *tier.beyond)} | set(tier.skipped)
+        tier.late = [model for model in models if model not in known]
+
+
+@dataclass
+class _BatteryRun:
+    """Judges instances in turn. ``found``: the failure that counts so far, as ``confirmed``.
+
+    ``begun``: how many runs there had been at the start, and how much effort.
+    """
+
+    tier: ExactTier
+    examiner_for: Callable[[int], Examiner]
+    max_paths: int
+    seconds: float
+    usual: int
+    found: ExactResult | None = None
+    confirmed: Confirmation = field(default_factory=lambda: Confirmation(None))
+    ended: bool = False
+    loops: bool = False
+    endless: int = 0
+    wasted: int = 0
+    begun: tuple[int, float] | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def through(self, models: Iterable[SmallModel]) -> None:
+        """Judge one after the other, until one fails or nothing more can be judged."""
+        for model in models:
+            if self.ended or self._fails(model):
+                return
+
+    def _fails(self, model: SmallModel) -> bool:
+        tier, max_paths = self.tier, self.max_paths
+        rest = max_paths - tier.paths
+        if not model.is_small:
+            # The small ones that come behind, as the sweep, need some paths too.
+            rest = min(
+                rest - self.wasted - max_paths // LARGE_INSTANCE_SHARE,
+                max_paths // LARGE_INSTANCE_SHARE,
+            )
+            if rest <= 0:
+                tier.skipped.append(model)
+                return False
+        examiner = self.examiner_for(rest)
+        affordable = self._affordable(examiner)
+        if not model.core:
+            if affordable <= 0:
+                tier.skipped.append(model)
+                return False
+            examiner = replace(examiner, max_paths=min(rest, affordable))
+        fair = finite_path_bound(examiner, model)
+        fits = examiner.max_paths >= fair
+        examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
+        report_activity(f"the exact tier on {model.name}")
+        begin_instance(model)
+        left_out = len(tier.skipped)
+        judged = self._judged(examiner, model, fits=fits)
+        if self.ended or len(tier.skipped) > left_out:
+            return False
+        partial = self.loops or examiner.subject.coin_bits is not None
+        if judged is None or (partial and judged.undecided and not judged.failed):
+            tier.skipped.append(model)
+            self.wasted += 0 if model.is_small else examiner.max_paths
+            self.endless += fits
+            if self.endless == _MAX_ENDLESS:
+                self._stop(_too_many_paths_error(examiner, model, fair))
+            return False
+        if not judged.failed:
+            tier.judged.append(judged)
+            return False
+        if is_context_limit(judged):
+            tier.beyond.append(judged)
+            return False
+        confirmed = confirm_failure(examiner, judged)
+        if confirmed.limit is not None:  # nothing of the failure repeats
+            self._stop(confirmed.limit)
+            return False
+        self.found, self.confirmed = judged, confirmed
+        return True
+
+    def _affordable(self, examiner: Examiner) -> int:
+        """Return the paths that one more instance may take, if they are as dear as those before."""
+        if examiner.enumeration is None:
+            return examiner.max_paths
+        source = examiner.enumeration.source
+        self.begun = self.begun or (source.epoch, total_effort(source))
+        runs, effort = source.epoch - self.begun[0], total_effort(source) - self.begun[1]
+        return affordable_paths(self.max_paths, self.usual, runs, effort)
+
+    def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> ExactResult | None:
+        """Judge one instance; None if it has too many paths, or cannot be followed."""
+        left = self.seconds - self.watch.seconds()
+        try:
+            if left <= 0:
+                raise OutOfTime(self.watch.seconds(), self.tier.paths)
+            judged, self.loops = _judge_instance(examiner, model, left, loops=self.loops, fits=fits)
+        except CannotEnumerate as error:
+            if isinstance(error, InstanceTooLarge) and not (model.is_small or error.findings):
+                self.tier.too_large = self.tier.too_large or error
+                self.tier.skipped.append(model)
+            else:
+                self._stop(confirm_findings(examiner, model, error))
+        except BISECTION_FAILURES as error:
+            self._stop(bisection_limit(error, model.name))
+        except OutOfTime:
+            self.ended, self.tier.aborted = True, self.seconds
+        except (TooManyPaths, TooManyCalls):
+            pass
+        else:
+            return judged
+        return None
+
+    def _stop(self, limit: CannotEnumerate) -> None:
+        self.ended, self.tier.not_enumerable = True, limit
+
+
+def _judge_instance(
+    examiner: Examiner, model: SmallModel, seconds: float, *, loops: bool, fits: bool
+) -> tuple[ExactResult, bool]:
+    """Judge one instance; where its paths have no end, the heaviest. Returns whether it was so."""
+    watch = Stopwatch()
+    if not loops:
+        try:
+            return examiner.judge(model, seconds), False
+        except TooManyPaths:
+            if not fits or examiner.subject.coin_bits is not None or _widest_integer(examiner)[0]:
+                raise
+    left = max(0.01, seconds - watch.seconds())
+    return replace(examiner, enough=TRUNCATED_MASS).judge(model, left), True
+
+
+def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> CannotEnumerate:
+    """Say why the paths of code are more than those of a rule whose loops end."""
+    values, where = _widest_integer(examiner)
+    what = f"all paths on {model.name}: more than {fair:,}"
+    if values:
+        return CannotEnumerate(
+            f"{what}: a random integer of {values:,} values is used in more than a comparison, and "
+            "is run value by value: compare it with a number, or draw a uniform instead",
+            where,
+        )
+    return CannotEnumerate(
+        f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
+        f"mass above {TRUNCATED_MASS:g}: draw from the law that the loop accepts instead",
+        "" if examiner.enumeration is None else examiner.enumeration.source.longest,
+    )
+
+
+def _widest_integer(examiner: Examiner) -> tuple[int, str]:
+    """Return the most values of an integer that was followed value by value, and where."""
+    return (0, "") if examiner.enumeration is None else examiner.enumeration.source.widest
+
+
+def record_failure(tier: ExactTier, confirmed: Confirmation) -> None:
+    """Note a failure that repeats on plain numbers, or what kept it from that."""
+    if confirmed.failure is None:
+        tier.not_enumerable = confirmed.limit
+        return
+    tier.failure = confirmed.failure
+    tier.judged.append(confirmed.failure)
+    tier.unrepeated = confirmed.note
+
+
+def is_context_limit(judged: ExactResult) -> bool:
+    """Whether all that is wrong is that the code raised on a prefix as long as a number in it.
+
+    Such a number may be the longest context that the code is made for, and raising beyond it is
+    what honest code does. Wrong tokens there are still a failure.
+    """
+    if not judged.model.prompt or judged.deviates:
+        return False
+    violations = [f for f in judged.comparison.findings if f.severity == "violation"]
+    return {found.kind for found in violations} == {"raises"}
+
+
+# From what the exact tier found to what is said of it: in the result document, and in notes.
+#
+# Notes say how far from optimal a lossless rule is; they never change the verdict.
+
+
+def instance_document(judged: ExactResult) -> results.ExactInstance:
+    """Return the document's entry of one instance of the exact tier."""
+    comparison = judged.comparison
+    return results.ExactInstance(
+        name=judged.model.name,
+        vocab_size=judged.model.vocab_size,
+        gamma=judged.model.gamma,
+        paths=comparison.paths,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        expected_accepted=comparison.expected_accepted,
+        optimum=_optimum_if_known(judged),
+        failed=judged.failed,
+        left_out=comparison.pruned + comparison.lost,
+    )
+
+
+def _optimum_if_known(judged: ExactResult) -> float | None:
+    """E[tau] of the best rule, where the code's own is known and a closed form says it.
+
+    The closed form is of drafts after the empty text: after a prompt there are other rows.
+    """
+    model = judged.model
+    if judged.comparison.expected_accepted is None or model.drafting is not None or model.prompt:
+        return None
+    return optimal_acceptance(model)
+
+
+def make_counterexample(judged: ExactResult, contract: Contract) -> results.Counterexample:
+    """Return the instance of a failure with its rows, and the output that deviates most."""
+    comparison, model = judged.comparison, judged.model
+    if comparison.call is not None:
+        return _drafter_counterexample(judged, comparison.call)
+    length = output_length(model, contract)
+    sequence = cut_at_eos(comparison.worst.tokens, model.eos)
+    return results.Counterexample(
+        instance=model.document(_rows_depth(model, length, contract), sequence),
+        sequence=sequence,
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        tree=next_token_branches(
+            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+        ),
+    )
+
+
+def _drafter_counterexample(judged: ExactResult, call: DraftCall) -> results.Counterexample:
+    """Return the call of a drafter that deviates most, on its instance."""
+    comparison, model = judged.comparison, judged.model
+    return results.Counterexample(
+        instance=model.document(model.gamma),
+        sequence=comparison.worst.tokens,
+        probability_emitted=comparison.worst.emitted,
+        probability_expected=comparison.worst.due,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        call=results.DraftCall(
+            prefix=call.prefix,
+            asked=call.asked,
+            reported=call.reported,
+            share=call.share,
+            before=call.before,
+        ),
+    )
+
+
+def make_breach(judged: ExactResult, contract: Contract) -> results.Breach | None:
+    """Return the instance and the drafted block on which the code broke its contract, if it did."""
+    if not judged.violated:
+        return None
+    comparison, model = judged.comparison, judged.model
+    message = next(f.message for f in comparison.findings if f.severity == "violation")
+    length = output_length(model, contract)
+    if contract == "step":
+        length = enumerated_length(model.vocab_size, model.gamma, model.earlier_calls, length)
+    return results.Breach(
+        instance=model.document(_rows_depth(model, length, contract)),
+        draft_tokens=comparison.broken,
+        parents=comparison.broken_parents,
+        message=message,
+    )
+
+
+def rows_document(found: FailingRows) -> results.FailingRows:
+    """Return what the result document says of the rows that a failure needs."""
+    return results.FailingRows(
+        kinds=found.kinds,
+        message=found.words(),
+        instances=len(found.right),
+        paths=sum(judged.comparison.paths for judged in found.right),
+        max_abs_deviation=max(
+            (judged.comparison.max_abs_deviation for judged in found.right), default=None
+        ),
+    )
+
+
+def _rows_depth(model: SmallModel, length: int, contract: Contract) -> int:
+    """Length of the longest prefix whose rows the code may ask for."""
+    if contract == "draft":
+        return model.gamma
+    if contract != "step":
+        return length - 1
+    # The last call of an earlier generation may begin deeper than that of the output.
+    earlier = (model.earlier_calls - 1) * (model.gamma + 1)
+    return max(length - 1, earlier) + model.gamma
+
+
+def make_localisation(judged: ExactResult) -> results.Localisation | None:
+    """Return where the law leaves the target first; None if no position stands out."""
+    place = judged.comparison.place
+    if place is None or judged.comparison.call is not None:
+        return None
+    return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
+
+
+def next_token_branches(
+    law: Row | LawTree | Transcripts, target: Callable[[Tokens], Row], sequence: Tokens
+) -> tuple[Branch, ...]:
+    """Return each beginning of ``sequence``, with every token that could come next there.
+
+    ``law``: the law of outputs, float64 (V,) * length or a tree; ``sequence`` is no longer.
+    ``target(prefix)``: the target's row (V,) after the tokens of the output so far.
+    """
+    result, expected = [], 1.0
+    for place, token in enumerate(sequence):
+        before = sequence[:place]
+        row = target(before)
+        result += [
+            Branch(
+                sequence=(*before, other),
+                probability_emitted=prefix_probability(law, (*before, other)),
+                probability_expected=expected * float(share),
+            )
+            for other, share in enumerate(row)
+        ]
+        expected *= float(row[token])
+    return tuple(result)
+
+
+_COMPARED_RULES = ("token", "match")
+
+_MIN_ROUNDING = 1e-9
+
+
+@lru_cache(maxsize=1024)
+def expected_accepted(name: str, model: SmallModel) -> float:
+    """E[tau] of the built-in rule ``name`` on ``model``, from its acceptance curve."""
+    return float(_build_tables(model).curve(VERIFIERS[name]).sum())
+
+
+def optimal_acceptance(model: SmallModel) -> float:
+    """E[tau] of block verification: the most that a lossless rule without state accepts.
+
+    Sun et al. 2025, Theorem 2.
+    """
+    return expected_accepted("block", model)
+
+
+def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[str]:
+    """Say where the rule, whose law was right on all of ``judged``, accepts too little.
+
+    Rules that draft themselves have no notes: the tokens do not tell how many drafts of a
+    position a call weighs, and a rule that weighs two may well accept more than block does.
+    """
+    rounding = max(_MIN_ROUNDING, tolerance)
+    # Of rules that draft themselves no comparison knows the mass of bonus tokens.
+    chains = (x for x in judged if not x.model.drafting and x.comparison.bonus is not None)
+    comparisons = {x.model: x.comparison for x in chains}
+    accepted = {
+        m: x.expected_accepted for m, x in comparisons.items() if x.expected_accepted is not None
+    }
+    below = {
+        m: tau for m, tau in accepted.items() if tau < optimal_acceptance(m) - rounding * m.gamma
+    }
+    if not below:
+        return []
+    worst = min(below, key=lambda model: below[model] / optimal_acceptance(model))
+    best = optimal_acceptance(worst)
+    if all(not x.comparison.bonus for x in judged) and any(map(_can_accept_all, accepted)):
+        return [
+            "never emits a bonus token after gamma accepted drafts, so a call emits fewer tokens "
+            f"than it could: on {worst.name} {below[worst] + 1:.4g} tokens, E[tau] "
+            f"{below[worst]:.4g}; block verification emits {best + 1:.4g}, E[tau] {best:.4g}"
+        ]
+    alike = [
+        name
+        for name in _COMPARED_RULES
+        if all(
+            abs(tau - expected_accepted(name, m)) <= rounding * m.gamma
+            for m, tau in accepted.items()
+        )
+    ]
+    like = f", as the {alike[0]} rule" if alike else ""
+    return [
+        f"accepts less than the optimum on {len(below)} of {len(accepted)} instances{like}: on "
+        f"{worst.name} E[tau] is {below[worst]:.4g}, {below[worst] / best:.1%} of block "
+        f"verification's {best:.4g}"
+    ]
+
+
+def _can_accept_all(model: SmallModel) -> bool:
+    return bool(_build_tables(model).curve(VERIFIERS["token"])[-1] > _MIN_ROUNDING)
+
+
+@lru_cache(maxsize=1024)
+def _build_tables(model: SmallModel) -> InstanceTables:
+    return InstanceTables(SampledInstance(model, model.gamma), model.gamma + 1)
+
+
+# The exact tier of an audit: the battery, the search, the smallest counterexample.
+
+
+MAX_TORCH_PATHS = 8_000
+"""The same where torch is used, whose paths take ten times as long."""
+
+_TRUSTED_LEAF_COUNT = 10_000
+"""Leaves that count as seen: by then the code was looked at for untracked randomness."""
+
+SEARCH_EXAMPLES = 60
+SEARCH_PATHS = 600
+"""Paths of one instance in the search: larger ones are not asked, unless one failed."""
+
+SEARCH_EFFORT = 3_000
+"""Effort of the whole search, after which instances that are new to it count as right; three
+times as much to shrink a failure."""
+
+TARGETED_SEARCH_SHARE = 0.2
+"""The part of it that is for what no instance of the battery has reached, and no more than this
+part of what the battery took."""
+
+
+def run_exact_tier(
+    subject: Subject,
+    contract: Contract,
+    models: Iterable[SmallModel],
+    *,
+    tolerance: float | None,
+    max_paths: int = MAX_BATTERY_PATHS,
+    seconds: float = EXACT_TIER_SECONDS,
+    seed: int = 0,
+    searching: bool = True,
+) -> ExactTier:
+    """Put ``subject`` on every instance, up to the first in the order of size that fails.
+
+    After a failure Hypothesis looks for a smaller one; after a clean battery it looks for
+    one the battery does not have; unless ``searching`` is false.
+    """
+    models = list(models)
+    tier = ExactTier()
+    with ExitStack() as stack:
+        enumeration = None
+        if subject.coin_bits is None:
+            enumeration = stack.enter_context(make_enumeration(subject, contract))
+        examiner = Examiner(subject, contract, tolerance, max_paths, enumeration)
+        run_battery(
+            tier,
+            lambda paths: replace(examiner, max_paths=paths),
+            models,
+            max_paths,
+            seconds,
+            default_paths(subject.rule),
+        )
+        # A broken contract needs no smaller instance, and broken code may be slow to search with.
+        broken = tier.failure is not None and not tier.failure.deviates
+        if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
+            _search_counterexample(tier, examiner, models, seed)
+    # What a drafter does not read, the target's rows, needs no kinds.
+    kinds = searching and contract != "draft"
+    if kinds and tier.failure is not None and tier.failure.comparison.complete:
+        report_activity("the rows that a failure needs")
+        with make_enumeration(subject, contract, _TRUSTED_LEAF_COUNT) as enumeration:
+            examiner = Examiner(
+                subject, contract, tolerance, max_paths, enumeration, _TRUSTED_LEAF_COUNT
+            )
+            tier.rows = find_failing_rows(tier.failure, models, row_kind_runner(examiner, seconds))
+    return tier
+
+
+def row_kind_runner(
+    examiner: Examiner, seconds: float
+) -> Callable[[list[SmallModel], bool], RowKindResult]:
+    """Return what runs the tier on instances of one kind; the core alone where that will do."""
+
+    def run(models: list[SmallModel], every: bool) -> RowKindResult:
+        part = ExactTier()
+        core = models if every else [model for model in models if model.is_small]
+        most = examiner.max_paths // (2 if every else LARGE_INSTANCE_SHARE)
+        run_battery(part, lambda paths: replace(examiner, max_paths=paths), core, most, seconds)
+        open_ = any(judged.undecided for judged in part.judged)
+        stopped = part.not_enumerable is not None or part.aborted is not None or open_
+        whole = not stopped and not any(model.is_small for model in part.skipped)
+        return RowKindResult(tuple(part.judged), part.failure, whole)
+
+    return run
+
+
+def _search_counterexample(
+    tier: ExactTier, examiner: Examiner, models: list[SmallModel], seed: int
+) -> None:
+    if not tier.judged:
+        return
+    failure, enumeration = tier.failure, examiner.enumeration
+    paths = 2 * failure.comparison.paths if failure else 0
+    # What the code hides was looked for on the battery: what is new here are rows.
+    beyond = None if failure else NO_EXTRA_CALLS
+    examiner = replace(examiner, max_paths=max(SEARCH_PATHS, paths), beyond=beyond)
+    report_activity("the search for a counterexample")
+    if enumeration is not None:
+        enumeration.release()
+    battery = total_effort(enumeration.source) if enumeration else tier.paths
+    budget: float = (
+        3 * SEARCH_EFFORT if failure else TARGETED_SEARCH_SHARE * min(SEARCH_EFFORT, battery)
+    )
+    spent, found_one = 0.0, failure is not None
+    # Hypothesis asks for what it has found again; the answer must not depend on the budget.
+    known: dict[SmallModel, bool] = {}
+
+    def fails(model: SmallModel) -> bool:
+        nonlocal spent, budget, found_one
+        if model in known or spent >= budget:
+            return known.get(model, False)
+        before = total_effort(enumeration.source) if enumeration else 0.0
+        paths = examiner.max_paths
+        try:
+            judged = examiner.judge(model)
+            known[model] = judged.failed and not is_context_limit(judged)
+            paths = judged.comparison.paths
+        except OutOfTime:
+            # Nor would the others end in time; a search that went on would take an hour.
+            known[model], spent = False, math.inf
+        except (CannotEnumerate, *BISECTION_FAILURES, TooManyCalls, TooManyPaths):
+            known[model] = False
+        if enumeration is not None:
+            # Hypothesis draws random numbers of its own.
+            enumeration.release()
+        spent += total_effort(enumeration.source) - before if enumeration else paths
+        if known[model] and not found_one:
+            found_one, budget = True, spent + 3 * SEARCH_EFFORT
+        return known[model]
+
+    start = failure.model if failure else None
+    if start is None and (watch := current_monitor()) is not None:
+        # The battery's instances for single numbers of the code are behind us.
+        start = _search_targets(fails, watch, examiner, models, seed, lambda: spent < budget)
+    if not found_one:
+        budget = SEARCH_EFFORT
+    beyond_vocab = 3 if examiner.contract == "verify" else 2
+    within = make_search_space(models, start, examiner.subject.fits, beyond=beyond_vocab)
+    counterexample = search_failure(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
+    if counterexample is None and failure is None:
+        counterexample = start
+    if counterexample is None:
+        return
+    with suppress(CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyPaths):
+        judged = examiner.judge(counterexample)
+        if judged.failed:
+            # What fails on a replay too, and is no larger: the counterexample to show.
+            confirmed = confirm_failure(examiner, judged)
+            if confirmed.failure is not None or failure is None:
+                record_failure(tier, confirmed)
+
+
+def _search_targets(
+    fails: Callable[[SmallModel], bool],
+    watch: CoverageMonitor,
+    examiner: Examiner,
+    models: list[SmallModel],
+    seed: int,
+    affordable: Callable[[], bool],
+) -> SmallModel | None:
+    contract = examiner.contract
+    if contract != "verify" and contract != "step":
+        return None  # a tree has other numbers: its nodes, its siblings
+    eos = next((model.eos for model in models if model.core), None)
+    return search_branch_targets(fails, watch, contract, eos=eos, seed=seed, affordable=affordable)
+
+
+def default_paths(rule: Callable[..., Any]) -> int:
+    """Return the paths that code has by default, where it is no rule for trees."""
+    return MAX_TORCH_PATHS if uses_torch(rule) else MAX_BATTERY_PATHS
+
+
+def uses_torch(rule: Callable[..., Any]) -> bool:
+    """Whether torch is among the names that the code sees."""
+    module = sys.modules.get(getattr(rule, "__module__", ""), None)
+    names = {**(vars(module) if module else {}), **getattr(rule, "__globals__", {})}
+    return any(
+        isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
+        for value in names.values()
+    )

@@ -1,0 +1,454 @@
+"""The code's exact law on one instance, whether it is the target's, and which ones decide."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, compare_coins
+from simverify.auditing.comparison import (
+    Comparison,
+    PrecisionCheck,
+    assess_precision,
+    assess_reported_precision,
+    certain_deviation,
+    compare_blocks,
+    compare_tokens,
+    total_variation,
+)
+from simverify.auditing.drafters import compare_drafts
+from simverify.auditing.enumeration import (
+    NO_EXTRA_CALLS,
+    ExtraCalls,
+    Generation,
+    StepEnumeration,
+    enumerate_generation,
+    eos_absorbing,
+)
+from simverify.auditing.instances import (
+    ALL_HISTORIES_INSTANCES,
+    SmallModel,
+    draft_instances,
+    fault_revealing_trees,
+    instance_battery,
+    max_tree_count,
+    tree_instances,
+)
+from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.trees import (
+    compare_trees,
+    first_call_as_tree_rule,
+    takes_tree_arguments,
+    tree_as_step,
+)
+from simverify.faults import FAULTS
+from simverify.faults.base import Fault
+from simverify.options.option import Sizes
+from simverify.results import Diagnosis
+from simverify.symbolic import Enumeration, Float64Promotion
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
+from simverify.symbolic.source import charge_effort_to
+
+MAX_BATTERY_PATHS = 60_000
+"""Paths of the whole battery."""
+
+EXACT_TIER_SECONDS = Sizes.seconds
+"""Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
+does not sleep: a busy machine changes no verdict."""
+
+MAX_INTERVAL = 1e-6
+"""Of code whose paths have no end a law is known within an interval; it may be so wide."""
+
+MAX_STEP_PATHS = 4_000
+"""Most paths of one instance under the step contract."""
+
+
+@dataclass(frozen=True)
+class ExactResult:
+    """One instance and the code's exact law on it."""
+
+    model: SmallModel
+    comparison: Comparison
+    violated: bool
+    deviates: bool
+    undecided: bool
+    held: PrecisionCheck
+
+    @property
+    def failed(self) -> bool:
+        """Whether the code broke its contract, or its law is not the target's."""
+        return self.violated or self.deviates
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Enumerates the subject on instances and compares its law with the target's.
+
+    ``enumeration``: one that is already set up for the rule; without it each instance pays
+    for its own. ``leaves``: how many such a one has seen, which need not be
+    looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
+    whose paths have no end. ``beyond``: which calls are made beyond the first tokens; None: on
+    the core, and on instances like it, those after each way in which earlier ones can end.
+    ``lifted``: what follows the code as lifted, once it was needed. Examiners that differ in
+    their budgets alone share it.
+    """
+
+    subject: Subject
+    contract: Contract
+    tolerance: float | None = None
+    max_paths: int = MAX_BATTERY_PATHS
+    enumeration: Enumeration | None = None
+    leaves: int = 0
+    enough: float | None = None
+    beyond: ExtraCalls | None = None
+    lifted: dict[Float64Promotion, Enumeration] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def judge(self, model: SmallModel, seconds: float | None = EXACT_TIER_SECONDS) -> ExactResult:
+        """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
+        holding = assess_reported_precision if self.contract == "draft" else assess_precision
+        held = holding(lambda lift: self.compare(model, seconds, lift), self.tolerance)
+        comparison = held.comparison
+        violated = any(finding.severity == "violation" for finding in comparison.findings)
+        # What was not run may lie anywhere: it fails nobody, and it passes nobody.
+        # What was lost broke the contract: it is a finding, and no law.
+        # A law of which the code let us see no more than a part deviates from nothing.
+        deviates = comparison.complete and certain_deviation(comparison) > held.tolerance
+        within = held.tolerance
+        if self.enough is not None and self.tolerance is None:
+            within = max(within, MAX_INTERVAL)
+        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
+        return ExactResult(model, comparison, violated, deviates, undecided, held)
+
+    def compare(
+        self, model: SmallModel, seconds: float | None, lift: Float64Promotion | None = None
+    ) -> Comparison:
+        """Return the law on one instance, of code that computes with types lifted to float64."""
+        rule = self.subject.rule
+        if self.subject.coin_bits is not None:
+            return compare_coins(
+                rule,
+                model,
+                model.gamma,
+                bits=self.subject.coin_bits,
+                tolerance=self.tolerance,
+                max_calls=self.max_paths,
+                coins=self.subject.coins,
+                seconds=seconds,
+            )
+        with ExitStack() as stack:
+            enumeration = None if lift else self.enumeration
+            if enumeration is None:
+                if self.enumeration is not None:
+                    # Before another is set up: that takes real generators.
+                    self.enumeration.release()
+                enumeration = self._another(lift)
+                if self.enumeration is not None:
+                    payer = self.enumeration.source
+                    stack.enter_context(charge_effort_to(payer, enumeration.source))
+                stack.enter_context(enumeration)
+            enumeration.source.sites.learn()
+            if isinstance(enumeration, StepEnumeration):
+                return self._compare_tokens(enumeration, rule, model, seconds)
+            if model.drafting is not None:
+                compare = compare_drafts if self.contract == "draft" else compare_trees
+                return compare(
+                    enumeration,
+                    rule,
+                    model,
+                    tolerance=self.tolerance,
+                    max_paths=self.max_paths,
+                    seconds=seconds,
+                    enough=self.enough,
+                )
+            return compare_blocks(
+                enumeration,
+                rule,
+                model,
+                model.gamma,
+                tolerance=self.tolerance,
+                max_paths=self.max_paths,
+                seconds=seconds,
+                enough=self.enough,
+            )
+
+    def _another(self, lift: Float64Promotion | None) -> Enumeration:
+        """Return what follows the rule for itself; of lifted code what did so before, if any.
+
+        What has looked for untracked randomness on one instance need not on the next.
+        """
+        if lift is None or lift not in self.lifted:
+            made = make_enumeration(self.subject, self.contract, self.leaves, lift)
+            if lift is None or self.enumeration is None:
+                return made
+            self.lifted[lift] = made
+        return self.lifted[lift]
+
+    def _compare_tokens(
+        self,
+        enumeration: StepEnumeration,
+        rule: Callable[..., Any],
+        model: SmallModel,
+        seconds: float | None,
+    ) -> Comparison:
+        if model.drafting is not None:
+            rule = tree_as_step(rule, model.drafting)
+        target = eos_absorbing(model.target, model.eos)
+        law = enumerate_generation(
+            enumeration,
+            rule,
+            Generation(
+                model.target,
+                model.draft,
+                model.gamma,
+                output_length(model, "step"),
+                model.prompt,
+                model.earlier_calls,
+                model.eos,
+            ),
+            max_paths=min(self.max_paths, MAX_STEP_PATHS)
+            if model.drafting is None
+            else self.max_paths,
+            seconds=seconds,
+            beyond=self.beyond or _extra_calls(model),
+            enough=self.enough,
+        )
+        return compare_tokens(
+            law,
+            lambda tokens: target(model.prompt + tokens),
+            tolerance=self.tolerance,
+            accepted=law.accepted,
+        )
+
+    def fails(self, model: SmallModel) -> bool:
+        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
+        try:
+            return self.judge(model).failed
+        except (CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyCalls, TooManyPaths):
+            return False
+
+
+def _extra_calls(model: SmallModel) -> ExtraCalls:
+    if model.drafting is not None and not model.core:
+        return NO_EXTRA_CALLS  # trees are many, and what an object hides shows on the core
+    return ExtraCalls(every_way=model.core or model.name in ALL_HISTORIES_INSTANCES, due=model.core)
+
+
+def make_enumeration(
+    subject: Subject, contract: Contract, leaves: int = 0, lift: Float64Promotion | None = None
+) -> Enumeration:
+    """Return what follows the subject's rule, for any number of instances."""
+    if judges_generations(subject, contract):
+        return StepEnumeration(subject.rule, leaves=leaves, lift=lift)
+    return Enumeration(subject.rule, seed_once=contract == "draft", leaves=leaves, lift=lift)
+
+
+def judges_generations(subject: Subject, contract: Contract) -> bool:
+    """Whether it is judged over generations: what drafts itself, and objects for draft trees."""
+    return contract == "step" or (contract == "tree" and not takes_tree_arguments(subject.rule))
+
+
+def output_length(model: SmallModel, contract: Contract) -> int:
+    """How many tokens of the output are compared on ``model``."""
+    if contract == "step" and model.gamma > 2:
+        # A rule that drafts itself has every block of every call on its paths.
+        few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
+        if not few:
+            return 2
+    return model.gamma + 1
+
+
+# Which catalogued fault a law resembles, and which ones a clean law refutes.
+
+
+def verify_as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
+
+    def step(
+        prefix: Sequence[int],
+        target: Callable[[tuple[int, ...]], Any],
+        draft: Callable[[tuple[int, ...]], Any],
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        context = tuple(prefix)
+        p, q, tokens = [target(context)], [], []
+        for _ in range(gamma):
+            q.append(draft(context))
+            tokens.append(int(rng.choice(len(q[-1]), p=q[-1])))
+            context = (*context, tokens[-1])
+            p.append(target(context))
+        return verify(np.array(p), np.array(q), np.array(tokens), rng)
+
+    return step
+
+
+_FAULT_SECONDS = 5.0
+_LOSSLESS_TV = 1e-9
+"""TV under which a fault's law is the target's."""
+
+_MAX_COMPARED_TREES = 300
+"""On instances with more draft trees the laws of all faults would take minutes."""
+
+_TRUSTED_LEAVES = 10_000
+"""As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
+of its paths are run again."""
+
+
+def nearest_faults(
+    subject: Subject, judged: ExactResult, contract: Contract, *, most: int = 3
+) -> tuple[Diagnosis, ...]:
+    """Return the catalogued faults whose laws are nearest to the subject's.
+
+    On the failing instance, and on a rich one that tells more faults apart if the subject can
+    be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
+    faults that cannot be enumerated are left out, and so are those whose law is right there.
+    """
+    comparison = judged.comparison
+    if contract == "tree" and judges_generations(subject, contract):
+        # The catalogue's faults keep nothing: what they do shows in the first call, or they differ.
+        subject = replace(subject, rule=first_call_as_tree_rule(subject.rule))
+        first = _examine_fault(Examiner(subject, contract, 0.0), judged.model)
+        if first is None or first.tv <= _LOSSLESS_TV:
+            return ()
+        comparison = first
+    laws = [(judged.model, comparison)]
+    rich = rich_instance(contract, judged.model)
+    richer = _examine_fault(Examiner(subject, contract, 0.0), rich)
+    # A rule for draft trees may be made for one shape alone.
+    if richer is not None and not (contract in ("tree", "draft") and richer.findings):
+        laws.append((rich, richer))
+    laws = [x for x in laws if x[0].drafting is None or max_tree_count(x[0]) <= _MAX_COMPARED_TREES]
+    if not laws:
+        return ()
+    # The cheaper instance first: what is far off there need not be run on the other.
+    (cheap, its_law), *others = sorted(laws, key=lambda x: _draft_count(x[0]))
+    bounds = []
+    for fault in _candidate_faults(contract, cheap):
+        if (law := _fault_comparison(fault, contract, cheap)) is not None:
+            bounds.append((_fault_distance(law, its_law), fault.name, law))
+    diagnoses: list[Diagnosis] = []
+    for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
+        if len(diagnoses) == most and least > diagnoses[-1].distance:
+            break
+        pairs = [(law, its_law)]
+        for model, other in others:
+            if (at := _fault_comparison(FAULTS[name], contract, model)) is not None:
+                pairs.append((at, other))
+        # A fault that is right here, but for its probes or seeds, is like every small deviation.
+        if len(pairs) == len(laws) and any(at.tv > _LOSSLESS_TV for at, _ in pairs):
+            diagnoses.append(
+                Diagnosis(fault=name, distance=max(_fault_distance(*pair) for pair in pairs))
+            )
+            diagnoses = sorted(diagnoses, key=lambda d: (d.distance, d.fault))[:most]
+    return tuple(diagnoses)
+
+
+def _fault_distance(one: Comparison, other: Comparison) -> float:
+    # Rounded, so that rounding does not order what is equally far.
+    return round(total_variation(one.emitted, other.emitted), 12)
+
+
+def _draft_count(model: SmallModel) -> int:
+    """Return how many blocks or trees can be drafted."""
+    return max_tree_count(model) if model.drafting else int(model.vocab_size**model.gamma)
+
+
+def rich_instance(contract: Contract, failing: SmallModel) -> SmallModel:
+    """Return an instance like the failing one whose rows have no zeros and are all different."""
+    if failing.drafting is not None:
+        made = draft_instances if contract == "draft" else tree_instances
+        models = made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
+        return next(model for model in models if model.name == "plain, V=3, tree 2,1")
+    name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
+    return next(model for model in instance_battery(3, 3) if model.name == name)
+
+
+def refuted_faults(
+    contract: Contract, models: list[SmallModel], tolerance: float | None
+) -> tuple[str, ...]:
+    """Return the catalogued faults that the passed instances ``models`` would have shown."""
+    telling = _fault_revealing_models(contract, models)
+    # Few faults need the calls that look for what is hidden; only these get them.
+    calls: tuple[ExtraCalls | None, ...] = (NO_EXTRA_CALLS, None) if contract == "step" else (None,)
+    return tuple(
+        fault.name
+        for fault in (_candidate_faults(contract, telling[0]) if telling else ())
+        if any(
+            _fault_deviates(fault, contract, model, tolerance, beyond)
+            for beyond in calls
+            for model in telling
+        )
+    )
+
+
+def _candidate_faults(contract: Contract, model: SmallModel) -> list[Fault]:
+    """Return the faults of blocks and steps, or those of trees or drafters as on ``model``.
+
+    On another scheme the rule that a fault is a slip of is lossy too, and tells nothing.
+    """
+    scheme = model.drafting.scheme.name if model.drafting else None
+    drafts = contract == "draft"
+    return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
+
+
+def _fault_revealing_models(contract: Contract, models: list[SmallModel]) -> list[SmallModel]:
+    """Return the few of ``models`` that are cheap and show most."""
+    if contract in ("tree", "draft"):
+        return fault_revealing_trees(models)
+    # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
+    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
+    # Of a step rule, two drafts of three tokens have the most paths.
+    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
+    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
+    return [*(by_size[size] for size in first if size in by_size), *rich[:2]]
+
+
+# Both are remembered: they depend on nothing but the catalogue.
+@lru_cache(maxsize=1024)
+def _fault_deviates(
+    fault: Fault,
+    contract: Contract,
+    model: SmallModel,
+    tolerance: float | None,
+    beyond: ExtraCalls | None,
+) -> bool:
+    subject = _fault_subject(fault, contract)
+    if subject is None:
+        return False
+    examiner = Examiner(subject, contract, tolerance, leaves=_TRUSTED_LEAVES, beyond=beyond)
+    return examiner.fails(model)
+
+
+@lru_cache(maxsize=1024)
+def _fault_comparison(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
+    subject = _fault_subject(fault, contract)
+    if subject is None:
+        return None
+    return _examine_fault(Examiner(subject, contract, 0.0, leaves=_TRUSTED_LEAVES), model)
+
+
+def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
+    try:
+        return examiner.judge(model, _FAULT_SECONDS).comparison
+    except (CannotEnumerate, OutOfTime, TooManyPaths):
+        return None
+
+
+def _fault_subject(fault: Fault, contract: Contract) -> Subject | None:
+    """Return the fault under ``contract``, None if it has no form there.
+
+    The faults of whole batches are right on every single block.
+    """
+    if fault.batch is not None:
+        return None
+    if fault.contract == contract:
+        return Subject(fault.name, fault.rule, contract)
+    if (fault.contract, contract) == ("verify", "step"):
+        return Subject(fault.name, verify_as_step(fault.rule), contract)
+    return None

@@ -1,0 +1,773 @@
+"""Small instances to put code on: rows that depend on the prefix, in fractions.
+
+The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ
+by prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on
+either side.
+"""
+
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.results import Instance
+from simverify.trees import ROOT, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
+
+# Rows of the small instances: pairs of a target's and a draft's, as integer weights.
+#
+# Hand-made ones by what they are for, and seeded random ones where vocabularies are larger.
+
+
+RowWeights = tuple[int, ...]
+RowPair = tuple[RowWeights, RowWeights]
+
+# Pairs (target, draft) of rows by what they are for; the first of each list stands alone.
+ROWS_BY_VOCAB: dict[int, tuple[tuple[str, list[RowPair]], ...]] = {
+    2: (
+        ("plain", [((1, 2), (2, 1)), ((3, 1), (1, 1)), ((2, 3), (4, 1))]),
+        ("p zero", [((0, 1), (1, 1)), ((1, 0), (1, 2)), ((1, 1), (2, 1))]),
+        ("q zero", [((1, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (1, 1))]),
+        ("equal", [((1, 2), (1, 2)), ((3, 1), (3, 1)), ((1, 1), (1, 1))]),
+        ("disjoint", [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 2), (2, 1))]),
+        ("skewed", [((1, 999), (1, 1)), ((1, 1), (1, 999)), ((1, 99), (99, 1)), ((9, 1), (1, 9))]),
+    ),
+    3: (
+        (
+            "plain",
+            [
+                ((5, 1, 6), (6, 2, 4)),
+                ((6, 3, 3), (5, 6, 1)),
+                ((4, 2, 6), (2, 9, 1)),
+                ((3, 3, 6), (4, 6, 2)),
+                ((1, 5, 6), (8, 3, 1)),
+            ],
+        ),
+        (
+            "wide residual",
+            [
+                ((4, 4, 1), (1, 1, 7)),
+                ((1, 3, 5), (7, 1, 1)),
+                ((5, 2, 2), (1, 7, 1)),
+                ((3, 1, 5), (1, 7, 1)),
+            ],
+        ),
+        (
+            "p zero",
+            [
+                ((0, 2, 1), (3, 1, 1)),
+                ((1, 0, 3), (1, 2, 1)),
+                ((2, 1, 0), (1, 1, 4)),
+                ((1, 1, 1), (2, 1, 3)),
+            ],
+        ),
+        (
+            "q zero",
+            [
+                ((2, 1, 1), (0, 1, 3)),
+                ((1, 3, 1), (2, 0, 1)),
+                ((1, 1, 2), (3, 1, 0)),
+                ((3, 1, 2), (1, 3, 1)),
+            ],
+        ),
+        ("one-hot draft", [((2, 1, 3), (1, 0, 0)), ((1, 2, 1), (0, 0, 1)), ((3, 1, 1), (0, 1, 0))]),
+        (
+            "one-hot target",
+            [((0, 1, 0), (1, 1, 2)), ((1, 0, 0), (2, 1, 1)), ((0, 0, 1), (1, 3, 1))],
+        ),
+        ("ties", [((1, 1, 1), (2, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((2, 1, 2), (1, 1, 1))]),
+        ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
+        (
+            "skewed",
+            [
+                ((1, 10, 989), (500, 499, 1)),
+                ((1, 1, 98), (98, 1, 1)),
+                ((40, 1, 9), (1, 40, 9)),
+                ((9000, 900, 100), (1, 1, 1)),
+            ],
+        ),
+        (
+            "rare draft",
+            [
+                ((1, 99_999_899, 100), (100, 99_999_899, 1)),
+                ((1, 1, 1), (1, 9, 999_990)),
+                ((1, 9, 999_990), (500_000, 499_999, 1)),
+            ],
+        ),
+        (
+            "rare residual",
+            [
+                ((2, 499_998, 500_000), (0, 999_999, 1)),
+                ((1, 9, 99_990), (1, 1, 1)),
+                ((1, 1, 1), (2, 1, 2)),
+            ],
+        ),
+        ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
+    ),
+}
+
+
+LARGE_VOCABS: tuple[tuple[int, int, int, int], ...] = (
+    (4, 1, 1, 1),
+    (4, 4, 2, 1),
+    (5, 1, 1, 1),
+    (5, 4, 2, 1),
+    (6, 1, 1, 1),
+    (6, 1, 6, 1),
+    (6, 2, 3, 1),
+    (8, 1, 1, 1),
+    (8, 1, 8, 1),
+    (8, 2, 5, 1),
+    (9, 1, 9, 1),
+    (12, 1, 1, 1),
+    (12, 1, 12, 1),
+    (12, 2, 5, 1),
+)
+"""(V, gamma, tokens that a draft row holds, instances) of the larger vocabularies.
+
+Targets hold every token, so residuals are wide: a list of five, or a mask of eight bits, is
+too short for them. Drafts of few tokens keep the paths few.
+"""
+
+
+NEAR_ONE_RATIO_ROWS: tuple[RowPair, ...] = (
+    ((999, 501, 500), (1_000, 500, 500)),
+    ((9_995, 5_003, 5_002), (10_000, 5_000, 5_000)),
+    ((99_999, 50_001, 50_000), (100_000, 50_000, 50_000)),
+)
+"""Ratios p/q just under 1 and just above: what is nearly always accepted still takes a coin."""
+
+
+def large_rows(rng: random.Random, vocab: int, most: int) -> list[RowPair]:
+    """Random rows whose targets hold every token and whose drafts hold ``most``."""
+
+    def draft() -> RowWeights:
+        held = rng.sample(range(vocab), most)
+        return tuple(rng.randint(1, 9) if x in held else 0 for x in range(vocab))
+
+    return [(tuple(rng.randint(1, 9) for _ in range(vocab)), draft()) for _ in range(4)]
+
+
+def random_rows(rng: random.Random, vocab: int, count: int) -> list[RowPair]:
+    """Random rows with zeros here and there; every row has some mass."""
+
+    def row() -> RowWeights:
+        weights = [rng.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(vocab)]
+        weights[rng.randrange(vocab)] += 1
+        return tuple(weights)
+
+    return [(row(), row()) for _ in range(count)]
+
+
+def sweep_rows() -> Iterator[RowPair]:
+    """Yield rows of two tokens whose q steps through (0, 1) by .01, with p/q all over (0, 1).
+
+    Code that goes wrong for probabilities or ratios of a narrow range goes wrong on one. Then rows
+    of three tokens with p/q next to 1, and with p and q next to 0 and 1.
+    """
+    golden = (math.sqrt(5) - 1) / 2
+    for k in range(100):
+        q = 100 * k + 50
+        p = max(1, round(q * ((k + 1) * golden % 1)))
+        yield (p, 10_000 - p), (q, 10_000 - q)
+    yield from NEAR_ONE_RATIO_ROWS
+    yield (1, 5_000_000, 4_999_999), (2, 4_999_999, 4_999_999)
+    yield (9_999_996, 3, 1), (9_999_990, 4, 6)
+
+
+_ONE_DRAFT_INSTANCES = {"plain, V=2, gamma=1", "plain, V=3, gamma=1", "wide residual, V=3, gamma=1"}
+
+ALL_HISTORIES_INSTANCES = frozenset(
+    {*_ONE_DRAFT_INSTANCES, "plain, V=2, gamma=2", "plain, V=3, gamma=2", "plain, V=3, gamma=3"}
+)
+"""Names of instances on which calls are made after each way in which earlier ones can end."""
+
+CORE_INSTANCES = {
+    "verify": ALL_HISTORIES_INSTANCES,
+    # A call may run several rounds, whose paths multiply: two tokens are all that is random.
+    "step": frozenset(
+        {*_ONE_DRAFT_INSTANCES, "two tokens, V=2, gamma=2", "two tokens, V=3, gamma=2"}
+    ),
+}
+"""Names of the instances that a verdict needs, by contract: they expose every catalogued fault
+which shows in the law of a call or of a generation. Smaller ones stand first, and a fault that
+shows at two tokens needs no larger one.
+"""
+
+
+@dataclass(frozen=True)
+class SmallModel:
+    """A target and a draft whose row is chosen by the prefix from a few.
+
+    Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
+    the row after a prefix is number (length + 2 last + 3 last but one + a) mod n, tokens counted
+    from 1; a is the alternating sum of the tokens before these, so that code which looks at the
+    end of its context alone is on other rows. ``eos``: the token that ends a generation: what a
+    call emits after it is dropped, as a decoding loop does. ``certain_after``: so many tokens
+    behind the prompt each row holds one token, the likeliest of the target's. ``core``: a verdict
+    needs it. ``earlier_calls``: calls of an earlier generation, at most, after which
+    a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
+    drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
+    ``drafting``: how trees are drafted, for rules that judge them; gamma is then their depth.
+    """
+
+    name: str
+    gamma: int
+    targets: tuple[RowWeights, ...]
+    drafts: tuple[RowWeights, ...]
+    earlier_calls: int = 0
+    eos: int | None = None
+    prompt: tuple[int, ...] = ()
+    family: str = ""
+    certain_after: int | None = None
+    core: bool = False
+    drafting: Drafting | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens V."""
+        return len(self.targets[0])
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it gets as many paths as there are; larger ones get a part of them."""
+        return self.core or (self.vocab_size <= 3 and self.gamma <= 2)
+
+    @property
+    def certain_drafts(self) -> bool:
+        """Whether every draft row holds one token: then a rule that drafts has few paths."""
+        return all(sum(w > 0 for w in row) == 1 for row in self.drafts)
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+        return _probability_row(self._weights(self.targets, prefix))
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+        return _probability_row(self._weights(self.drafts, prefix))
+
+    def document(self, depth: int, sequence: tuple[int, ...] = ()) -> Instance:
+        """Rows after the prompt and up to ``depth`` tokens more, as fractions.
+
+        And those that a rule that drafts may ask for on its way to ``sequence``.
+        """
+        tokens = range(self.vocab_size)
+        prefixes = dict.fromkeys(
+            x for length in range(depth + 1) for x in itertools.product(tokens, repeat=length)
+        )
+        for end in range(1, len(sequence)):
+            for drafted in range(self.gamma + 1):
+                for x in itertools.product(tokens, repeat=drafted):
+                    if end + drafted > depth:
+                        prefixes[sequence[:end] + x] = None
+
+        def table(rows: tuple[RowWeights, ...]) -> dict[str, tuple[float | str, ...]]:
+            def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
+                weights = self._weights(rows, self.prompt + prefix)
+                return tuple(str(Fraction(w, sum(weights))) for w in weights)
+
+            return {",".join(map(str, prefix)): row(prefix) for prefix in prefixes}
+
+        return Instance(
+            name=self.name,
+            vocab_size=self.vocab_size,
+            gamma=self.gamma,
+            earlier_calls=self.earlier_calls,
+            eos=self.eos,
+            prompt=self.prompt,
+            parents=self.drafting.shape.parents if self.drafting else None,
+            scheme=self.drafting.scheme.name if self.drafting else None,
+            target_probs=table(self.targets),
+            draft_probs=table(self.drafts),
+        )
+
+    def _weights(self, rows: tuple[RowWeights, ...], prefix: Sequence[int]) -> RowWeights:
+        index = self._index(prefix)
+        if self.certain_after is None or len(prefix) < len(self.prompt) + self.certain_after:
+            return rows[index]
+        target = self.targets[index]
+        likeliest = target.index(max(target))
+        return tuple(int(token == likeliest) for token in range(len(target)))
+
+    def _index(self, prefix: Sequence[int]) -> int:
+        last = prefix[-1] + 1 if len(prefix) > 0 else 0
+        before = prefix[-2] + 1 if len(prefix) > 1 else 0
+        # Whatever n is, one of these tokens more or less makes another row.
+        earlier = sum(prefix[-3::-2]) - sum(prefix[-4::-2])
+        return int(len(prefix) + 2 * last + 3 * before + earlier) % len(self.targets)
+
+
+def _probability_row(weights: RowWeights) -> Row:
+    return _normalised(weights).copy()
+
+
+@lru_cache(maxsize=4096)
+def _normalised(weights: RowWeights) -> Row:
+    row = np.array(weights, dtype=np.float64)
+    return np.asarray(row / row.sum(), dtype=np.float64)
+
+
+_SWEEP_FAMILY = "sweep"
+
+
+def instance_battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallModel]:
+    """Yield the instances from small to large, by an estimate of the paths they take.
+
+    Hand-made rows for V = 2 and 3, the first pair alone (the same row everywhere) before all
+    of them, and seeded random rows up to V = 12; gamma up to ``max_gamma`` (4 at most for V
+    up to 5, 2 beyond). Last a sweep of V = 2, which is for the odd fault that the others miss.
+    """
+    models: list[SmallModel] = []
+    for vocab, families in ROWS_BY_VOCAB.items():
+        for name, pairs in families:
+            for gamma in range(1, min(max_gamma, 3 if vocab == 3 else 4) + 1):
+                models.append(_small_model(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs, name))
+            models.append(_small_model(f"{name}, V={vocab}, one row", 1, pairs[:1], name))
+    rng = random.Random(seed)
+    for vocab, gamma, count in (
+        (3, 2, 8),
+        (3, 3, 3),
+        (4, 1, 5),
+        (4, 2, 4),
+        (4, 3, 1),
+        (5, 1, 5),
+        (5, 2, 1),
+        (3, 4, 1),
+    ):
+        for i in range(count):
+            pairs = random_rows(rng, vocab, 5)
+            models.append(_small_model(f"random {i + 1}, V={vocab}, gamma={gamma}", gamma, pairs))
+    rng = random.Random(seed + 1)
+    for vocab, gamma, most, count in LARGE_VOCABS:
+        for i in range(count):
+            pairs = large_rows(rng, vocab, most)
+            name = f"large {i + 1}, V={vocab}, gamma={gamma}, drafts of {most}"
+            models.append(_small_model(name, gamma, pairs))
+    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
+    yield from (
+        _small_model(f"{_SWEEP_FAMILY} {i}, V={len(pair[0])}, one row", 1, [pair], _SWEEP_FAMILY)
+        for i, pair in enumerate(sweep_rows(), 1)
+        if len(pair[0]) <= max_vocab
+    )
+
+
+def _small_model(name: str, gamma: int, pairs: Sequence[RowPair], family: str = "") -> SmallModel:
+    targets, drafts = zip(*pairs, strict=True)
+    return SmallModel(name, gamma, targets, drafts, family=family)
+
+
+_MAX_STEP_INSTANCES = {(3, 2): 8, (3, 3): 4}
+"""Most instances of a size (V, gamma) for rules that draft themselves: their paths multiply."""
+
+_TWO_TOKEN_ROWS = {
+    (2, 2): (((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
+    (3, 2): (((1, 1, 1), (5, 5, 4), (3, 1, 3)), ((1, 4, 6), (2, 1, 6), (2, 2, 1))),
+}
+"""Rows of targets and drafts, by size (V, gamma), of which all is certain after two tokens."""
+
+_PROMPT_LENGTH = 12
+"""Tokens of a prompt: more than any output of the other instances has."""
+
+_EARLIER_GENERATION_SIZE = (2, 2)
+"""Size (V, gamma) at which an earlier generation is run before the one that is judged."""
+
+
+def instances_for(
+    contract: Literal["verify", "step"],
+    max_gamma: int,
+    max_vocab: int,
+    seed: int,
+    eos: int | None = None,
+) -> list[SmallModel]:
+    """Return the battery for a contract.
+
+    Rules that draft themselves get V, gamma up to 3 and a few larger vocabularies; they are
+    also run on after an earlier generation, cut short or ended by end of sequence, and up to
+    an end of sequence inside a block. ``eos``: the id that the code under audit takes for end
+    of sequence: then it is one wherever the vocabulary has it. Without it the last token is,
+    and only where nothing but generations is judged.
+    """
+    models = list(instance_battery(max_gamma, max_vocab, seed=seed))
+    if contract == "step":
+        models = _step_models(models, eos)
+    models = [replace(m, core=True) if m.name in CORE_INSTANCES[contract] else m for m in models]
+    if eos is None:
+        return models
+    return [replace(m, eos=eos if eos < m.vocab_size else None) for m in models]
+
+
+def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
+    taken: Counter[tuple[int, int]] = Counter()
+    chosen = []
+    for model in models:
+        if model.family == _SWEEP_FAMILY:
+            continue  # a call of such code meets many rows, and costs more to set up
+        size = (model.vocab_size, model.gamma)
+        taken[size] += 1
+        if size in _TWO_TOKEN_ROWS and taken[size] == 1:
+            rows = _TWO_TOKEN_ROWS[size]
+            name = f"two tokens, V={model.vocab_size}, gamma={model.gamma}"
+            chosen.append(SmallModel(name, model.gamma, *rows, certain_after=2))
+        small = model.vocab_size <= 3 and model.gamma <= 3
+        if (small and taken[size] <= _MAX_STEP_INSTANCES.get(size, len(models))) or _has_few_paths(
+            model
+        ):
+            chosen.append(model)
+        if size == _EARLIER_GENERATION_SIZE:
+            end = 1 if eos is None else eos
+            name = f"{model.name}, after end of sequence {end}"
+            chosen.append(replace(model, name=name, earlier_calls=2, eos=end))
+            chosen.append(replace(model, name=f"{model.name}, after a reset", earlier_calls=1))
+    most = max((m.vocab_size for m in models), default=0), max((m.gamma for m in models), default=0)
+    return chosen + [
+        m for m in _step_only_instances(eos) if m.vocab_size <= most[0] and m.gamma <= most[1]
+    ]
+
+
+def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
+    """Yield instances for rules that draft themselves.
+
+    A block that is compared to its end, with residuals of two tokens: drafts are nearly all
+    certain, so that its paths stay few. Outputs that follow a prompt: a long one, one shorter
+    than a block, one of odd length that begins high and falls. A generation whose
+    first draft is the end of sequence, often accepted with a rejection behind it: greedy block
+    then still owes something, which the next generation does not.
+    """
+    yield SmallModel(
+        "sparse, V=3, gamma=3, whole block",
+        3,
+        ((2, 3, 4), (3, 1, 2), (1, 5, 2)),
+        ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
+    )
+    targets, drafts = zip(*NEAR_ONE_RATIO_ROWS, strict=True)
+    yield SmallModel("nearly equal, V=3, gamma=1", 1, targets, drafts)
+    for vocab, gamma, targets, drafts in (
+        (2, 2, ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
+        (3, 1, ((5, 1, 6), (6, 3, 3), (4, 2, 6)), ((6, 2, 4), (5, 6, 1), (2, 9, 1))),
+    ):
+        usual = [token for token in range(vocab) if token != eos]
+        for length, tokens in ((_PROMPT_LENGTH, usual), (1 if gamma > 1 else 5, usual[::-1])):
+            prompt = tuple(itertools.islice(itertools.cycle(tokens), length))
+            name = f"after a prompt of {length}, V={vocab}, gamma={gamma}"
+            yield SmallModel(name, gamma, targets, drafts, prompt=prompt)
+    end = 1 if eos is None else eos
+    rows = ((1, 1), (2, 3), (9, 1)), ((0, 1), (3, 2), (1, 9))
+    if end < 2:
+        p, q = (tuple(row if end else row[::-1] for row in side) for side in rows)
+        name = f"accepted end of sequence {end}, V=2, gamma=3"
+        yield SmallModel(name, 3, p, q, earlier_calls=1, eos=end)
+
+
+def _has_few_paths(model: SmallModel) -> bool:
+    """Whether a large vocabulary leaves a rule that drafts itself few paths."""
+    return model.vocab_size > 3 and model.gamma == 1 and model.certain_drafts
+
+
+# Small instances for rules that judge draft trees: rows, shapes, and the scheme of the siblings.
+#
+# A shape is small or has few drafts: V^n trees of n nodes are drafted where all are sampled. Every
+# tree that a shape can become is among them: equal siblings, ids 0 and V-1, siblings in any order.
+
+
+_TREE_LEVELS: dict[int, tuple[tuple[int, ...], ...]] = {
+    2: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 1, 1, 1)),
+    3: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 2, 2)),
+    4: ((2,), (3,), (2, 1)),
+    5: ((2,),),
+}
+"""Children per level, by vocabulary."""
+
+_IRREGULAR_SHAPES = {
+    "a leaf at the root": (ROOT, ROOT, 0),
+    "a leaf first": (ROOT, ROOT, 1),
+    "numbered by depth": (ROOT, 0, 1, ROOT, 3),
+}
+"""Shapes that are no levels: parents, by name."""
+
+_TREE_ROWS: dict[int, tuple[tuple[str, list[RowPair]], ...]] = {
+    3: (
+        ("thin residual", [((6, 3, 3), (5, 6, 1)), ((2, 5, 3), (5, 4, 1)), ((3, 2, 5), (1, 5, 4))]),
+    ),
+}
+"""Rows for trees alone, by vocabulary: what a rejection leaves of p is below q at some token, so
+that a coin is taken for the second sibling too. On others it is accepted, or not, for certain."""
+
+_LARGE_TREES: tuple[tuple[int, tuple[int, ...], int], ...] = (
+    (6, (1, 1), 3),
+    (8, (2,), 4),
+    (12, (1,), 12),
+    (12, (2,), 4),
+)
+"""(V, children per level, tokens that a draft row holds) of the larger vocabularies.
+
+Every id is drafted on one of them. Drafts of few tokens keep the trees few.
+"""
+
+_MAX_NODES_BY_FAMILY = {"plain": 7, "wide residual": 4, "thin residual": 3}
+"""Most nodes of a tree, by what its rows are for; others have three at most."""
+
+_DEFAULT_MAX_NODES = 3
+
+_MAX_FAULT_TREES = 30
+"""Drafted at most on the instances that named faults are tried on."""
+
+_MAX_LARGE_VOCAB_TREES = 64
+"""Drafted at most where the vocabulary is large, for each has many outputs."""
+
+_CORE_TREES = {(3, (2,)), (3, (1, 2)), (3, (2, 1)), (2, (2, 1)), (4, (2,))}
+"""Vocabulary and levels of the instances that a verdict needs, on rich rows."""
+
+
+def tree_instances(
+    scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
+) -> list[SmallModel]:
+    """Return the battery of the tree contract, small instances first.
+
+    ``shape``: the one tree that the code is made for; by default many. ``max_gamma``: largest
+    depth.
+    """
+    rng = random.Random(seed)
+    models = []
+    for vocab, levels in _TREE_LEVELS.items():
+        families: Sequence[tuple[str, list[RowPair]]] = (
+            *ROWS_BY_VOCAB.get(vocab, ()),
+            *_TREE_ROWS.get(vocab, ()),
+        ) or [(f"random {i + 1}", random_rows(rng, vocab, 5)) for i in range(4)]
+        for name, tree, needed in _tree_shapes(vocab, levels, shape):
+            for family, pairs in families:
+                rich = family in _MAX_NODES_BY_FAMILY or vocab not in ROWS_BY_VOCAB
+                most = (
+                    len(tree)
+                    if vocab not in ROWS_BY_VOCAB
+                    else _MAX_NODES_BY_FAMILY.get(family, _DEFAULT_MAX_NODES)
+                )
+                if len(tree) <= most or shape is not None:
+                    model = _tree_model(
+                        f"{family}, V={vocab}, {name}", pairs, Drafting(tree, scheme)
+                    )
+                    models.append(replace(model, core=needed and rich, family=family))
+    models += _large_tree_instances(scheme, rng, shape)
+    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.name))
+
+
+def max_tree_count(model: SmallModel) -> int:
+    """Return how many trees can be drafted at most."""
+    assert model.drafting is not None
+    sampled = len(model.drafting.shape)
+    for siblings in model.drafting.shape.children.values():
+        sampled -= min(len(siblings), model.drafting.scheme.certain(len(siblings)))
+    return int(model.vocab_size**sampled)
+
+
+def fault_revealing_trees(models: Sequence[SmallModel]) -> list[SmallModel]:
+    """Return the few of ``models`` on which the catalogued faults of draft trees show.
+
+    Of the core, the smaller ones; where a rule takes no shape of the core, plain chains do.
+    """
+    small = [m for m in models if max_tree_count(m) <= _MAX_FAULT_TREES]
+    return [m for m in small if m.core] or [m for m in small if m.family == "plain"]
+
+
+def _large_tree_instances(
+    scheme: Scheme, rng: random.Random, shape: TreeShape | None
+) -> Iterator[SmallModel]:
+    """Yield the larger vocabularies; for a shape that was named, the largest if trees are few."""
+    cases = [(vocab, shape_of_levels(levels), most) for vocab, levels, most in _LARGE_TREES]
+    if shape is not None:
+        cases = [(_LARGE_TREES[-1][0], shape, 2)]
+    for vocab, tree, most in cases:
+        if most ** len(tree) <= _MAX_LARGE_VOCAB_TREES:
+            name = f"large, V={vocab}, tree of {len(tree)}, drafts of {most}"
+            model = _tree_model(name, large_rows(rng, vocab, most), Drafting(tree, scheme))
+            yield replace(model, family="large")
+
+
+def _tree_shapes(
+    vocab: int, levels: Sequence[tuple[int, ...]], shape: TreeShape | None
+) -> Iterator[tuple[str, TreeShape, bool]]:
+    if shape is not None:
+        yield f"tree of {len(shape)}", shape, vocab < 4
+        return
+    for children in levels:
+        name = f"tree {','.join(map(str, children))}"
+        yield name, shape_of_levels(children), (vocab, children) in _CORE_TREES
+    if vocab in ROWS_BY_VOCAB:
+        for name, parents in _IRREGULAR_SHAPES.items():
+            yield name, TreeShape(parents), False
+
+
+def _tree_model(name: str, pairs: Sequence[RowPair], drafting: Drafting) -> SmallModel:
+    targets, drafts = zip(*pairs, strict=True)
+    return SmallModel(name, drafting.shape.depth, targets, drafts, drafting=drafting)
+
+
+# Small instances for drafters: rows of the draft model, and trees that are drafted call by call.
+#
+# A call is asked for one to four siblings, and once for eight, more than a row has tokens on some;
+# the calls of a chain or a tree show what depends on an earlier one.
+
+
+_DRAFT_ROWS: dict[int, tuple[tuple[str, tuple[RowWeights, ...]], ...]] = {
+    2: (
+        ("plain", ((2, 1), (1, 3), (4, 1))),
+        ("one-hot", ((0, 1), (1, 0))),
+        ("ties", ((1, 1), (2, 1))),
+        ("skewed", ((1, 999), (99, 1), (1, 9))),
+    ),
+    3: (
+        ("plain", ((6, 2, 4), (5, 6, 1), (2, 9, 1), (4, 6, 2), (8, 3, 1))),
+        ("zeros", ((0, 1, 3), (2, 0, 1), (3, 1, 0), (1, 3, 1))),
+        ("one-hot", ((1, 0, 0), (0, 0, 1), (0, 1, 0))),
+        ("ties", ((1, 1, 1), (2, 1, 1), (1, 2, 2))),
+        ("skewed", ((500, 499, 1), (98, 1, 1), (1, 40, 9))),
+        ("rare", ((100, 99_999_899, 1), (1, 9, 999_990), (500_000, 499_999, 1))),
+    ),
+    4: (
+        ("plain", ((5, 3, 1, 2), (1, 4, 6, 2), (2, 2, 7, 1))),
+        ("zeros", ((0, 3, 0, 2), (1, 0, 0, 0), (4, 0, 1, 3))),
+    ),
+    5: (("plain", ((3, 1, 5, 2, 4), (1, 6, 2, 2, 1))),),
+}
+"""Weights of the draft's rows by vocabulary, and what they are for."""
+
+_DRAFT_TREE_LEVELS = {
+    2: (
+        (1,),
+        (2,),
+        (3,),
+        (1, 1),
+        (2, 1),
+        (1, 2),
+        (1, 1, 1),
+        (2, 2),
+        (4,),
+        (8,),
+        (1, 1, 1, 1),
+    ),
+    3: ((1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (3, 1), (4,), (1, 1, 1, 1)),
+    4: ((1,), (2,), (3,), (1, 1)),
+    5: ((1,), (2,), (3,)),
+}
+"""Children per level, by vocabulary: eight siblings at most, and chains of four."""
+
+_CORE_DRAFT_TREES = {(3, (1,)), (3, (2,)), (3, (3,)), (3, (1, 1)), (3, (2, 1)), (4, (2,))}
+"""Vocabulary and levels of the plain instances that a verdict needs."""
+
+_MAX_SPECIAL_TREES = 300
+"""Trees at most on rows that are not plain."""
+
+_LARGEST_VOCAB, _LARGE_VOCAB_SIBLINGS = 12, 2
+
+_LONG_PROMPT = (0, 1, 2) * 4
+"""More tokens than any other instance has before a call."""
+
+
+def draft_instances(
+    scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
+) -> list[SmallModel]:
+    """Return the battery of the draft contract, small instances first.
+
+    ``shape``: the one tree that the code is made for; by default many. ``max_gamma``: largest
+    depth.
+    """
+    models = [
+        model
+        for vocab, families in _DRAFT_ROWS.items()
+        for family, rows in families
+        for model in _drafter_models(scheme, vocab, family, rows, shape)
+    ]
+    rng = random.Random(seed)
+    for vocab in (6, 8, _LARGEST_VOCAB):
+        row = [rng.choice((0, 1, 2, 3, 5, 8)) for _ in range(vocab)]
+        row[rng.randrange(vocab)] += 1
+        wide = shape or shape_of_levels([_LARGE_VOCAB_SIBLINGS])
+        models.append(_drafter_model(scheme, f"large, V={vocab}", (tuple(row),), wide))
+    if shape is None:
+        name, (_, rows) = f"after a prompt of {len(_LONG_PROMPT)}, V=3, tree 2", _DRAFT_ROWS[3][0]
+        after = _drafter_model(scheme, name, rows, shape_of_levels([_LARGE_VOCAB_SIBLINGS]))
+        models.append(replace(after, prompt=_LONG_PROMPT))
+    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    fitting = [m for m in fitting if m.core or max_tree_count(m) <= _MAX_SPECIAL_TREES]
+    # Those that are not plain come after those that are, for a failure on these says more.
+    return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.family != "plain", m.name))
+
+
+def _drafter_models(
+    scheme: Scheme, vocab: int, family: str, rows: tuple[RowWeights, ...], shape: TreeShape | None
+) -> Iterator[SmallModel]:
+    if shape is not None:
+        model = _drafter_model(scheme, f"{family}, V={vocab}, tree of {len(shape)}", rows, shape)
+        yield replace(model, core=vocab < 4, family=family)
+        return
+    for levels in _DRAFT_TREE_LEVELS[vocab]:
+        name = f"{family}, V={vocab}, tree {','.join(map(str, levels))}"
+        model = _drafter_model(scheme, name, rows, shape_of_levels(levels))
+        needed = family == "plain" and (vocab, levels) in _CORE_DRAFT_TREES
+        yield replace(model, core=needed, family=family)
+
+
+def _drafter_model(
+    scheme: Scheme, name: str, rows: tuple[RowWeights, ...], shape: TreeShape
+) -> SmallModel:
+    # Nothing is verified, so that the target's rows, which have to be there, matter to nobody.
+    targets = tuple(row[::-1] for row in rows)
+    return SmallModel(name, shape.depth, targets, rows, drafting=Drafting(shape, scheme))
+
+
+# The rows of an instance in a result file, as functions of a prefix again.
+
+
+class InstanceRows:
+    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``.
+
+    Prefixes begin with the instance's prompt.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.name, self.vocab_size = instance.name, instance.vocab_size
+        self.earlier_calls = instance.earlier_calls
+        self.eos = instance.eos
+        self.prompt = instance.prompt
+        self.drafting = instance_drafting(instance)
+        self.missing = ""
+        self._targets, self._drafts = (
+            {
+                prefix: np.array([float(Fraction(x)) for x in row], dtype=np.float64)
+                for prefix, row in rows.items()
+            }
+            for rows in (instance.target_probs, instance.draft_probs)
+        )
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Fresh row (V,) of the target after ``prefix``."""
+        return self._row(self._targets, "target", prefix)
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Fresh row (V,) of the draft after ``prefix``."""
+        return self._row(self._drafts, "draft", prefix)
+
+    def _row(self, rows: dict[str, Row], side: str, prefix: Sequence[int]) -> Row:
+        start = len(self.prompt)
+        key = ",".join(map(str, prefix[start:]))
+        if key not in rows or tuple(prefix[:start]) != self.prompt:
+            self.missing = self.missing or (
+                f"instance {self.name!r} has no {side} row after {key!r}: record deeper prefixes"
+            )
+            raise ValueError(self.missing)
+        return rows[key].copy()
+
+
+def instance_drafting(instance: Instance) -> Drafting | None:
+    """Return how the instance's draft trees are drafted; None where blocks are."""
+    if instance.parents is None or instance.scheme is None:
+        return None
+    return Drafting(TreeShape(instance.parents), get_scheme(instance.scheme))

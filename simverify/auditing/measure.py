@@ -1,0 +1,330 @@
+"""Many calls of code on drafts of a model: what it accepts, and its tokens with their rows."""
+
+import inspect
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.comparison import (
+    Comparison,
+    assess_precision,
+    certain_deviation,
+    compare_blocks,
+    compare_tokens,
+)
+from simverify.auditing.enumeration import (
+    ExtraCalls,
+    Generation,
+    StepEnumeration,
+    enumerate_generation,
+)
+from simverify.auditing.real_models import BlockCaller, StepCaller, TreeCaller
+from simverify.auditing.sampled_runs import ContractMisuse
+from simverify.auditing.sandbox import seeded_global_generators, suppress_warnings
+from simverify.auditing.subject import Subject
+from simverify.auditing.trees import as_enumerable, compare_trees, tree_arguments
+from simverify.errors import UsageError
+from simverify.models import Model
+from simverify.models.base import MarkovModel
+from simverify.simulators.decoding.job import ModelRows, TokenSums
+from simverify.simulators.decoding.loop import Block, ExactCall, RuleCalls
+from simverify.simulators.run import Features
+from simverify.symbolic import Enumeration, Float64Promotion
+from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
+from simverify.symbolic.watchdog import contain_process
+from simverify.trees import Drafting, RowAfter, draw_tree
+
+# What code is asked on a model, and under which contract.
+
+
+VerifierContract = Literal["verify", "step", "tree"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the code is asked on ``model``: drafts of ``gamma`` tokens, or trees by ``drafting``.
+
+    ``calls``: how many calls are counted, ``tokens``: how many of the tokens are judged; both are
+    fixed beforehand, and calls are made until both are full.
+    """
+
+    model: Model
+    gamma: int
+    calls: int
+    tokens: int
+    seed: int
+    drafting: Drafting | None = None
+
+
+def workload_contract(subject: Subject) -> VerifierContract:
+    """Return the contract that the code says, or that its parameters tell.
+
+    Raises ``UsageError`` where they tell none, and for code that only drafts or takes batches.
+    """
+    if subject.contract == "draft":
+        raise UsageError(f"{subject.name} is a drafter: expected a verifier")
+    if subject.batch or subject.company:
+        raise UsageError(f"{subject.name} takes whole batches: expected one block a call")
+    if subject.contract is not None:
+        return subject.contract
+    if inspect.isclass(subject.rule):
+        return "tree" if callable(getattr(subject.rule, "tree", None)) else "step"
+    try:
+        parameters = inspect.signature(subject.rule).parameters.values()
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{subject.name} does not say what it takes: expected a function with parameters"
+        ) from None
+    if not parameters:
+        return "step"  # what builds an object
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.default is p.empty and p.kind in named]
+    if len(required) == 4 and required[0].name == "prefix":
+        raise UsageError(f"{subject.name} is a drafter: expected a verifier")
+    if len(required) == 4:
+        return "verify"
+    if len(required) == 5:
+        return "tree" if "parents" in required[3].name else "step"
+    raise UsageError(
+        f"{subject.name} takes {len(required)} arguments: expected verify(target_probs, "
+        "draft_probs, "
+        "draft_tokens, rng), step(prefix, target, draft, gamma, rng) or tree(target_probs, "
+        "draft_probs, tokens, parents, rng)"
+    )
+
+
+# The exact law of code on one model, where it is small enough to be written out.
+
+
+MAX_DRAFT_BLOCKS = 256
+"""Most drafted blocks V^gamma, or texts of as many tokens, for an exact law."""
+
+MAX_WORKLOAD_PATHS = 40_000
+WORKLOAD_SECONDS = 20.0
+"""Of the exact law: processor seconds."""
+
+_MAX_PATH_ROUNDING = 1e-12
+"""More than the weights of a few thousand paths lose when they are added up."""
+
+
+def exact_workload_law(
+    subject: Subject, contract: VerifierContract, asked: Workload
+) -> tuple[ExactCall | None, tuple[str, ...]]:
+    """Return the exact law, None where it cannot be had, and how the contract was broken."""
+    model = asked.model
+    if not isinstance(model, MarkovModel) or model.vocab_size**asked.gamma > MAX_DRAFT_BLOCKS:
+        return None, ()
+    if subject.coin_bits is not None:
+        return None, ()  # its coins are handed over, and are no draws to follow
+    rule, contract = as_enumerable(subject.rule, contract, asked.drafting)
+    on = _WorkloadExaminer(rule, contract, asked)
+    try:
+        held = assess_precision(on.compare, subject.tolerance)
+    except (CannotEnumerate, OutOfTime, TooManyPaths):
+        return None, ()
+    comparison = held.comparison
+    broken = tuple(f.message for f in comparison.findings if f.severity == "violation")
+    deviates = comparison.complete and certain_deviation(comparison) > held.tolerance
+    # What was not run may hold what is missing: the law is not known well enough then.
+    undecided = not deviates and comparison.max_abs_deviation > held.tolerance
+    accepted = comparison.expected_accepted
+    if broken or not comparison.complete or undecided or accepted is None:
+        return None, broken
+    length = asked.gamma + 1
+    scope = f"first {length} tokens, over calls" if contract == "step" else "a call's tokens"
+    exact = ExactCall(
+        scope=f"{scope} after the empty prefix",
+        accepted=accepted,
+        uncertain=comparison.pruned * asked.gamma + _MAX_PATH_ROUNDING,
+        max_abs_deviation=comparison.max_abs_deviation,
+        tv=comparison.tv,
+        tolerance=held.tolerance,
+        deviates=deviates,
+    )
+    return exact, ()
+
+
+@dataclass
+class _WorkloadExaminer:
+    """The laws of one rule on a model, as an instance of an audit is judged."""
+
+    rule: Callable[..., Any]
+    contract: VerifierContract
+    asked: Workload
+
+    def compare(self, lift: Float64Promotion | None) -> Comparison:
+        """Return the law of a call, or of a generation's first tokens, against the target's."""
+        request, model = self.asked, self.asked.model
+        if self.contract == "step":
+            steps = StepEnumeration(self.rule, lift=lift)
+            with steps:
+                length = request.gamma + 1
+                law = enumerate_generation(
+                    steps,
+                    self.rule,
+                    Generation(model.target, model.draft, request.gamma, length),
+                    max_paths=MAX_WORKLOAD_PATHS,
+                    seconds=WORKLOAD_SECONDS,
+                    beyond=ExtraCalls(every_way=False, due=False),
+                )
+                return compare_tokens(law, model.target, accepted=law.accepted)
+        with Enumeration(self.rule, lift=lift) as enumeration:
+            if self.contract == "tree":
+                assert request.drafting is not None
+                return compare_trees(
+                    enumeration,
+                    self.rule,
+                    _TreeWorkloadModel(model, request.drafting),
+                    max_paths=MAX_WORKLOAD_PATHS,
+                    seconds=WORKLOAD_SECONDS,
+                )
+            return compare_blocks(
+                enumeration,
+                self.rule,
+                model,
+                request.gamma,
+                max_paths=MAX_WORKLOAD_PATHS,
+                seconds=WORKLOAD_SECONDS,
+            )
+
+
+@dataclass(frozen=True)
+class _TreeWorkloadModel:
+    """A model of which trees are drafted."""
+
+    model: Model
+    drafting: Drafting
+
+    @property
+    def gamma(self) -> int:
+        return self.drafting.shape.depth
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        return self.model.target(prefix)
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        return self.model.draft(prefix)
+
+
+def measure_calls(subject: Subject, contract: VerifierContract, asked: Workload) -> RuleCalls:
+    """Return the exact law of ``subject`` on a model, if it can be had, and what calls emit."""
+    with contain_process():
+        exact, broken = exact_workload_law(subject, contract, asked)
+        rule, calling = as_enumerable(subject.generator_rule(), contract, asked.drafting)
+        counted = _CallCounter(rule, calling, asked)
+        clock = time.perf_counter()
+        if not broken:
+            try:
+                with seeded_global_generators(asked.seed), suppress_warnings():
+                    counted.run()
+            except ContractMisuse as misuse:
+                broken = (str(misuse),)
+        seconds = time.perf_counter() - clock
+        return RuleCalls(counted.accepted, counted.features, exact, broken, seconds)
+
+
+class _CallCounter:
+    """Calls of one rule on drafts of a model, and what is counted of them."""
+
+    def __init__(
+        self, rule: Callable[..., Any], contract: VerifierContract, asked: Workload
+    ) -> None:
+        self._rule, self._contract, self._asked = rule, contract, asked
+        depth = asked.gamma if asked.drafting is None else asked.drafting.shape.depth
+        self.accepted = np.zeros(depth + 1, np.int64)
+        self._left = asked.tokens
+        self._sums = TokenSums(gamma=depth, lanes=1, seed=asked.seed, by_slot=contract == "verify")
+        self._rows = ModelRows(asked.model)
+
+    @property
+    def features(self) -> Features | None:
+        """Features of the tokens so far, None without any."""
+        return self._sums.features if self._left < self._asked.tokens else None
+
+    def run(self) -> None:
+        """Make all calls; raises ``Misuse`` where the code breaks its contract."""
+        of_contract = {"verify": self._block, "step": self._generation, "tree": self._tree}
+        call = of_contract[self._contract]
+        for number in itertools.count():
+            drafting, rng = (
+                np.random.Generator(
+                    np.random.Philox(key=self._asked.seed, counter=[0, 0, number, stream])
+                )
+                for stream in (1, 2)
+            )
+            prefix = self._rows.start(drafting)
+            tokens, tau = call(prefix, drafting, rng)
+            if number < self._asked.calls:
+                self._count(tau)
+            self._judge(prefix, tokens)
+            if not self._left and number + 1 >= self._asked.calls:
+                return
+
+    def _count(self, tau: int) -> None:
+        # A rule that drafts for itself may accept more than gamma tokens.
+        missing = tau + 1 - len(self.accepted)
+        if missing > 0:
+            self.accepted = np.pad(self.accepted, (0, missing))
+        self.accepted[tau] += 1
+
+    def _judge(self, prefix: Tokens, tokens: Tokens) -> None:
+        """Hand the tokens over with their rows, until as many are judged as were asked for."""
+        head = tokens[: self._left]
+        if not head:
+            return
+        self._left -= len(head)
+        ends = [prefix + head[:i] for i in range(len(head))]
+        p, q = (np.array([row(end) for end in ends]) for row in self._rows.both)
+        self._sums.add(Block(0, 0, True, p, q, (), 0, head))
+
+    def _block(
+        self, prefix: Tokens, drafting: np.random.Generator, rng: np.random.Generator
+    ) -> tuple[Tokens, int]:
+        text = prefix
+        p, q = [self._rows.target(text)], []
+        for u in drafting.random(self._asked.gamma):
+            q.append(self._rows.draft(text))
+            text = (*text, self._rows.drafted(text, u))
+            p.append(self._rows.target(text))
+        caller = BlockCaller(self._rule, self._asked.model.vocab_size)
+        tokens = tuple(caller.judge(0, np.array(p), np.array(q), text[len(prefix) :], rng))
+        return tokens, len(tokens) - 1
+
+    def _tree(
+        self, prefix: Tokens, drafting: np.random.Generator, rng: np.random.Generator
+    ) -> tuple[Tokens, int]:
+        assert self._asked.drafting is not None
+        target, draft = (_row_after(prefix, row) for row in self._rows.both)
+        tree = draw_tree(self._asked.drafting, draft, drafting)
+        caller = TreeCaller(self._rule, self._asked.model.vocab_size)
+        tokens = caller.judge(tree, tree_arguments(tree, target, draft), rng)
+        return tokens, len(tokens) - 1
+
+    def _generation(
+        self, prefix: Tokens, _: np.random.Generator, rng: np.random.Generator
+    ) -> tuple[Tokens, int]:
+        gamma, length = self._asked.gamma, 2 * self._asked.gamma
+        caller = StepCaller(self._rule, self._asked.model.vocab_size)
+        caller.reset()
+        target, draft = (_copied_row(row) for row in self._rows.both)
+        first = tokens = caller.step(prefix, target, draft, gamma, rng)
+        while len(tokens) < length:
+            tokens += caller.step(prefix + tokens, target, draft, gamma, rng)
+        return tokens[:length], len(first) - 1
+
+
+def _row_after(prefix: Tokens, row: RowAfter) -> RowAfter:
+    """Return ``row`` of texts that follow ``prefix``."""
+    return lambda text: row(prefix + text)
+
+
+def _copied_row(row: RowAfter) -> RowAfter:
+    """Return ``row`` as code under audit gets it, which may write into it."""
+    return lambda prefix: row(tuple(prefix)).copy()

@@ -1,0 +1,652 @@
+"""Code on trial in company: its law at every place of each kind, and what its seeds do."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from simverify import results as doc
+from simverify.arrays import Floats, Ints
+from simverify.auditing.blame import locate_deviation
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
+from simverify.auditing.exact_tier import (
+    ExactTier,
+    instance_document,
+    make_breach,
+    make_counterexample,
+    run_exact_tier,
+)
+from simverify.auditing.instances import SmallModel, instances_for
+from simverify.auditing.sampled_runs import SampledInstance, default_sampled_instances
+from simverify.auditing.sampled_tier import SampledAudit, sample_callable
+from simverify.auditing.settings import (
+    BATCH_SIZE,
+    SLOT_SEPARATOR,
+    AuditSettings,
+    BatchSlot,
+    batch_slots,
+    parse_batch_mixes,
+)
+from simverify.auditing.subject import Subject
+from simverify.auditing.verdict import audit_findings, exact_tier_limit, is_complete
+from simverify.battery.battery import start_meta
+from simverify.engines.adapt import MixedRequests
+from simverify.errors import OptionError
+from simverify.symbolic.outcomes import describe_exception
+from simverify.symbolic.watchdog import DeadlineExpired, deadline
+
+# The batch that a request under test stands in: its neighbours' rows hold one token each.
+#
+# So their tokens are certain and they add no paths; all that is random is the request's own.
+
+
+ExpectedTokens = list[list[int] | None]
+
+_PADDING_COLUMNS = 2
+"""Columns behind the vocabulary."""
+
+_PADDING_VALUE = 0.25
+"""What stands in them where they are not masked."""
+
+
+class NeighbourError(Exception):
+    """A request whose rows hold one token each emitted something else."""
+
+
+def embed_in_batch(subject: Subject, place: BatchSlot) -> Subject:
+    """Return batched code as a ``verify`` rule on the request at ``place``.
+
+    The code is ``verify(batch, rng)`` with a :class:`~simverify.engines.adapt.MixedRequests`
+    and returns an ``Emitted``, (tokens, num_emitted), or B rows of tokens padded with -1.
+    """
+    batched = subject.rule
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        batch, expected = make_batch(place, target_probs, draft_probs, draft_tokens)
+        rows = tokens_per_request(batched(batch, rng), BATCH_SIZE)
+        for b, (row, right) in enumerate(zip(rows, expected, strict=True)):
+            if right is not None and row != right:
+                raise NeighbourError(
+                    f"request {b + 1} of {BATCH_SIZE} emits {row}: its rows hold one token each, "
+                    "and "
+                    f"{right} is due"
+                )
+        return rows[place.request]
+
+    # Errors name the code's own module, and its globals are where its generators are found.
+    verify.__wrapped__ = batched  # type: ignore[attr-defined]
+    return replace(subject, rule=verify)
+
+
+def make_batch(
+    place: BatchSlot, target: Any, draft: Any, tokens: Any
+) -> tuple[MixedRequests, ExpectedTokens]:
+    """Return the batch with the block (rows (gamma+1, V), (gamma, V), ids) at ``place``.
+
+    And what each neighbour must emit; None for the block itself.
+    """
+    gamma, vocab = len(tokens), np.shape(target)[1]
+    maker = _BatchBuilder(place, gamma + place.longer, vocab)
+    blocks = maker.neighbours()
+    blocks.insert(place.request, maker.own(target, draft, tokens))
+    tokens_, rows, drafts, lengths, greedy, expected = zip(*blocks, strict=True)
+    length = np.array(lengths, dtype=np.int64)
+    if place.kind == "placeholder":
+        length[:] = maker.gamma
+    batch = MixedRequests(
+        np.stack(tokens_),
+        maker.columns(np.stack(rows)),
+        None if place.kind == "one-hot" else maker.columns(np.stack(drafts)),
+        length,
+        greedy=np.array(greedy),
+        vocab=vocab,
+    )
+    return batch, list(expected)
+
+
+class _BatchBuilder:
+    """Makes the blocks of one batch: (ids, target rows, draft rows, length, greedy, due)."""
+
+    def __init__(self, place: BatchSlot, gamma: int, vocab: int) -> None:
+        self.place, self.gamma, self.vocab = place, gamma, vocab
+
+    def columns(self, rows: Floats) -> Floats:
+        """Return the rows with what stands behind the vocabulary in this kind."""
+        if self.place.kind not in ("padded", "unmasked", "mixed"):
+            return rows
+        fill = _PADDING_VALUE if self.place.kind == "unmasked" else 0.0
+        behind = np.full((*rows.shape[:-1], _PADDING_COLUMNS), fill)
+        return np.concatenate([rows, behind], axis=-1)
+
+    def own(self, target: Any, draft: Any, tokens: Any) -> tuple[Any, ...]:
+        """Return the block under test, with what is none of its own behind its end."""
+        n, certain = len(tokens), np.eye(self.vocab)
+        ids = self._behind(n)
+        ids[:n] = tokens
+        fill = certain[np.arange(self.gamma + 1) % self.vocab]
+        rows, drafts = fill.copy(), fill[: self.gamma].copy()
+        rows[: n + 1] = np.asarray(target, dtype=np.float64)
+        drafts[:n] = np.asarray(draft, dtype=np.float64)
+        if self.place.greedy:
+            # The law that is due holds the likeliest token alone; the code is given softer rows.
+            rows[: n + 1] = (rows[: n + 1] + 1 / self.vocab) / 2
+        return ids, rows, drafts, n, self.place.greedy, None
+
+    def neighbours(self) -> list[tuple[Any, ...]]:
+        """Return the others: all accepted, the first rejected, the last rejected."""
+        gamma = self.gamma
+        lengths = [gamma] * 3
+        if self.place.kind in ("ragged", "stale", "placeholder", "mixed"):
+            lengths = [gamma, 0, gamma - 1]
+        refused = [None, 0, lengths[2] - 1]
+        return [
+            self._neighbour(k, n, r) for k, (n, r) in enumerate(zip(lengths, refused, strict=True))
+        ]
+
+    def _neighbour(self, k: int, length: int, refused: int | None) -> tuple[Any, ...]:
+        vocab, certain = self.vocab, np.eye(self.vocab)
+        tokens = (np.arange(self.gamma + 1) + k + 1) % vocab
+        drafted = tokens[:length].copy()
+        end = length
+        if refused is not None and 0 <= refused < length:
+            drafted[refused] = (tokens[refused] + 1) % vocab
+            end = refused
+        shown = tokens.copy()
+        shown[length + 1 :] = (tokens[length + 1 :] + 1) % vocab
+        ids = self._behind(length)
+        ids[:length] = drafted
+        rows, drafts = certain[shown], certain[np.where(ids < 0, 0, ids)]
+        greedy = self.place.kind in ("greedy", "mixed") and not self.place.greedy and k != 1
+        if greedy:
+            rows = (rows + 1 / vocab) / 2
+        return ids, rows, drafts, length, greedy, tokens[: end + 1].tolist()
+
+    def _behind(self, length: int) -> Ints:
+        """Return ids (G,): -1, or those that an earlier call left."""
+        if self.place.kind == "stale":
+            return (np.arange(self.gamma) % self.vocab).astype(np.int64)
+        return np.full(self.gamma, -1, dtype=np.int64)
+
+
+def tokens_per_request(result: Any, size: int) -> list[list[int]]:
+    """Return the tokens of each request, without padding.
+
+    Raises ``ValueError`` where they are not ``size`` rows, or counted in another way.
+    """
+    count = None
+    if hasattr(result, "num_emitted"):
+        result, count = result.tokens, result.num_emitted
+    elif isinstance(result, tuple) and len(result) == 2 and hasattr(result[1], "tolist"):
+        result, count = result
+    rows = [_as_list(row, "tokens of a request") for row in _as_list(result, "rows of tokens")]
+    if len(rows) != size:
+        raise ValueError(f"returned {len(rows)} rows of tokens for {size} requests")
+    if count is None:
+        return [_strip_padding(row) for row in rows]
+    counts = _as_list(count, "numbers of tokens")
+    if len(counts) != size:
+        raise ValueError(f"returned {len(counts)} numbers of tokens for {size} requests")
+    return [_cut_to_count(row, number) for row, number in zip(rows, counts, strict=True)]
+
+
+def _cut_to_count(row: list[int], number: Any) -> list[int]:
+    if int(number) != number or not 0 <= number <= len(row):
+        raise ValueError(f"returned {number} for the number of tokens in a row of {len(row)}")
+    return row[: int(number)]
+
+
+def _strip_padding(row: list[int]) -> list[int]:
+    last = len(row)
+    while last and row[last - 1] == -1:
+        last -= 1
+    return row[:last]
+
+
+def _as_list(values: Any, what: str) -> list[Any]:
+    entries = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(entries, str | bytes | dict) or not hasattr(entries, "__iter__"):
+        raise ValueError(
+            f"returned {type(values).__name__} where {what} are due: return a row for each "
+            "request, padded with -1, or (tokens, number of tokens)"
+        )
+    return list(entries)
+
+
+_INSTANCE_NAMES = ("plain, V=3, gamma=1", "plain, V=2, gamma=2", "plain, V=3, gamma=2")
+"""Instances at each place, where they are no larger than asked for."""
+
+_NEIGHBOUR_TRIALS = 64
+"""Calls whose requests are asked again with other neighbours."""
+
+ReportProgress = Callable[[str], None]
+
+
+@dataclass
+class SlotResult:
+    """What came of one place: its tier."""
+
+    place: BatchSlot
+    subject: Subject
+    tier: ExactTier
+
+
+@dataclass
+class MixedBatchResult:
+    """What came of all kinds.
+
+    ``tried``: the places in order, up to one at which the clock ran out. ``seeds``: what is wrong
+    with them, in words. ``open``: why they could not be tried. ``sampled``: places that could not
+    be followed, and many batches of requests with seeds of their own.
+    """
+
+    tried: list[SlotResult] = field(default_factory=list)
+    seeds: str = ""
+    open: str = ""
+    sampled: tuple[SampledAudit, ...] = ()
+
+    @property
+    def failed(self) -> SlotResult | None:
+        """The first place that failed, if any."""
+        return next((x for x in self.tried if x.tier.failure is not None), None)
+
+    @property
+    def caught(self) -> bool:
+        """Whether anything failed so far."""
+        return bool(self.seeds) or any(audit_findings(x.tier, ()) for x in self.tried)
+
+    @property
+    def not_followed(self) -> list[SlotResult]:
+        """The places that have instances whose paths could not be followed, for all the time."""
+        return [x for x in self.tried if x not in self.late and not is_complete(x.tier)]
+
+    @property
+    def late(self) -> list[SlotResult]:
+        """The places that sampling makes up for no more: out of time, or without an instance."""
+        return [x for x in self.tried if x.tier.aborted is not None or _has_no_instances(x.tier)]
+
+
+def _has_no_instances(tier: ExactTier) -> bool:
+    return not tier.judged and not tier.skipped and tier.not_enumerable is None
+
+
+def try_mixed_batches(
+    subject: Subject, kinds: tuple[str, ...], settings: AuditSettings, say: ReportProgress
+) -> MixedBatchResult:
+    """Judge ``subject`` in company of these kinds, at every place of each.
+
+    What the exact tier cannot follow is sampled, if nothing failed by then.
+    """
+    trial = MixedBatchResult()
+    for place in (place for kind in kinds for place in batch_slots(kind)):
+        say(f"in company: {place.name}")
+        tier = run_exact_tier(
+            placement := embed_in_batch(subject, place),
+            "verify",
+            list(_slot_models(place, settings)),
+            tolerance=settings.tolerance or subject.tolerance,
+            max_paths=settings.paths_for(subject),
+            seconds=settings.seconds,
+            seed=settings.seed,
+            searching=False,
+        )
+        trial.tried.append(SlotResult(place, placement, tier))
+        if tier.aborted is not None:  # the next place would only take as long
+            return trial
+    if "seeds" in kinds:
+        say("in company: seeds")
+        try:
+            with deadline(settings.seconds):
+                trial.seeds = find_neighbour_dependence(subject, settings.seed)
+        except DeadlineExpired:
+            trial.open = (
+                f"seeds: {_NEIGHBOUR_TRIALS} batches take longer than {settings.seconds:g} s"
+            )
+    if not trial.caught and not trial.open:
+        trial.sampled = tuple(_sample_slots(subject, trial.not_followed, kinds, settings, say))
+    return trial
+
+
+def _slot_models(place: BatchSlot, settings: AuditSettings) -> Iterator[SmallModel]:
+    known = {m.name: m for m in instances_for("verify", settings.gamma, settings.vocab, 0)}
+    for name in _INSTANCE_NAMES:
+        if name not in known:
+            continue
+        model = replace(known[name], name=f"{name}{SLOT_SEPARATOR}{place.name}", core=True)
+        vocab = model.vocab_size
+        if place.greedy:
+            certain = tuple(_one_hot_weights(row.index(max(row)), vocab) for row in model.targets)
+            model = replace(model, targets=certain)
+        if place.kind == "one-hot":
+            # A drafter that is certain: the law is due after every token that it may draft.
+            for shift in range(vocab):
+                drafts = tuple(
+                    _one_hot_weights((i + shift) % vocab, vocab) for i in range(len(model.drafts))
+                )
+                shifted = f"{name}, drafts {shift + 1}{SLOT_SEPARATOR}{place.name}"
+                yield replace(model, drafts=drafts, name=shifted)
+            continue
+        yield model
+
+
+def _one_hot_weights(token: int, vocab: int) -> tuple[int, ...]:
+    return tuple(int(x == token) for x in range(vocab))
+
+
+def as_seeded_rule(subject: Subject) -> Callable[..., Any]:
+    """Return batched code as a rule with a batch axis; its requests get seeds drawn from rng."""
+    batched = subject.rule
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+        size = len(draft_tokens)
+        seeds = rng.integers(2**62, size=size)
+        batch = _make_requests(draft_tokens, target_probs, draft_probs, seeds)
+        return tokens_per_request(batched(batch, rng), size)
+
+    verify.__wrapped__ = batched  # type: ignore[attr-defined]
+    return verify
+
+
+def _make_requests(tokens: Any, target: Any, draft: Any, seeds: Any) -> MixedRequests:
+    size, gamma = tokens.shape
+    return MixedRequests(tokens, target, draft, np.full(size, gamma, dtype=np.int64), seeds=seeds)
+
+
+def find_neighbour_dependence(subject: Subject, seed: int) -> str:
+    """Ask requests again, with their seeds, elsewhere among others; say which answered otherwise.
+
+    Empty where none did. A request's tokens are a function of its rows and its seed.
+    """
+    rng = np.random.default_rng([seed, 1])
+    for _ in range(_NEIGHBOUR_TRIALS):
+        target, draft = (
+            rng.dirichlet(np.ones(4), (BATCH_SIZE, 3)),
+            rng.dirichlet(np.ones(4), (BATCH_SIZE, 2)),
+        )
+        tokens, seeds = rng.integers(4, size=(BATCH_SIZE, 2)), rng.integers(2**62, size=BATCH_SIZE)
+        try:
+            first = _call_batch(subject, target, draft, tokens, seeds, rng)
+        except Exception as error:
+            return f"seeds: raises {describe_exception(error)}"
+        for b in range(BATCH_SIZE):
+            # The request goes on at the other end of a batch of strangers.
+            at = BATCH_SIZE - 1 - b
+            other = (
+                np.roll(target, 1, axis=0),
+                np.roll(draft, 1, axis=0),
+                np.roll(tokens, 1, axis=0),
+            )
+            strangers = rng.integers(2**62, size=BATCH_SIZE)
+            for array, value in zip(other, (target[b], draft[b], tokens[b]), strict=True):
+                array[at] = value
+            strangers[at] = seeds[b]
+            again = _call_batch(subject, *other, strangers, rng)[at]
+            if again != first[b]:
+                return (
+                    f"seeds, request {b + 1} of {BATCH_SIZE}: with the same rows and the same "
+                    "seed it "
+                    f"emits {first[b]}, and {again} as request {at + 1} beside others"
+                )
+    return ""
+
+
+def _call_batch(
+    subject: Subject, target: Any, draft: Any, tokens: Any, seeds: Any, rng: Any
+) -> Any:
+    batch = _make_requests(tokens.copy(), target.copy(), draft.copy(), seeds.copy())
+    return tokens_per_request(
+        subject.rule(batch, np.random.default_rng(rng.integers(2**62))), BATCH_SIZE
+    )
+
+
+def _sample_slots(
+    subject: Subject,
+    places: list[SlotResult],
+    kinds: tuple[str, ...],
+    settings: AuditSettings,
+    say: ReportProgress,
+) -> Iterator[SampledAudit]:
+    """Sample the request under test at these places, and whole batches where seeds are asked for.
+
+    They share the false-alarm rate. Each kind has the time of a tier.
+    """
+    runs: list[tuple[Callable[..., Any], tuple[SampledInstance, ...], int | None, float]] = []
+    if places:
+        first, *others = (x for tried in places for x in _sampled_instances(tried, settings))
+        # A row of another request is a large deviation, and there are many places.
+        at_places = (first, *(replace(x, coarse=True) for x in others))
+        seconds = settings.seconds * len({tried.place.kind for tried in places})
+        runs.append((subject.rule, at_places, None, seconds))
+    if "seeds" in kinds:
+        sizes = min(settings.gamma, 2), min(settings.vocab, 3)
+        runs.append(
+            (
+                as_seeded_rule(subject),
+                default_sampled_instances(*sizes),
+                BATCH_SIZE,
+                settings.seconds,
+            )
+        )
+    for rule, instances, batch, seconds in runs:
+        yield sample_callable(
+            rule,
+            "verify",
+            instances=instances,
+            seed=settings.seed,
+            alpha=settings.alpha / len(runs),
+            detect=settings.detect,
+            coarser=settings.coarser,
+            max_samples=settings.max_samples,
+            seconds=seconds,
+            batch=batch,
+            say=say,
+        )
+
+
+def _sampled_instances(tried: SlotResult, settings: AuditSettings) -> Iterator[SampledInstance]:
+    """Yield the largest instances of a place, for the sampled tier."""
+    models = list(_slot_models(tried.place, settings))
+    size = models[-1].gamma, models[-1].vocab_size
+    for model in models:
+        if (model.gamma, model.vocab_size) == size:
+            label = model.name.partition(", gamma=")[0]
+            named = replace(model, name=f"{tried.place.name}: {label}")
+            yield SampledInstance(named, model.gamma, rule=tried.subject.rule)
+
+
+# The document of an audit in company: what failed names the kind and the place.
+
+
+def audit_mixed_batches(
+    subject: Subject, settings: AuditSettings, reproduce: str | None, say: Callable[[str], None]
+) -> doc.AuditRun:
+    """Judge batched code among the kinds of requests that the settings name.
+
+    Edge probes are not run: they are of code that takes one block.
+    """
+    assert settings.batch_mix is not None
+    stamp = start_meta()
+    trial = try_mixed_batches(subject, parse_batch_mixes(settings.batch_mix), settings, say)
+    findings = list(_batch_findings(trial))
+    why = _inconclusive_reason(trial)
+    verdict: doc.Verdict = "FAIL" if findings else "INCONCLUSIVE" if why else "PASS"
+    failed, sampled = trial.failed, _merge_sampled_tiers([x.tier for x in trial.sampled])
+    failures = failed.tier.failures if failed is not None else []
+    shown = next((judged for judged in failures if judged.deviates), None)
+    violated = next((judged for judged in failures if judged.violated), None)
+    held = max(
+        (x.tier.held for x in trial.tried if x.tier.held), key=lambda h: h.tolerance, default=None
+    )
+    command = settings.command(subject.name, "verify")
+    refused = next((x for x in trial.tried if x.tier.not_enumerable is not None), None)
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=subject.name,
+        contract="verify",
+        seed=settings.seed,
+        gamma=settings.gamma,
+        vocab_size=settings.vocab,
+        tolerance=held.tolerance if held else settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
+        dtype=None if held is None else held.dtype,
+        verdict=verdict,
+        tier="exact" if sampled is None else "sampled",
+        paths=sum(x.tier.paths for x in trial.tried),
+        instances=tuple(instance_document(j) for x in trial.tried for j in x.tier.judged),
+        not_enumerable=None
+        if refused is None
+        else _with_slot(refused, exact_tier_limit(refused.tier)),
+        inconclusive=why if verdict == "INCONCLUSIVE" else None,
+        sampled=sampled,
+        counterexample=make_counterexample(shown, "verify") if shown else None,
+        localisation=locate_deviation(failed.subject, "verify", shown, settings.tolerance)
+        if failed is not None and shown
+        else None,
+        findings=tuple(findings),
+        reproduce=reproduce if reproduce and failures else command,
+        notes=tuple(f"sampled: {x.hurried}" for x in trial.sampled if x.hurried),
+        meta=stamp(),
+        breach=make_breach(violated, "verify") if violated else None,
+        engine_path=settings.checkout,
+        company=settings.batch_mix,
+    )
+
+
+def _with_slot(tried: SlotResult, text: str) -> str:
+    return f"{tried.place.name}: {text}"
+
+
+def _batch_findings(trial: MixedBatchResult) -> Iterator[doc.Finding]:
+    for attempt in trial.tried:
+        for finding in audit_findings(attempt.tier, ()):
+            yield msgspec.structs.replace(finding, text=_with_slot(attempt, finding.text))
+    if trial.seeds:
+        yield doc.Finding(kind="contract", text=trial.seeds)
+    for sampled in trial.sampled:
+        for finding in sampled.tier.findings:
+            broke = finding.kind == "contract" and sampled.trial is not None
+            where = f"{sampled.trial.instance.name}: " if broke and sampled.trial else ""
+            yield msgspec.structs.replace(finding, text=where + finding.text)
+
+
+def _merge_sampled_tiers(tiers: list[doc.SampledTier]) -> doc.SampledTier | None:
+    """Return one sampled tier of several that shared the false-alarm rate; None of none."""
+    if len(tiers) < 2:
+        return tiers[0] if tiers else None
+    deviations = [tier.detectable for tier in tiers]
+    bounds = [tier.certificate for tier in tiers]
+    held = [x for x in bounds if x is not None]
+    worst = max(held, key=lambda x: x.bound) if len(held) == len(bounds) else None
+    return msgspec.structs.replace(
+        tiers[0],
+        samples=sum(tier.samples for tier in tiers),
+        looks=max(tier.looks for tier in tiers),
+        alpha=sum(tier.alpha for tier in tiers),
+        detect=max(tier.detect for tier in tiers),
+        tests=tuple(test for tier in tiers for test in tier.tests),
+        detectable=None if None in deviations else max(x for x in deviations if x is not None),
+        certificate=worst and msgspec.structs.replace(worst, delta=sum(x.delta for x in held)),
+        optimality="; ".join(tier.optimality for tier in tiers if tier.optimality) or None,
+        findings=tuple(finding for tier in tiers for finding in tier.findings),
+        instances=tuple(one for tier in tiers for one in tier.instances),
+        faults=None,
+        localisation=next((tier.localisation for tier in tiers if tier.localisation), None),
+    )
+
+
+def _inconclusive_reason(trial: MixedBatchResult) -> str | None:
+    """Say why what was not seen to fail does not pass either; None where it does."""
+    for late in trial.late:
+        return _with_slot(late, exact_tier_limit(late.tier))
+    if trial.open:
+        return trial.open
+    for sampled in trial.sampled:
+        if sampled.verdict != "PASS":
+            return sampled.reason or "the promised power was not reached"
+    return None
+
+
+# Whether code takes a batch at all: what judges one block a call is refused, not judged.
+
+
+_CALL_SIGNATURES = {
+    "batch": ("verify(target_probs, draft_probs, draft_tokens, rng), each with a batch axis", 4),
+    "batch_mix": ("verify(batch, rng)", 2),
+}
+"""How code is called with each option, and with how many arguments."""
+
+
+def with_batch_mix(subject: Subject, settings: AuditSettings) -> tuple[Subject, AuditSettings]:
+    """Return a subject as ``--batch-mix`` judges it, and the settings: an adapter knows its kinds.
+
+    The rule of an engine whose adapter hands it whole batches takes one, and "all" are the kinds
+    that the engine takes. Raises ``OptionError`` for others. Other subjects stay as they are.
+    """
+    known = getattr(subject.rule, "company", None)
+    if settings.batch_mix is None or not isinstance(known, str):
+        return subject, settings
+    kinds = parse_batch_mixes(known)
+    selection = (
+        kinds if settings.batch_mix.strip() == "all" else parse_batch_mixes(settings.batch_mix)
+    )
+    if other := [kind for kind in selection if kind not in kinds]:
+        name = subject.name.replace("{", "{{").replace("}", "}}")
+        raise OptionError(
+            f"{name} takes no requests of the kind {', '.join(other)}: {{company}} is "
+            f"{', '.join(kinds)} here, or all of them by all"
+        )
+    rule: Any = subject.rule
+    beside = replace(subject, rule=rule.in_company, one_block=False)
+    return beside, replace(settings, batch_mix=",".join(selection))
+
+
+def check_takes_batch(subject: Subject, settings: AuditSettings) -> None:
+    """Raise ``UsageError`` where a batch is asked for of code that takes none.
+
+    Code that is known by its name, and what ``as_verify`` returns, judges one block a call unless
+    it has an attribute ``takes_batches``. Of other code it is known only with how many arguments
+    it can be called.
+    """
+    option = "batch" if settings.batch else "batch_mix" if settings.batch_mix else None
+    if option is None:
+        return
+    name = subject.name.replace("{", "{{").replace("}", "}}")
+    signature, count = _CALL_SIGNATURES[option]
+    if _takes_one_block(subject):
+        raise OptionError(
+            f"{name} judges one block a call: leave {{{option}}} out, or name code that takes "
+            "batches"
+        )
+    if taken := _unbindable_parameters(subject.rule, count):
+        raise OptionError(f"{name} takes {taken}: with {{{option}}} it is called as {signature}")
+
+
+def _takes_one_block(subject: Subject) -> bool:
+    declared = getattr(subject.rule, "takes_batches", None)
+    if declared is not None:
+        return not declared
+    return subject.one_block or any(subject.rule is rule for rule in _single_block_rules())
+
+
+def _single_block_rules() -> list[Any]:
+    """Return the built-in rules, which are found again where they are handed over themselves."""
+    from simverify.faults import CONTROLS, FAULTS
+    from simverify.verifiers import VERIFIERS
+
+    one_block: list[Any] = [fault for fault in FAULTS.values() if fault.batch is None]
+    return [x.rule for x in (*VERIFIERS.values(), *CONTROLS.values(), *one_block)]
+
+
+def _unbindable_parameters(rule: Any, count: int) -> str:
+    """Return the parameters of code that cannot be called with so many arguments; "" if it can."""
+    try:
+        # A decorator's own parameters are what a call meets.
+        signature = inspect.signature(rule, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return f"({', '.join(signature.parameters)})"
+    return ""

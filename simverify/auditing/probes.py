@@ -1,0 +1,897 @@
+"""The probes that need the code's random numbers in hand: edge uniforms, kept state.
+
+Uniforms of our choosing then stand in place of every random number that the code draws. That
+uses the exact tier's twins of numpy's, Python's and torch's generators, with numbers instead of
+symbols: whatever they can follow can be forced.
+"""
+
+import inspect
+import itertools
+import math
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
+
+from simverify.arrays import Row
+from simverify.auditing import invocation
+from simverify.auditing.drafters import accepts_arguments, build_drafter, call_drafter
+from simverify.auditing.invocation import (
+    EQUAL_ROWS,
+    INTERLEAVED_CALL,
+    MIXED_ZEROS,
+    PLAIN_ROWS,
+    SHORT_SUM,
+    Caller,
+    CallOutcome,
+    Contract,
+    GpuLost,
+    ProbeCase,
+    ProbeRecorder,
+    Rule,
+    attempt_call,
+    gpu_lost_probe,
+    make_caller,
+    make_finding,
+    run_probe,
+)
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Subject
+from simverify.errors import UsageError
+from simverify.results import Finding, Probe
+from simverify.symbolic.outcomes import Tokens, describe_exception
+from simverify.symbolic.patching import intercept_randomness
+from simverify.symbolic.paths import Path
+from simverify.symbolic.source import RandomSource
+from simverify.symbolic.streams import Stream
+from simverify.symbolic.watchdog import is_child_process, report_activity
+from simverify.trees import ROOT
+
+# The probes on ordinary random numbers: unusual rows, types, inputs, batches.
+
+
+CALLS_PER_CASE = 48
+"""Calls a case; both ids of a fair first token miss with probability 2^-47."""
+
+_READ_ONLY_ERRORS = ("destination is read-only", "output array is read-only")
+
+
+@dataclass(frozen=True)
+class SeededCalls:
+    """Calls of the code on ordinary, seeded random numbers."""
+
+    call: Caller
+    contract: Contract
+
+    def run(
+        self,
+        line: ProbeRecorder,
+        case: ProbeCase,
+        seed: int,
+        drafted: Tokens | None = None,
+        **how: bool,
+    ) -> CallOutcome:
+        """Run it once; drafts are sampled from the draft rows unless given."""
+        rng = seeded_generator(seed)
+        if drafted is None and self.contract == "verify":
+            drafted = tuple(int(rng.choice(len(q), p=q)) for q in case.block()[1])
+        return line.call(lambda: self.call(case, rng, drafted, **how))
+
+
+def check_valid_inputs(
+    line: ProbeRecorder, plain: SeededCalls, case: ProbeCase, calls: int = CALLS_PER_CASE
+) -> str:
+    """Valid inputs: the contract is kept and no token of probability zero comes out."""
+    for seed in range(calls):
+        outcome = plain.run(line, case, seed)
+        problem = outcome.fault or outcome.impossible
+        if problem:
+            line.add("violation", problem)
+    return f"{calls} calls kept the contract and emitted no token with p = 0"
+
+
+def end_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
+    """All mass of the target on the first and the last id."""
+    first: set[int] = set()
+    for seed in range(CALLS_PER_CASE):
+        outcome = plain.run(line, invocation.END_IDS, seed)
+        if outcome.fault or outcome.impossible:
+            line.add("violation", outcome.fault or outcome.impossible)
+        first.update((outcome.tokens or ())[:1])
+    for token in (0, invocation.END_IDS.vocab_size - 1):
+        if first and token not in first:
+            line.add(
+                "violation",
+                f"never emitted token {token} first, of p = 1/2: {CALLS_PER_CASE} calls",
+            )
+    return "both are emitted"
+
+
+def malformed_rows(line: ProbeRecorder, plain: SeededCalls, rows: tuple[ProbeCase, ...]) -> str:
+    """Rows that are no distributions: an exception or a valid token.
+
+    Leaving the vocabulary is a warning: such rows break the contract first, and a correct
+    inverse CDF finds no token in them. Ending the process is a violation on any input.
+    """
+    raised = returned = 0
+    for case in rows:
+        for seed in range(8):
+            drafted = (0, 1, 2) if plain.contract == "verify" else None
+            outcome = plain.run(line, case, seed, drafted)
+            raised += outcome.raised
+            returned += outcome.tokens is not None
+            if outcome.exits:
+                line.add("violation", f"{outcome.fault} ({case.name})")
+            elif outcome.fault and not outcome.raised:
+                line.add("warning", f"{outcome.fault} ({case.name})")
+    ways = [f"raises in {raised} calls"] * (raised > 0)
+    return " and ".join([*ways, *[f"emits valid tokens in {returned} calls"] * (returned > 0)])
+
+
+def undraftable_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
+    """Draft tokens that neither model can emit: 0/0 must not accept them."""
+    for seed in range(CALLS_PER_CASE):
+        outcome = plain.run(line, invocation.UNDRAFTABLE_TOKENS, seed, (2, 0))
+        if outcome.impossible:
+            line.add("warning", f"{outcome.impossible} and q = 0: 0/0 accepts")
+        elif outcome.fault:
+            line.add("warning", outcome.fault)
+    return "0/0 accepts nothing"
+
+
+def inputs_unmodified(line: ProbeRecorder, plain: SeededCalls) -> str:
+    """Inputs are compared byte for byte, then handed over read-only."""
+    names: dict[str, None] = {}
+    fault = ""
+    for case in (invocation.PLAIN_ROWS, invocation.MIXED_ZEROS, invocation.EQUAL_ROWS):
+        for seed in range(CALLS_PER_CASE // 2):
+            outcome = plain.run(line, case, seed)
+            names |= dict.fromkeys(outcome.changed)
+            guarded = plain.run(line, case, seed, writable=False)
+            if guarded.raised and not outcome.fault:
+                fault = fault or guarded.fault
+    if names:
+        line.add("violation", f"changes its inputs: {', '.join(names)}")
+    elif any(text in fault for text in _READ_ONLY_ERRORS):
+        line.add("violation", f"changes its inputs, read-only arrays: {fault}")
+    elif fault:
+        line.add("warning", f"fails on read-only arrays: {fault}")
+    return "bytes compared, and read-only arrays accepted"
+
+
+def output_type(line: ProbeRecorder, plain: SeededCalls) -> str:
+    """What comes back is a row of integers, 1 to gamma+1 of them."""
+    kinds: dict[str, None] = {}
+    for case in (invocation.PLAIN_ROWS, invocation.SINGLE_DRAFT):
+        for seed in range(CALLS_PER_CASE):
+            outcome = plain.run(line, case, seed)
+            if outcome.fault:
+                line.add("violation", outcome.fault)
+            kinds |= dict.fromkeys([outcome.returned] if outcome.returned else [])
+    return f"integers, as {', '.join(kinds)}" if kinds else "integers"
+
+
+@contextmanager
+def preserved_generator_states() -> Iterator[None]:
+    """Put the process's own generators back on leaving."""
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    state = torch.get_rng_state() if torch is not None else None
+    try:
+        yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+        if torch is not None:
+            torch.set_rng_state(state)
+
+
+def seeded_generator(seed: int) -> np.random.Generator:
+    """Seed the process's generators and return one to hand over."""
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(seed)
+    return np.random.Generator(np.random.PCG64([20253, seed]))
+
+
+BATCH_COUNT = 24
+BATCH_VOCAB, BATCH_GAMMA = 5, 3
+
+
+def batch_rows(line: ProbeRecorder, rule: Rule, rows: int, seeded: Callable[[int], Any]) -> str:
+    """Rows whose targets are one-hot: each has one output, whatever stands beside it.
+
+    Row and position have a token of their own, and a row's drafts agree with it up to a
+    length of its own, so that a row that is swapped, shifted or padded wrongly shows.
+    """
+    for seed in range(BATCH_COUNT):
+        rng = seeded(seed)
+        expected = rng.integers(BATCH_VOCAB, size=(rows, BATCH_GAMMA + 1))
+        drafted = np.where(
+            rng.random((rows, BATCH_GAMMA)) < 0.7, expected[:, :-1], rng.integers(BATCH_VOCAB)
+        )
+        target = np.eye(BATCH_VOCAB)[expected]
+        draft = np.full((rows, BATCH_GAMMA, BATCH_VOCAB), 1 / BATCH_VOCAB)
+        problem = _batch_problem(line, rule, (target, draft, drafted, rng), expected)
+        if problem:
+            line.add("violation", problem)
+            break
+    return f"{BATCH_COUNT} calls of {rows} rows of one possible output each gave each row its own"
+
+
+def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], due: Any) -> str:
+    try:
+        results = list(rule(*batch))
+    except Exception as error:
+        return f"raised {describe_exception(error)}"
+    line.calls += 1
+    if len(results) != len(due):
+        return f"returned {len(results)} rows for {len(due)}"
+    for b, row in enumerate(results):
+        tokens = [int(x) for x in (row.tolist() if hasattr(row, "tolist") else row)]
+        tokens = tokens[: tokens.index(-1)] if -1 in tokens else tokens
+        if not tokens or tokens != due[b, : len(tokens)].tolist():
+            return (
+                f"row {b} of {len(due)} emitted {tokens} where its target allows only "
+                f"{due[b].tolist()}"
+            )
+    return ""
+
+
+# Edge probes of drafters: rows and counts at their ends, inputs, and calls one after the other.
+#
+# The probes of what emits run too, on the drafter and the rule that judges it; those that are about
+# the target's rows alone say nothing of a drafter.
+
+
+DRAFTER_PROBE_SECONDS = 3.0
+CALLS_PER_DRAFTER_CASE = 24
+"""Calls a case."""
+
+_TARGET_ROW_PROBES = frozenset(
+    {
+        "p = q",
+        "disjoint support",
+        "one-hot targets",
+        "p = q = 0 at a draft token",
+        "zero rows",
+        "NaN rows",
+        "inputs",
+    }
+)
+"""Probes of rows that a drafter is not handed, or that no draft model has."""
+
+_LARGE_VOCAB = 1000
+
+_ProbeBody = Callable[[ProbeRecorder], str]
+
+
+def probe_drafter(
+    rule: Rule, others: Sequence[Probe], lost: Sequence[Probe] = ()
+) -> tuple[Probe, ...]:
+    """Probe a drafter: ``others``, as far as they say something of one, and its own.
+
+    ``lost``: what came of probes that ended the use of the GPU in another process.
+    """
+    probes = [found for found in others if found.name not in _TARGET_ROW_PROBES]
+    if any(found.hung for found in others):
+        return tuple(probes)
+    bodies: dict[str, _ProbeBody] = {
+        "one-hot draft row": lambda line: _keeps_contract(line, rule, np.eye(5)[[0, 4]], 1),
+        "more siblings than tokens": lambda line: _keeps_contract(
+            line, rule, np.array([[0.5, 0.5]]), 5
+        ),
+        "more siblings than likely tokens": lambda line: _keeps_contract(
+            line, rule, np.array([[0.0, 1.0, 0.0, 0.0]]), 3
+        ),
+        "large draft row": lambda line: _keeps_contract(line, rule, _large_row(), 4),
+        "prefixes": lambda line: _unusual_prefixes(line, rule),
+        "drafts something": lambda line: _drafts_something(line, rule),
+    }
+    with warnings.catch_warnings(), np.errstate(all="ignore"), preserved_generator_states():
+        warnings.simplefilter("ignore")
+        for name, body in bodies.items():
+            report_activity(f"the probe {name!r}")
+            known = gpu_lost_probe(name, probes, lost)
+            probes.append(known or run_probe(name, body, DRAFTER_PROBE_SECONDS, ProbeRecorder()))
+    return tuple(probes)
+
+
+def _large_row() -> Row:
+    rng = np.random.Generator(np.random.PCG64(1000))
+    row = rng.standard_exponential(_LARGE_VOCAB)
+    return np.array([row / row.sum()])
+
+
+def _keeps_contract(line: ProbeRecorder, rule: Rule, rows: Row, k: int) -> str:
+    """The contract is kept, and no token comes that is said to be impossible."""
+    for row in rows:
+        for seed in range(CALLS_PER_DRAFTER_CASE):
+            _call_drafter(line, rule, (0, 1), row, k, seed)
+    return f"{CALLS_PER_DRAFTER_CASE * len(rows)} calls kept the contract"
+
+
+def _call_drafter(
+    line: ProbeRecorder, rule: Rule, prefix: Tokens, row: Row, k: int, seed: int
+) -> tuple[Tokens, Row] | None:
+    """Make one call; None where it broke the contract, which is noted."""
+    made: list[tuple[Tokens, Row]] = []
+
+    def call() -> tuple[Tokens, str]:
+        rng = seeded_generator(seed)
+        answer = call_drafter(build_drafter(rule), ROOT, prefix, row, k, rng)
+        made.append((answer.tokens, answer.reported))
+        return answer.tokens, ""
+
+    outcome: CallOutcome = line.call(lambda: attempt_call(call))
+    if outcome.tokens is None:
+        line.add("violation", outcome.fault)
+    return made[0] if made else None
+
+
+def _unusual_prefixes(line: ProbeRecorder, rule: Rule) -> str:
+    """An empty prefix, a long one, and ids 0 and V-1 at its end."""
+    row = np.array([0.5, 0.2, 0.3])
+    for prefix in ((), (0,), (2,), (0, 2) * 40):
+        for seed in range(CALLS_PER_DRAFTER_CASE // 4):
+            _call_drafter(line, rule, prefix, row, 2, seed)
+    return "none, one token and 80 were taken"
+
+
+def _drafts_something(line: ProbeRecorder, rule: Rule) -> str:
+    """A drafter that never drafts is right about everything, and no use."""
+    row = np.array([0.6, 0.4])
+    counts = [
+        len(made[0])
+        for seed in range(CALLS_PER_DRAFTER_CASE)
+        if (made := _call_drafter(line, rule, (), row, 1, seed))
+    ]
+    if counts and not any(counts):
+        line.add("warning", f"drafted no token in {len(counts)} calls: nothing was judged")
+    return f"a token in {sum(map(bool, counts))} of {len(counts)} calls"
+
+
+UniformEdge = Literal["first", "last"]
+"""The first uniform, 0, or the last below 1: 1 - ulp of the type it is drawn in."""
+
+DOUBLE_BITS = 53
+
+# Kept here because the names in numpy.random are others while code is intercepted.
+_Generator, _PCG64 = np.random.Generator, np.random.PCG64
+
+
+class ForcedUniforms(RandomSource):
+    """Hands out seeded numbers, except that one draw, or every draw, is at an edge.
+
+    ``count`` numbers were drawn since :meth:`start`; ``probability`` is that of drawing those
+    at the edge: 2^-bits each, bits being the resolution of the type drawn (53 for float64, 24
+    for float32, 8 for bfloat16). Discrete draws take their first or last possible outcome,
+    exponentials what these uniforms give, at least one ulp.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0.0, seed_once=True)
+        self.at_once = True  # nothing waits: every draw is a number
+        self.start(0)
+
+    def start(self, seed: int, edge: UniformEdge | None = None, at: int | None = None) -> None:
+        """Begin a call; ``at`` is the draw at the edge, None for all of them."""
+        self.begin(Path())
+        self._rng = _Generator(_PCG64(seed))
+        self._edge, self._at = edge, at
+        self.count = 0
+        self.probability = 1.0
+
+    def draw(self, bits: int = DOUBLE_BITS) -> float:
+        """Return the next uniform, a multiple of 2^-bits in [0, 1)."""
+        edge = self._edge if self._at in (None, self.count) else None
+        self.count += 1
+        if edge is None:
+            return float(math.floor(self._rng.random() * 2**bits) / 2**bits)
+        self.probability *= 2.0**-bits
+        return 0.0 if edge == "first" else 1.0 - 2.0**-bits
+
+    def draw_exponential(self, bits: int = DOUBLE_BITS) -> float:
+        """Return the next standard exponential; no generator returns 0 or infinity."""
+        return -math.log1p(-max(self.draw(bits), 2.0**-bits))
+
+    def uniform(self, stream: Stream | None = None, *address: Any, **place: Any) -> float:
+        """Return the next uniform, whatever was seeded."""
+        return self.draw()
+
+    def exponential(self, stream: Stream, *address: Any) -> float:
+        """Return the next standard exponential, whatever was seeded."""
+        return self.draw_exponential()
+
+    def pick(self, weights: Sequence[float], stream: Stream, *address: Any) -> int:
+        """Return an outcome of positive weight; no generator draws others."""
+        u = self.draw() * math.fsum(weights)
+        possible = [i for i, w in enumerate(weights) if w > 0]
+        total = 0.0
+        for i in possible:
+            total += weights[i]
+            if u < total:
+                return i
+        return possible[-1]
+
+
+@contextmanager
+def forced_generator(code: Any) -> Iterator[tuple[ForcedUniforms, Callable[[], Any]]]:
+    """Yield the source, and what makes the generator to hand to the code.
+
+    To be entered after a plain run of the code, in which it may import things.
+    """
+    source = ForcedUniforms()
+    with ExitStack() as stack:
+        twin = stack.enter_context(
+            intercept_randomness(source, code, shadow_float=False, plain=True)
+        )
+        if "torch" in sys.modules:
+            from simverify.auditing.forced_torch import ForcedTorchMode
+
+            stack.enter_context(ForcedTorchMode(source.draw, source.draw_exponential))
+        for owner, name in ((os, "urandom"), (random, "_urandom")):
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, lambda n: bytes(int(256 * source.draw()) for _ in range(n)))
+
+        class Generator(twin):  # type: ignore[misc, valid-type]
+            """The twin, minding the type asked for: 1 - 2^-53 is no float32."""
+
+            def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+                """Uniform on [0, 1)."""
+                single = np.dtype(dtype) == np.float32
+                bits = 24 if single else DOUBLE_BITS
+                shape = np.shape(out) if out is not None else size
+                if shape is None:
+                    return source.draw(bits)
+                values = np.empty(shape, dtype=np.float32 if single else np.float64)
+                values.reshape(-1)[:] = [source.draw(bits) for _ in range(values.size)]
+                if out is None:
+                    return values
+                out[...] = values
+                return out
+
+        yield source, Generator
+
+
+MAX_EDGE_PROBABILITY = 1e-6
+"""An event of more probability a draw is no edge: what it shows is a violation."""
+
+MAX_FORCED_DRAWS = 24
+EDGE_SEEDS = range(3)
+STATE_ROUNDS = 32
+STATE_DIFFERENCES = 24
+"""Differences in as many rounds of ``STATE_ROUNDS``, and none in as many controls: C(32, 24) /
+C(64, 24) = 4e-11 for untracked randomness, which does not know what was called before."""
+
+STATE_LAW_CALLS, STATE_LAW_MIN_COUNT, STATE_LAW_ALPHA = 300, 10, 1e-9
+"""Calls before and after one on other inputs, outcomes below which they are counted together, and
+the p-value under which the two laws differ."""
+
+
+@dataclass(frozen=True)
+class ForcedCalls:
+    """Calls of the code on numbers of ours."""
+
+    call: Caller
+    contract: Contract
+    source: ForcedUniforms
+    generator: Callable[[], Any]
+
+    def run(
+        self,
+        line: ProbeRecorder,
+        case: ProbeCase,
+        drafted: Tokens,
+        seed: int,
+        edge: UniformEdge | None = None,
+        at: int | None = None,
+    ) -> CallOutcome:
+        """Run it once; raises ``CannotEnumerate`` where a draw cannot be forced."""
+        self.source.start(seed, edge, at)
+        rng = self.generator()
+        outcome = line.call(lambda: self.call(case, rng, drafted))
+        if self.source.failure is not None:
+            raise self.source.failure  # the code may have swallowed it
+        return outcome
+
+
+def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -> str:
+    """One draw at the edge at a time, then all of them; the rest are seeded."""
+    drawn = sound = False
+    for case, drafted in _edge_blocks(forced.contract):
+        for seed in EDGE_SEEDS:
+            plain = forced.run(line, case, drafted, seed)
+            count = forced.source.count
+            drawn |= count > 0
+            if plain.fault or plain.impossible:
+                continue  # not the edge's doing; other probes say it
+            sound = True
+            places = range(0, count, max(1, -(-count // MAX_FORCED_DRAWS)))
+            for at in (*places, None):
+                try:
+                    outcome = forced.run(line, case, drafted, seed, edge, at)
+                except GpuLost as lost:
+                    raise GpuLost(f"{lost.text} ({case.name})", grade=_edge_grade(forced)) from None
+                problem = outcome.fault or outcome.impossible
+                if problem:
+                    line.add(_edge_grade(forced), f"{problem} ({case.name})")
+    if not sound:
+        line.add("not run", "the code breaks its contract on ordinary numbers too")
+    elif not drawn:
+        line.add("not run", "no draw of the code could be forced: it makes none that is known")
+    return "every draw in turn, and all at once"
+
+
+def _edge_grade(forced: ForcedCalls) -> Literal["warning", "violation"]:
+    return "violation" if forced.source.probability > MAX_EDGE_PROBABILITY else "warning"
+
+
+def _edge_blocks(contract: Contract) -> Iterator[tuple[ProbeCase, Tokens]]:
+    for case in (MIXED_ZEROS, EQUAL_ROWS, SHORT_SUM):
+        if contract == "step":
+            yield case, ()
+            continue
+        supports = [[x for x in range(case.vocab_size) if row[x] > 0] for row in case.block()[1]]
+        if case is MIXED_ZEROS:
+            yield from ((case, drafted) for drafted in itertools.product(*supports))
+        else:
+            yield case, tuple(support[0] for support in supports)
+            yield case, tuple(support[-1] for support in supports)
+
+
+def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
+    """Same inputs and same draws before and after a call on something else."""
+
+    def one(seed: int) -> CallOutcome:
+        return forced.run(line, PLAIN_ROWS, (0, 1, 2), seed)
+
+    def another(seed: int) -> None:
+        forced.run(line, INTERLEAVED_CALL, (4, 1), seed + 1)
+
+    shift = restless = None
+    drawn = sound = False
+    for seed in range(16):
+        one(seed)
+        before, again = one(seed), one(seed)
+        drawn |= forced.source.count > 0
+        sound |= before.tokens is not None
+        another(seed)
+        after = one(seed)
+        if again != before:
+            restless = seed, before, again
+        elif after != before and shift is None:
+            shift = seed, before, after
+    if not sound:
+        line.add("not run", "the code breaks its contract on ordinary numbers too")
+    elif shift is not None and _depends_on_history(one, another, shift[0]):
+        problem = (
+            "depends on earlier calls: the same inputs and draws gave "
+            f"{_describe_outcome(shift[1])}, and {_describe_outcome(shift[2])} after a call on "
+            "other inputs"
+        )
+        # Draws that one call leaves to the next, as random.gauss does, change no law.
+        line.add("warning", f"{problem}; its law stays the same")
+        if _law_depends_on_history(one, another):
+            line.add("violation", problem)
+    elif not drawn and (shift or restless):
+        line.add("not run", "no draw of the code could be forced: it draws from elsewhere")
+    elif twice := (restless or shift):
+        line.add(
+            "warning",
+            f"the same inputs and draws gave {_describe_outcome(twice[1])} and then "
+            f"{_describe_outcome(twice[2])}: it "
+            "keeps state between calls, or draws from a source that is not known",
+        )
+    return "the same inputs and draws gave the same tokens"
+
+
+def _depends_on_history(
+    one: Callable[[int], CallOutcome], another: Callable[[int], None], seed: int
+) -> bool:
+    """Tell state from untracked randomness."""
+    differences = 0
+    for _ in range(STATE_ROUNDS):
+        one(seed)
+        before = one(seed)
+        if one(seed) != before:
+            return False
+        another(seed)
+        differences += one(seed) != before
+    return differences >= STATE_DIFFERENCES
+
+
+def _law_depends_on_history(
+    one: Callable[[int], CallOutcome], another: Callable[[int], None]
+) -> bool:
+    """Whether outcomes after a call on other inputs have another law than those that follow none.
+
+    Each on random numbers of its own, compared by a chi-square test for homogeneity.
+    """
+    counts: dict[tuple[Tokens | None, str], list[int]] = {}
+    for after in (0, 1):
+        for seed in range(1_000, 1_000 + STATE_LAW_CALLS):
+            if after:
+                another(3 * STATE_LAW_CALLS + seed)
+            outcome = one(seed + after * STATE_LAW_CALLS)
+            counts.setdefault((outcome.tokens, outcome.fault), [0, 0])[after] += 1
+    many = [pair for pair in counts.values() if sum(pair) >= STATE_LAW_MIN_COUNT]
+    rest = [
+        sum(pair[i] for pair in counts.values() if sum(pair) < STATE_LAW_MIN_COUNT) for i in (0, 1)
+    ]
+    table = [*many, rest] if any(rest) else many
+    if len(table) < 2:
+        return False
+    from scipy.stats import chi2_contingency  # half a second that few processes need
+
+    return bool(chi2_contingency(np.array(table)).pvalue < STATE_LAW_ALPHA)
+
+
+def _describe_outcome(outcome: CallOutcome) -> str:
+    return outcome.fault if outcome.tokens is None else str(list(outcome.tokens))
+
+
+# The edge probes of a subject: what comes before every tier of an audit.
+
+
+PROBE_SECONDS = 3.0
+
+WARM_UP_FACTOR = 3.0
+"""The first call may compile and import: as many times the seconds of a probe."""
+
+_HANG_PRONE_PROBES = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
+"""Rows that are no laws are nobody's contract, and a draw at its edge for ever never comes: a
+correct rejection loop may wait for ever.
+"""
+
+_HANG_SECONDS_SHARE = 1 / 3
+"""Part of a probe's seconds for these: to wait longer would say no more."""
+
+_INVALID_ROW_PROBES = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
+"""Probes of what the contract rules out: to raise there is no violation."""
+
+_SKIPPED_ON_GPU = (*_INVALID_ROW_PROBES, "u = 0", "u = 1 - ulp")
+"""Probes that are not made with a GPU that others need: right code may end its use by them."""
+
+ProbeBody = Callable[[ProbeRecorder], str]
+
+
+def run_probes(
+    rule: Rule,
+    contract: Contract,
+    *,
+    seconds: float = PROBE_SECONDS,
+    eos: int | None = None,
+    batched: Rule | None = None,
+    rows: int | None = None,
+    lost: Sequence[Probe] = (),
+) -> tuple[Probe, ...]:
+    """Probe ``rule`` at the edges of its contract.
+
+    A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning
+    is an event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft
+    that neither model can emit, rows that are no distributions).
+
+    Parameters
+    ----------
+    rule
+        A ``verify`` function, or a ``step`` function, class or factory.
+    contract
+        Which of the two.
+    eos
+        The token at which a decoding loop ends a generation of a step rule.
+    batched, rows
+        The code with its batch axis, of which ``rule`` is one row, and the rows of a call.
+    seconds
+        Limit of each probe: processor seconds, or the wall clock where the code waits; a third
+        where to wait for ever is no violation. A call that takes over half of it when it ends
+        is a hang, a violation, unless the calls that returned are slow too; after a hang
+        nothing more is run.
+    lost
+        What came of probes that ended the use of the GPU in another process. After one that is a
+        violation nothing more is run.
+
+    Returns
+    -------
+    tuple of Probe
+        One for each probe, also for those not run, always in the same order.
+
+    Raises
+    ------
+    ValueError
+        ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
+    GpuLost
+        A probe ended the use of the GPU by this process; those in which right code may do so are
+        not run but in a child, which may be lost.
+    """
+    _check_run_probes(contract, seconds)
+    call = make_caller(rule, contract, eos)
+    honest = SeededCalls(call, contract)
+    lines: list[Probe] = []
+    hung = ""
+    took = 0.0
+
+    def run(name: str, body: ProbeBody, limit: float = seconds) -> None:
+        nonlocal hung, took
+        if hung:
+            lines.append(_skipped_probe(name, f"the code hangs, see {hung!r}"))
+            return
+        if (known := invocation.gpu_lost_probe(name, lines, lost)) is not None:
+            lines.append(known)
+            return
+        if name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process():
+            lines.append(_skipped_probe(name, "it may end this process's use of the GPU"))
+            return
+        report_activity(f"the probe {name!r}")
+        if name in _HANG_PRONE_PROBES:
+            limit *= _HANG_SECONDS_SHARE
+        line = ProbeRecorder(took)
+        try:
+            result = run_probe(name, body, limit, line)
+        except invocation.GpuLost as error:
+            grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
+            raise invocation.GpuLost(error.text, name, grade) from None
+        took = line.took
+        if result.hung and name in _HANG_PRONE_PROBES:
+            result = Probe(name=name, outcome="warning", message=result.message)
+        lines.append(result)
+        hung = name if result.hung else ""
+
+    with ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(np.errstate(all="ignore"))
+        stack.enter_context(preserved_generator_states())
+        _one_torch_thread(stack)
+        run("output", lambda line: output_type(line, honest), WARM_UP_FACTOR * seconds)
+        _one_torch_thread(stack)  # the code may have imported it only now
+        for name, body in _seeded_probes(honest).items():
+            run(name, body)
+        # The twins stand in only from here on: an import under them would draw from us.
+        with forced_generator(rule) as (source, generator):
+            forcing = ForcedCalls(call, contract, source, generator)
+            run("u = 0", lambda line: edge_uniforms(line, forcing, "first"))
+            run("u = 1 - ulp", lambda line: edge_uniforms(line, forcing, "last"))
+            run("repeated calls", lambda line: repeated_calls(line, forcing))
+        if batched is not None and rows is not None:
+            run("batch rows", lambda line: batch_rows(line, batched, rows, seeded_generator))
+    return tuple(lines)
+
+
+def exercise_rule(rule: Rule, contract: Contract) -> None:
+    """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
+    honest, line = SeededCalls(make_caller(rule, contract), contract), ProbeRecorder()
+    with warnings.catch_warnings(), np.errstate(all="ignore"), preserved_generator_states():
+        warnings.simplefilter("ignore")
+        for case in (
+            invocation.PLAIN_ROWS,
+            invocation.SINGLE_DRAFT,
+            invocation.EQUAL_ROWS,
+            invocation.DISJOINT_SUPPORT,
+            invocation.large_case(),
+        ):
+            for seed in range(4):
+                honest.run(line, case, seed)
+
+
+def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
+    def on(case: invocation.ProbeCase, calls: int = CALLS_PER_CASE) -> ProbeBody:
+        return lambda line: check_valid_inputs(line, honest, case, calls)
+
+    def needs_verify(body: ProbeBody, why: str) -> ProbeBody:
+        def skip(line: ProbeRecorder) -> str:
+            line.add("not run", why)
+            return ""
+
+        return body if honest.contract == "verify" else skip
+
+    return {
+        "gamma = 1": on(invocation.SINGLE_DRAFT),
+        "large vocabulary": on(invocation.large_case(), calls=12),
+        "ids 0 and V-1": lambda line: end_tokens(line, honest),
+        "p = q": on(invocation.EQUAL_ROWS),
+        "disjoint support": on(invocation.DISJOINT_SUPPORT),
+        "one-hot drafts": on(invocation.ONE_HOT_DRAFT),
+        "one-hot targets": on(invocation.ONE_HOT_TARGET),
+        "p = q = 0 at a draft token": needs_verify(
+            lambda line: undraftable_tokens(line, honest), "the rule drafts its own tokens"
+        ),
+        "zero rows": lambda line: malformed_rows(line, honest, invocation.ZERO_ROWS),
+        "NaN rows": lambda line: malformed_rows(line, honest, invocation.NAN_ROWS),
+        "inputs": needs_verify(
+            lambda line: inputs_unmodified(line, honest),
+            "rows are handed out fresh and the prefix is a tuple",
+        ),
+    }
+
+
+def _one_torch_thread(stack: ExitStack) -> None:
+    """Keep tiny tensors off a busy second core, which makes them many times slower."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
+
+
+def _skipped_probe(name: str, why: str) -> Probe:
+    return Probe(name=name, outcome="not run", message=why)
+
+
+def _check_run_probes(contract: Contract, seconds: float) -> None:
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds}: pass a positive number")
+
+
+def run_subject_probes(
+    whole: Subject,
+    subject: Subject,
+    contract: Contract,
+    settings: AuditSettings,
+    drafter: Rule | None = None,
+) -> tuple[Probe, ...]:
+    """Probe ``subject``, which of batched code is one row of ``whole``.
+
+    ``drafter``: the code under audit where that is one, which ``subject`` puts to use.
+    Raises ``UsageError`` if the code cannot be called under the contract at all.
+    """
+    if subject.coin_bits is not None:
+        message = "the code takes its coins as arguments: no random source to force"
+        return (Probe(name="edges", outcome="not run", message=message),)
+    if contract == "verify":
+        _check_signature(subject)
+    fatal = ("violation", "warning") if settings.strict_probes else ("violation",)
+    try:
+        probes = run_probes(
+            subject.rule,
+            contract,
+            eos=settings.eos,
+            batched=whole.rule if settings.batch else None,
+            rows=settings.batch,
+            lost=settings.lost,
+        )
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+    if drafter is not None:
+        probes = probe_drafter(drafter, probes, settings.lost)
+    return tuple(replace(probe, failed=probe.outcome in fatal) for probe in probes)
+
+
+def probe_findings(probes: Sequence[Probe]) -> list[Finding]:
+    """What the probes that failed the audit found."""
+    return [
+        make_finding("probe", f"probe {probe.name}: {probe.message}")
+        for probe in probes
+        if probe.failed
+    ]
+
+
+def _check_signature(subject: Subject) -> None:
+    """Refuse code that cannot take the four arguments of ``verify``."""
+    try:
+        signature = inspect.signature(subject.rule)
+    except (TypeError, ValueError):
+        return
+    if not accepts_arguments(signature, 4):
+        raise UsageError(
+            f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
+            f"draft_tokens, rng){_suggested_contract(signature)}"
+        )
+
+
+def _suggested_contract(signature: inspect.Signature) -> str:
+    if not accepts_arguments(signature, 5):
+        return ""
+    if "parents" in signature.parameters:
+        return "; it looks like a tree rule: --contract tree"
+    return "; it looks like a step rule: --contract step"

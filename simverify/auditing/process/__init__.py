@@ -1,1 +1,0 @@
-"""The child process of an audit, and what keeps it from harm."""

@@ -1,1 +1,0 @@
-"""Code under audit on real models and on traces."""

@@ -1,0 +1,721 @@
+"""Code under audit on a pair of real models: it decodes, and its own tokens are judged."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from simverify import results as doc
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
+from simverify.auditing.coverage import (
+    CoverageMonitor,
+    call_monitored,
+    find_reachable,
+    monitor_coverage,
+)
+from simverify.auditing.enumeration import check_token_ids
+from simverify.auditing.invocation import build_step_rule, make_finding, read_result
+from simverify.auditing.probes import probe_findings, run_subject_probes
+from simverify.auditing.run import add_coverage
+from simverify.auditing.sampled_runs import CALL_HANG_SECONDS, ContractMisuse
+from simverify.auditing.sampled_tier import findings_of_tests
+from simverify.auditing.sandbox import seeded_global_generators, suppress_warnings
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import Contract, Subject, check_contract
+from simverify.auditing.trees import build_tree_rule, reset_tree_rule, takes_tree_arguments
+from simverify.battery.battery import (
+    TestReport,
+    certificate_document,
+    certify_output,
+    faults_document,
+    finite_or_none,
+    judge_output,
+    output_detectable,
+    output_tokens,
+    start_meta,
+    suspect_document,
+    test_document,
+)
+from simverify.checks import MAX_GAMMA
+from simverify.drafting.method import DraftMethod
+from simverify.errors import OptionError, UsageError
+from simverify.models.trace import open_trace
+from simverify.models.transformer import (
+    BUNDLED,
+    Dtype,
+    Sampling,
+    TransformerPair,
+    load_pair,
+    read_prompts,
+    use_threads,
+)
+from simverify.simulators.decoding.job import TokenSums, make_job
+from simverify.simulators.decoding.loop import (
+    RULES,
+    Block,
+    ContextExceeded,
+    Interval,
+    LaneStatistics,
+    ModelError,
+    block_curves,
+    decode,
+    decode_steps,
+)
+from simverify.simulators.decoding.replayed import TraceReplay, trace_blocks
+from simverify.simulators.decoding.trees import TreeBlock, TreeExpectation, decode_trees
+from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
+from simverify.symbolic.watchdog import (
+    DeadlineExpired,
+    contain_process,
+    deadline,
+    is_user_interrupt,
+    report_activity,
+)
+from simverify.trees import (
+    ROOT,
+    SCHEMES,
+    Drafting,
+    DraftTree,
+    RowAfter,
+    TreeShape,
+    get_scheme,
+    parse_levels,
+    shape_of_levels,
+)
+
+# Calls of code under audit on the rows of real models, and what is kept of them.
+
+
+STEP_SECONDS = 600.0
+"""As :data:`CALL_HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
+
+_INTERVAL_CONFIDENCE = 0.999
+
+
+class BlockCaller:
+    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``Misuse``.
+
+    It is called on copies of the rows, which it may write into.
+    """
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
+        self._rule, self._vocab_size = rule, vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request, which a rule without state does not notice."""
+
+    def judge(
+        self, _position: int, p: Any, q: Any, drafts: Any, rng: np.random.Generator
+    ) -> list[int]:
+        """Return the tokens of a block."""
+        report_activity("a block of real models")
+        x = tuple(int(token) for token in drafts)
+        given = p.copy(), q.copy(), np.array(x, np.int64)
+        result = _call_within(self._rule, *given, rng, seconds=CALL_HANG_SECONDS)
+        tokens = _checked_tokens(result, self._vocab_size)
+        if tokens[:-1] != x[: len(tokens) - 1]:
+            raise ContractMisuse(
+                f"not-a-prefix: returned {tokens} for the draft {x}: all but the last "
+                f"token must be an accepted prefix of the draft"
+            )
+        return list(tokens)
+
+
+class TreeCaller:
+    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``.
+
+    ``builds``: whether ``rule`` builds an object with one, which may keep state.
+    """
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int, *, builds: bool = False) -> None:
+        self._built = (
+            _call_within(build_tree_rule, rule, seconds=CALL_HANG_SECONDS) if builds else None
+        )
+        self._rule = self._built.tree if self._built is not None else rule
+        self._vocab_size = vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request."""
+        if self._built is not None:
+            _call_within(reset_tree_rule, self._built, seconds=CALL_HANG_SECONDS)
+
+    def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
+        """Return the tokens of a call on ``tree``; ``given``: its arguments by their names."""
+        report_activity("a draft tree of a model")
+        result = _call_within(self._rule, *given.values(), rng, seconds=CALL_HANG_SECONDS)
+        tokens = _checked_tokens(result, self._vocab_size)
+        ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
+        if tokens[:-1] not in ways:
+            raise ContractMisuse(
+                f"not-a-prefix: returned {tokens} for the tree {tree.drawn()}: all but the last "
+                f"token must be a way from its root"
+            )
+        return tokens
+
+
+class StepCaller:
+    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``Misuse``."""
+
+    def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
+        self._step, self._reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)
+        self._vocab_size = vocab_size
+
+    def reset(self) -> None:
+        """Begin a new request."""
+        if self._reset is not None:
+            _call_within(self._reset, seconds=CALL_HANG_SECONDS)
+
+    def step(
+        self,
+        prefix: Tokens,
+        target: RowAfter,
+        draft: RowAfter,
+        gamma: int,
+        rng: np.random.Generator,
+    ) -> Tokens:
+        """Return the tokens that follow ``prefix``."""
+        report_activity("a call on real models")
+        result = _call_within(self._step, prefix, target, draft, gamma, rng, seconds=STEP_SECONDS)
+        return _checked_tokens(result, self._vocab_size)
+
+
+class CallRecorder:
+    """Observer of calls: their tokens, judged, and of drafts what was accepted.
+
+    ``drafted``: whether drafts are given to the rule; ``drafting``: how, if they are trees.
+    ``state``: whether it may keep something from call to call.
+    """
+
+    def __init__(
+        self,
+        *,
+        gamma: int,
+        lanes: int,
+        seed: int,
+        drafted: bool,
+        drafting: Drafting | None = None,
+        state: bool = False,
+    ) -> None:
+        # Of a rule that may carry state, as one without drafts, absolute positions alone follow
+        # the target.
+        by_slot = drafted and not state
+        self.tokens = TokenSums(
+            gamma=gamma, lanes=lanes, seed=seed, by_slot=by_slot, one_draft=drafting is None
+        )
+        self.calls = 0
+        self._accepted = LaneStatistics(lanes, 2) if drafted else None
+        self._trees, self._state = None if drafting is None else TreeExpectation(drafting), state
+
+    def __call__(self, block: Block) -> None:
+        """Count a call on a drafted block, or of a rule that drafts for itself."""
+        optimum = 0.0
+        if self._accepted is not None:
+            optimum = float(block_curves(block)[RULES.index("block")].sum())
+        self._count(block, optimum)
+
+    def tree(self, call: TreeBlock) -> None:
+        """Count a call on a draft tree."""
+        assert self._trees is not None
+        memoryless, of_any = self._trees.levels(call.drawn)
+        self._count(call.block, float((of_any if self._state else memoryless).sum()))
+
+    def _count(self, block: Block, optimum: float) -> None:
+        self.calls += 1
+        if self._accepted is not None:
+            self._accepted.add(block.lane, [block.tau, optimum])
+        self.tokens.add(block)
+
+    @property
+    def optimality(self) -> str | None:
+        """E[tau] beside the optimum's on the same drafts, in words; None without drafts."""
+        if self._accepted is None:
+            return None
+        tau, best, less = map(self._interval, ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0)))
+        reference, where = "block's", "blocks"
+        if self._trees is not None:
+            counted = self._trees.by == "counting"
+            reference, where = "no rule's above" if counted else "the best rule's", "trees"
+        return (
+            f"E[tau] = {tau.mean:.4f} ({tau.low:.4f} to {tau.high:.4f}), {reference} "
+            f"{best.mean:.4f} "
+            f"on the same {where}: {less.mean:+.4f} ({less.low:+.4f} to {less.high:+.4f})"
+        )
+
+    def _interval(self, weights: tuple[float, float]) -> Interval:
+        assert self._accepted is not None
+        return self._accepted.interval(weights, _INTERVAL_CONFIDENCE)
+
+
+def _call_within(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
+    try:
+        with deadline(seconds):
+            return call_monitored(call, *arguments)
+    except DeadlineExpired:
+        raise ContractMisuse(f"hangs: did not return within {seconds:g} s") from None
+    except (ContextExceeded, ModelError):
+        raise  # no fault of the code
+    except InvalidTokens as error:
+        raise ContractMisuse(f"{error.kind}: {error}") from None
+    except BaseException as error:  # the code may raise anything, SystemExit too
+        if is_user_interrupt(error):
+            raise
+        message = f"raises: {describe_exception(error)}"
+        raise ContractMisuse(message) from None
+
+
+def _checked_tokens(result: Any, vocab_size: int) -> Tokens:
+    try:
+        tokens = read_result(result)
+        check_token_ids(tokens, vocab_size)
+    except InvalidTokens as error:
+        raise ContractMisuse(f"{error.kind}: {error}") from None
+    return tokens
+
+
+# An audit on the rows of real models: edge probes, calls, tests, and the document of it all.
+
+
+_CERTIFICATE_DELTA = 1e-3
+_DETECTION_POWER = 0.9
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """What code is called on, in the words of its document.
+
+    ``plan``: what will be done. ``why``: why no path is followed. ``more``: what to do for more
+    tokens. ``command``: repeats the audit. ``notes``: go before the others. ``scheme``, ``tree``:
+    of draft trees that the code judges, how siblings are drafted and children per level.
+    """
+
+    name: str
+    gamma: int
+    vocab_size: int
+    plan: str
+    why: str
+    more: str
+    command: str
+    notes: tuple[str, ...] = ()
+    scheme: str | None = None
+    tree: str | None = None
+
+
+def audit_on_rows(
+    ground: RowSource,
+    subject: Subject,
+    contract: Literal["verify", "step", "tree"],
+    settings: AuditSettings,
+    kept: CallRecorder,
+    call: Callable[[], None],
+    say: Callable[[str], None],
+    *,
+    probed: Subject | None = None,
+) -> doc.AuditRun:
+    """Probe ``subject``, let ``call`` call it and hand everything to ``kept``, and judge that.
+
+    ``probed``: a rule for draft trees as a step rule that drafts for itself.
+    """
+    stamp = start_meta()
+    broken, judged = None, None
+    watch = CoverageMonitor(find_reachable(subject.rule).codes, always=settings.strict_coverage)
+    with contain_process(), monitor_coverage(watch):
+        say("edge probes")
+        if contract == "tree":
+            assert probed is not None
+            probes = run_subject_probes(probed, probed, "step", settings)
+        else:
+            probes = run_subject_probes(subject, subject, contract, settings)
+        if not any(probe.hung for probe in probes):
+            say(ground.plan)
+            try:
+                with seeded_global_generators(settings.seed), suppress_warnings():
+                    call()
+                judged = judge_output(kept.tokens.features, settings.alpha)
+            except ContractMisuse as misuse:
+                broken = str(misuse)
+    run = _make_document(ground, subject, contract, settings, probes, kept, judged, broken, stamp())
+    return add_coverage(run, watch, settings) if watch.watched else run
+
+
+def reproduce_command(words: Sequence[str], settings: AuditSettings) -> str:
+    """Return the command of ``words`` with the settings that count on real rows."""
+    return shlex.join([*words, *settings.words(always=("seed", "alpha", "detect"))])
+
+
+def _make_document(
+    ground: RowSource,
+    subject: Subject,
+    contract: Literal["verify", "step", "tree"],
+    settings: AuditSettings,
+    probes: tuple[doc.Probe, ...],
+    kept: CallRecorder,
+    judged: TestReport | None,
+    broken: str | None,
+    meta: doc.Meta,
+) -> doc.AuditRun:
+    if broken is not None:
+        of_tier = [make_finding("contract", broken)]
+    else:
+        of_tier = findings_of_tests(judged.findings if judged else ())
+    findings = probe_findings(probes) + of_tier
+    short = judged is not None and judged.detectable > settings.detect
+    verdict: doc.Verdict = "FAIL" if findings else "INCONCLUSIVE" if short else "PASS"
+    bound = None
+    if verdict == "PASS":
+        bound = certificate_document(certify_output(kept.tokens.features, _CERTIFICATE_DELTA))
+    instance = doc.SampledModel(
+        name=ground.name,
+        vocab_size=ground.vocab_size,
+        gamma=ground.gamma,
+        samples=kept.calls,
+        detect=settings.detect,
+        detectable=None if judged is None else finite_or_none(judged.detectable),
+        bound=None if bound is None else bound.bound,
+    )
+    tier = doc.SampledTier(
+        samples=kept.calls,
+        looks=0 if judged is None else 1,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        power=_DETECTION_POWER,
+        tests=() if judged is None else tuple(test_document(test) for test in judged.tests),
+        detectable=instance.detectable,
+        certificate=bound,
+        optimality=None if judged is None else kept.optimality,
+        findings=tuple(of_tier),
+        instances=(instance,),
+        # The named faults are of rules for a single draft.
+        faults=None if judged is None or contract == "tree" else faults_document(judged.named),
+        localisation=None if judged is None else suspect_document(judged.located),
+    )
+    return doc.AuditRun(
+        schema_version=doc.SCHEMA_VERSION,
+        spec=subject.name,
+        contract=contract,
+        seed=settings.seed,
+        gamma=ground.gamma,
+        vocab_size=ground.vocab_size,
+        tolerance=TOLERANCE_BY_DTYPE["float64"],
+        verdict=verdict,
+        tier="sampled",
+        not_enumerable=ground.why,
+        inconclusive=_power_shortfall(ground, judged, settings) if short and not findings else None,
+        sampled=tier,
+        probes=probes,
+        findings=tuple(findings),
+        notes=(*ground.notes, *_make_notes(judged, kept, failed=bool(findings))),
+        reproduce=ground.command,
+        meta=meta,
+        engine_path=settings.checkout,
+        scheme=ground.scheme,
+        tree=ground.tree,
+    )
+
+
+def _make_notes(judged: TestReport | None, kept: CallRecorder, *, failed: bool) -> list[str]:
+    if judged is None:
+        return []
+    n = kept.tokens.features.n
+    notes = [f"{n:,} tokens are judged; what is promised is of: {judged.deviation}"]
+    if not failed and kept.optimality is not None:
+        notes.append(kept.optimality)
+    return notes
+
+
+def _power_shortfall(ground: RowSource, judged: TestReport | None, settings: AuditSettings) -> str:
+    assert judged is not None
+    return (
+        f"{ground.name}: the tokens promise a TV of {judged.detectable:.3g}, not "
+        f"{settings.detect:g}: {ground.more}"
+    )
+
+
+@dataclass(frozen=True)
+class LiveModels:
+    """A pair of models, and how code decodes on it.
+
+    ``target``, ``draft``: as :func:`~simverify.models.transformer.load_pair` takes them.
+    ``method``: how drafts are made.
+    ``prompts``: a file, None for the bundled ones. ``gamma``: draft length, 1 to 64.
+    ``tokens``: emitted tokens; None for as many as ``detect`` needs. ``contract``: None where
+    the code says its own. ``threads``: of torch; None leaves them.
+
+    Raises ``UsageError`` if gamma is out of range.
+    """
+
+    target: str
+    draft: str | None
+    prompts: Path | None = None
+    gamma: int = 4
+    tokens: int | None = None
+    contract: Contract | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    device: str = "cpu"
+    dtype: Dtype = "float32"
+    threads: int | None = None
+    scheme: str | None = None
+    tree: str | None = None
+    method: DraftMethod = field(default_factory=DraftMethod)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.gamma <= MAX_GAMMA:
+            raise UsageError(f"gamma is {self.gamma}: expected 1 to {MAX_GAMMA}")
+
+    def load(self) -> tuple[TransformerPair, Sequence[str]]:
+        """Return the models and the texts of the prompts."""
+        texts = read_prompts(self.prompts or BUNDLED / "prompts.jsonl")
+        pair = load_pair(
+            self.target, self.draft, sampling=self.sampling, device=self.device, dtype=self.dtype
+        )
+        return pair, texts
+
+    def drafting(self, subject: Subject, contract: Contract) -> Drafting | None:
+        """Return how trees are drafted for ``subject``; None for code that judges no trees.
+
+        Raises ``UsageError`` for a scheme or a tree that is missing, or not for this code.
+        """
+        if contract != "tree":
+            for option, value in (("scheme", self.scheme), ("tree", self.tree)):
+                if value is not None:
+                    raise UsageError(
+                        f"--{option} {value} is for draft trees: name --contract tree too"
+                    )
+            return None
+        name = self.scheme or subject.scheme
+        if name is None:
+            raise UsageError(
+                f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
+            )
+        if self.tree is not None:
+            shape = parse_levels(self.tree)
+        else:
+            two, one = (shape_of_levels([k] + [1] * (self.gamma - 1)) for k in (2, 1))
+            shape = two if subject.fits(two) else one
+        if shape.depth > self.gamma:
+            raise UsageError(
+                f"the tree has a depth of {shape.depth}, above gamma {self.gamma}: cut it, or "
+                "raise gamma"
+            )
+        if not subject.fits(shape):
+            raise UsageError(
+                f"{subject.name} does not take the tree {_shape_text(shape)}: name another one"
+            )
+        return Drafting(shape, get_scheme(name))
+
+    def command(self, spec: str, settings: AuditSettings) -> str:
+        """Return the command that repeats the audit of ``spec``."""
+        law = self.sampling
+        given = {
+            "--target": self.target,
+            "--draft": self.draft,
+            "--prompts": self.prompts,
+            "--gamma": self.gamma,
+            "--tokens": self.tokens,
+            "--contract": self.contract,
+            "--scheme": self.scheme,
+            "--tree": self.tree,
+            "--temperature": law.temperature,
+            "--top-k": law.top_k,
+            "--top-p": law.top_p,
+            "--device": self.device,
+            "--dtype": self.dtype,
+            "--threads": self.threads,
+            "--drafter": self.method.name,
+        }
+        plain = {
+            "--temperature": 1.0,
+            "--device": "cpu",
+            "--dtype": "float32",
+            "--drafter": "plain",
+        }
+        words = ["simverify", "audit", spec]
+        for name, value in given.items():
+            if value is not None and value != plain.get(name):
+                words += [name, str(value)]
+        if self.method.name == "easyspec":
+            words += ["--layer-parallel", str(self.method.layer_parallel)]
+            words += [] if self.method.calibration else ["--no-calibration"]
+        return reproduce_command(words, settings)
+
+
+def audit_on_models(
+    subject: Subject,
+    live: LiveModels,
+    settings: AuditSettings,
+    *,
+    loaded: tuple[TransformerPair, Sequence[str]] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> doc.AuditRun:
+    """Put ``subject`` on trial in the decoding loop, on a pair of real models.
+
+    A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
+    trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
+    is judged against the target's row before it. Of ``settings``, the error rates, the seed and
+    what is strict count. ``loaded``: the pair and the prompts, if they
+    are there already.
+
+    Raises
+    ------
+    UsageError
+        If the code is under another contract or takes whole batches, a model does not load, a
+        prompt is missing or too long, or the code looks beyond the models' context.
+    """
+    contract = check_contract(subject, live.contract, settings.batch)
+    if contract == "draft":
+        raise UsageError(
+            f"{subject.name} is a drafter: audit it on small instances, without --target"
+        )
+    if settings.batch or subject.batch or subject.company:
+        raise UsageError(f"{subject.name} takes whole batches: blocks come one by one here")
+    drafting = live.drafting(subject, contract)
+    if contract == "step" and live.method != DraftMethod():
+        raise OptionError(
+            "{drafter} is not for the step contract, whose code drafts for itself: leave it out"
+        )
+    if drafting is not None:
+        live.method.check_tree_attention()
+    gamma = live.gamma if drafting is None else drafting.shape.depth
+    say = progress or (lambda _: None)
+    tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens
+    if loaded is None:
+        say(f"loading {live.target}" + (f" and {live.draft}" if live.draft else ""))
+        loaded = live.load()
+    pair, texts = loaded
+    job = make_job(pair, texts, gamma=gamma, tokens=tokens, seed=settings.seed)
+    total = job.lanes * job.lane_tokens
+    detectable = output_detectable(total, settings.alpha)
+    name = live.method.on(pair)
+    ground = RowSource(
+        name=name,
+        gamma=job.gamma,
+        vocab_size=pair.vocab_size,
+        plan=f"{total:,} tokens of {name}: power .9 against TV {detectable:.3g}",
+        why=f"called in the decoding loop of real models, {name}",
+        more="take more --tokens",
+        command=live.command(subject.name, settings),
+        scheme=None if drafting is None else drafting.scheme.name,
+        tree=None if drafting is None else _shape_text(drafting.shape),
+    )
+    builds = drafting is not None and _is_tree_factory(subject)
+    record = CallRecorder(
+        gamma=job.gamma,
+        lanes=job.lanes,
+        seed=job.seed,
+        drafted=contract != "step",
+        drafting=drafting,
+        state=builds,
+    )
+    rule = subject.generator_rule()
+
+    def call() -> None:
+        use_threads(live.threads)
+        if drafting is not None:
+            caller = partial(TreeCaller, rule, pair.vocab_size, builds=builds)
+            decode_trees(pair, job, drafting, caller, record.tree, live.method)
+        elif contract == "verify":
+            judge = partial(BlockCaller, rule, pair.vocab_size)
+            decode(pair, job, judge, record, method=live.method)
+        else:
+            decode_steps(pair, job, lambda: StepCaller(rule, pair.vocab_size), record)
+
+    probed = None
+    if drafting is not None:
+        pair.check_tree_attention()
+        probed = subject.drafting_itself(drafting, "tree")
+    return audit_on_rows(ground, subject, contract, settings, record, call, say, probed=probed)
+
+
+def _is_tree_factory(subject: Subject) -> bool:
+    """Tell a class or a factory from a rule for draft trees; ``UsageError`` for other code."""
+    try:
+        return not takes_tree_arguments(subject.rule)
+    except ValueError as error:
+        raise UsageError(f"{subject.name}: {error}") from None
+
+
+def _shape_text(shape: TreeShape) -> str:
+    return shape.words().removesuffix(" children per level")
+
+
+# Code under audit on a trace: called on recorded rows and drafts, judged by what it emits.
+
+
+def audit_on_trace(
+    subject: Subject,
+    folder: Path,
+    settings: AuditSettings,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> doc.AuditRun:
+    """Put a ``verify`` rule on trial on the rows and drafts of the trace in ``folder``.
+
+    Every block is one call, with fresh randomness; the tokens are judged as a real model's
+    are. Of ``settings``, the error rates, the seed and what is strict count.
+
+    Raises
+    ------
+    UsageError
+        If the trace holds no rows, is damaged or too short, or the code is under another
+        contract or takes whole batches.
+    """
+    trace = open_trace(folder)
+    made = trace.manifest
+    _check_subject(subject, settings)
+    if made.kind != "rows":
+        raise UsageError(
+            f"{folder} holds statistics of {', '.join(made.rules)}, and code under "
+            f"audit needs rows: record them without --statistics"
+        )
+    ground = RowSource(
+        name=f"trace of {made.name}",
+        gamma=made.gamma,
+        vocab_size=made.vocab_size,
+        plan=f"{made.blocks:,} recorded blocks of {made.name}",
+        why=f"replayed on recorded rows, the trace {trace.folder}",
+        more="record more",
+        command=trace_audit_command(subject.name, trace.folder, settings),
+        notes=(f"the trace has sha256 {made.sha256}",),
+    )
+    lanes = made.decoding.lanes
+    record = CallRecorder(gamma=made.gamma, lanes=lanes, seed=settings.seed, drafted=True)
+    caller = BlockCaller(subject.generator_rule(), made.vocab_size)
+
+    def judge(block: Block, rng: np.random.Generator) -> list[int]:
+        return caller.judge(0, block.p, block.q[:-1], block.drafts, rng)
+
+    replayed = TraceReplay(
+        judge,
+        record,
+        record.tokens.add,
+        lanes=lanes,
+        tokens=made.decoding.tokens,
+        seed=settings.seed,
+    )
+
+    def call() -> None:
+        for block in trace_blocks(trace):
+            replayed(block)
+        replayed.finish()
+
+    return audit_on_rows(
+        ground, subject, "verify", settings, record, call, progress or (lambda _: None)
+    )
+
+
+def trace_audit_command(spec: str, folder: Path, settings: AuditSettings) -> str:
+    """Return the command that repeats the audit."""
+    return reproduce_command(["simverify", "audit", spec, "--trace", str(folder)], settings)
+
+
+def _check_subject(subject: Subject, settings: AuditSettings) -> None:
+    if subject.contract not in (None, "verify"):
+        raise UsageError(
+            f"{subject.name} has the {subject.contract} contract, and a trace holds blocks that "
+            "are drafted already: audit it without --trace"
+        )
+    if settings.batch or subject.batch or subject.company:
+        raise UsageError(f"{subject.name} takes whole batches: a trace is replayed block by block")

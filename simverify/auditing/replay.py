@@ -1,0 +1,1003 @@
+"""The paths on which a call broke its contract, run again and shown draw by draw."""
+
+import ast
+import inspect
+import itertools
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.coins import (
+    BISECTION_FAILURES,
+    Box,
+    CheckedCoinCall,
+    TooManyCalls,
+    bisect_law,
+    coin_counter,
+)
+from simverify.auditing.drafters import (
+    ReportedRows,
+    build_drafter,
+    decode_calls,
+    draft_tree,
+    encode_calls,
+    expected_siblings,
+)
+from simverify.auditing.enumeration import (
+    MAX_PATHS,
+    SECONDS,
+    check_token_ids,
+    decode_generation,
+    takes_step_arguments,
+)
+from simverify.auditing.instances import InstanceRows, instance_drafting
+from simverify.auditing.invocation import (
+    CallOutcome,
+    ProbeCase,
+    Rule,
+    attempt_call,
+    build_step_rule,
+    make_caller,
+    read_result,
+)
+from simverify.auditing.rerun import (
+    CALLS_BY_CONTRACT,
+    CallPaths,
+    PathBudget,
+    StepTracer,
+    sequence_probability,
+)
+from simverify.auditing.sampled_runs import Contract as SampledContract
+from simverify.auditing.sampled_runs import (
+    ContractMisuse,
+    SampledInstance,
+    TimeLimitReached,
+    TrialRunner,
+)
+from simverify.auditing.sandbox import seeded_global_generators
+from simverify.auditing.subject import Contract, Subject
+from simverify.auditing.trees import as_enumerable, tree_arguments
+from simverify.engines.bridge import parse_request
+from simverify.errors import SimverifyError
+from simverify.results import Breach, Counterexample, FailingTrial, Instance
+from simverify.symbolic import Enumeration
+from simverify.symbolic.engine import PathRecorder, RecordedBranch, RecordedPath
+from simverify.symbolic.outcomes import InvalidTokens, Tokens
+from simverify.symbolic.provenance import CallBroken, current_user_line
+from simverify.symbolic.races import DecisionKind
+from simverify.trees import ROOT, DraftTree, TreeShape
+
+# Every path by which code emits a given output on a given instance, shown draw by draw.
+
+
+@dataclass(frozen=True)
+class ExplainedPath:
+    """One path that leads to the output.
+
+    ``drafted`` is the given block and ``draft_probability`` that of drafting it (None and 1
+    under the step contract); ``tree`` draws it where it is one. ``weight`` is the path's own;
+    ``completion`` the target's probability of the tokens of the output that the call left out.
+    """
+
+    drafted: Tokens | None
+    draft_probability: float
+    emitted: Tokens
+    weight: float
+    completion: float
+    draws: int
+    branches: tuple[RecordedBranch, ...]
+    tree: str = ""
+
+    @property
+    def contribution(self) -> float:
+        """Probability of the output by this path: the product of the three."""
+        return self.draft_probability * self.weight * self.completion
+
+
+@dataclass(frozen=True)
+class OutputPosition:
+    """The rows p and q after the first ``index`` tokens of the output; q is None past gamma."""
+
+    index: int
+    token: int
+    target: tuple[float, ...]
+    draft: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All paths to ``sequence``, heaviest first; their contributions sum to ``emitted``.
+
+    ``head``: of a drafter's call, what it was asked and reports, a line each.
+    """
+
+    instance: str
+    sequence: Tokens
+    emitted: float
+    due: float
+    positions: tuple[OutputPosition, ...]
+    trails: tuple[ExplainedPath, ...]
+    head: tuple[str, ...] = ()
+
+
+def explain_output(
+    rule: Rule,
+    contract: Contract,
+    instance: Instance,
+    sequence: Sequence[int],
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> Explanation:
+    """Run the paths of ``rule`` on ``instance`` again and keep those that emit ``sequence``.
+
+    Parameters
+    ----------
+    rule, contract
+        The code under audit; a step rule is built anew for every path.
+    instance
+        Rows by prefix, as the result file has them; all that the code asks for.
+    sequence
+        The first tokens of a completed output: up to gamma+1 under the verify contract.
+    max_paths, seconds
+        Budgets, for all paths, also those that lead elsewhere.
+
+    Raises
+    ------
+    CannotEnumerate, TooManyPaths, OutOfTime
+        As in the exact tier.
+    ValueError
+        ``sequence`` does not fit the instance, or the instance lacks a row.
+    """
+    model = InstanceRows(instance)
+    rule, contract = as_enumerable(rule, contract, model.drafting)
+    tokens = _check_explain(instance, contract, sequence)
+    calls = CALLS_BY_CONTRACT[contract](
+        rule, model, instance.gamma, tokens, PathBudget(max_paths, seconds)
+    )
+    every = (trail for call in calls for trail in _explained_paths(call, model, tokens))
+    trails = sorted(every, key=lambda trail: trail.contribution, reverse=True)
+    positions = []
+    for i, token in enumerate(tokens):
+        q = None
+        if contract == "step" or i < instance.gamma:
+            q = tuple(model.draft(model.prompt + tokens[:i]).tolist())
+        p = tuple(model.target(model.prompt + tokens[:i]).tolist())
+        positions.append(OutputPosition(i, token, p, q))
+    return Explanation(
+        instance.name,
+        tokens,
+        sum(t.contribution for t in trails),
+        sequence_probability(model, model.target, tokens),
+        tuple(positions),
+        tuple(trails),
+    )
+
+
+def _explained_paths(
+    call: CallPaths, model: InstanceRows, sequence: Tokens
+) -> Iterator[ExplainedPath]:
+    for leaf in call.leaves:
+        common = min(len(leaf.tokens), len(sequence))
+        if leaf.tokens[:common] == sequence[:common]:
+            rest = sequence_probability(model, model.target, sequence, common)
+            yield ExplainedPath(
+                call.drafted,
+                call.mass,
+                leaf.tokens,
+                leaf.weight,
+                rest,
+                leaf.draws,
+                leaf.branches,
+                call.tree,
+            )
+
+
+def _check_explain(instance: Instance, contract: Contract, sequence: Sequence[int]) -> Tokens:
+    if contract not in CALLS_BY_CONTRACT:
+        raise ValueError(f"contract {contract!r}: pass one of {', '.join(CALLS_BY_CONTRACT)}")
+    tokens = tuple(int(x) for x in sequence)
+    most = instance.gamma + 1
+    if not tokens or (contract != "step" and len(tokens) > most):
+        raise ValueError(f"sequence of {len(tokens)} tokens: pass 1 to gamma + 1 = {most}")
+    if min(tokens) < 0 or max(tokens) >= instance.vocab_size:
+        raise ValueError(f"sequence {list(tokens)}: pass ids in 0..{instance.vocab_size - 1}")
+    return tokens
+
+
+# Every path on which a drafter answers a call in the same way, shown draw by draw.
+
+
+def explain_draft(
+    rule: Callable[..., Any],
+    found: Counterexample,
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+) -> Explanation:
+    """Run a drafter's calls up to that of ``found`` again; keep the paths that answer like it.
+
+    Raises ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
+    """
+    call, model, reports = found.call, InstanceRows(found.instance), ReportedRows()
+    assert call is not None, "the counterexample of a drafter has a call"
+    drafting = model.drafting
+    assert drafting is not None, "and an instance that says how it drafts"
+    asked_for = reports.number(np.array(call.reported))
+    enumeration = Enumeration(rule, seed_once=True)
+    source = PathRecorder(enumeration.source.prune, seed_once=True)
+    enumeration.source = source
+
+    def run() -> Tokens:
+        source.handing(enumeration.rng)
+        drafter = build_drafter(rule)
+        source.sequences.is_built()
+        grown = draft_tree(
+            drafter,
+            drafting.shape,
+            model.draft,
+            enumeration.rng,
+            model.prompt,
+            most=len(call.before) + 1,
+        )
+        numbers = encode_calls(grown.calls, reports)
+        source.end(numbers)
+        return numbers
+
+    with enumeration:
+        enumeration.run(run, max_paths=max_paths, seconds=seconds)
+    like: list[ExplainedPath] = []
+    for leaf in source.take():
+        replies = list(decode_calls(leaf.tokens, drafting.shape, model.prompt))
+        before = tuple(answer.tokens for answer in replies[:-1])
+        last = replies[-1]
+        alike = (before, last.report) == (call.before, asked_for)
+        if alike and len(last.tokens) == len(found.sequence):
+            like.append(
+                ExplainedPath(None, 1.0, last.tokens, leaf.weight, 1.0, leaf.draws, leaf.branches)
+            )
+    share = sum(trail.weight for trail in like)
+    emitted: dict[Tokens, float] = {}
+    for trail in like:
+        emitted[trail.emitted] = emitted.get(trail.emitted, 0.0) + trail.weight / share
+    sequence = tuple(found.sequence)
+    row = np.array(call.reported)
+    expected = expected_siblings(drafting.scheme, row, call.asked, len(sequence), emitted)
+    there = [trail for trail in like if trail.emitted == sequence]
+    return Explanation(
+        found.instance.name,
+        sequence,
+        emitted.get(sequence, 0.0),
+        expected.get(sequence, 0.0),
+        (),
+        tuple(sorted(there, key=lambda trail: trail.weight, reverse=True)),
+        _drafter_heading(found, model, share),
+    )
+
+
+def _drafter_heading(found: Counterexample, model: InstanceRows, share: float) -> tuple[str, ...]:
+    call = found.call
+    assert call is not None, "the counterexample of a drafter has a call"
+    lines = [
+        f"after {', '.join(map(str, call.prefix)) or 'no token'}, asked for {call.asked}, "
+        f"scheme {found.instance.scheme}",
+        f"  draft row: {_drafter_row_text(model.draft(call.prefix).tolist())}",
+        f"  reported:  {_drafter_row_text(call.reported)}",
+    ]
+    if share < 1 - 1e-9:
+        lines.append(f"  this report, and so many tokens, have probability {share:.6g}")
+    return tuple(lines)
+
+
+def _drafter_row_text(row: Any) -> str:
+    return "  ".join(f"{x:.6g}" for x in row)
+
+
+def draft_breach_call(rule: Callable[..., Any], found: Breach) -> Callable[[Any], CallOutcome]:
+    """Return what drafts on the instance of ``found`` with a generator, and says how it ends."""
+    model = InstanceRows(found.instance)
+    drafting = model.drafting
+    assert drafting is not None, "a breach of the draft contract says how is drafted"
+
+    def run(rng: Any) -> tuple[Tokens, str]:
+        grown = draft_tree(build_drafter(rule), drafting.shape, model.draft, rng, model.prompt)
+        return encode_calls(grown.calls, ReportedRows()), ""
+
+    return lambda rng: attempt_call(lambda: run(rng))
+
+
+# An explanation as plain text: the rows, then every path with its draws and branches.
+
+
+def render_explanation(explanation: Explanation, *, most: int = 10, only: int | None = None) -> str:
+    """Plain text of the rows and of the ``most`` heaviest paths; no colour, no width.
+
+    ``only``: the number of the one path to show, from 0 in the order of weight.
+    """
+    e = explanation
+    what = "tokens" if e.head else "output"
+    lines = [
+        f"{e.instance}: {what} {_number_list(e.sequence)}",
+        *e.head,
+        f"emitted with probability {e.emitted:.9g}, due {e.due:.9g}, "
+        f"difference {e.emitted - e.due:+.3g}",
+        "",
+    ]
+    for place in e.positions:
+        lines.append(f"position {place.index}: token {place.token}")
+        lines.append(f"  p = {_explanation_row(place.target)}")
+        if place.draft is not None:
+            lines.append(f"  q = {_explanation_row(place.draft)}")
+    if not e.trails:
+        return "\n".join([*lines, "", "no path leads there: the code never emits it"]) + "\n"
+    count = "1 path leads" if len(e.trails) == 1 else f"{len(e.trails)} paths lead"
+    lines += ["", f"{count} there, numbered from 0, heaviest first"]
+    if only is not None:
+        lines += ["", *_trail_lines(only, e.trails[only])]
+        return "\n".join(lines) + "\n"
+    for number, trail in enumerate(e.trails[:most]):
+        lines += ["", *_trail_lines(number, trail)]
+    if len(e.trails) > most:
+        rest = sum(trail.contribution for trail in e.trails[most:])
+        lines += ["", f"{len(e.trails) - most} more paths of weight {rest:.6g} together"]
+    return "\n".join(lines) + "\n"
+
+
+def _trail_lines(number: int, trail: ExplainedPath) -> Iterator[str]:
+    yield f"path {number}: {trail.contribution:.6g}, emits {_number_list(trail.emitted)}"
+    if trail.drafted is not None:
+        drafted = f"tree {trail.tree}" if trail.tree else f"draft {_number_list(trail.drafted)}"
+        yield f"  {drafted}: {trail.draft_probability:.6g}"
+    for branch in trail.branches:
+        yield branch_line(branch)
+    idle = set(range(1, trail.draws + 1)) - {branch.draw for branch in trail.branches}
+    if idle and None not in {branch.draw for branch in trail.branches}:
+        yield f"  decided nothing: draw {_number_list(sorted(idle))}"
+    if trail.completion != 1:
+        yield f"  the target completes it: {trail.completion:.6g}"
+
+
+def branch_line(branch: RecordedBranch) -> str:
+    """Return the line of one decision."""
+    text = "  draws: " if branch.draw is None else f"  draw {branch.draw}: "
+    text += branch.kind.value
+    if branch.left is None or branch.ways > 2:
+        text += f", number {branch.taken} of 0..{branch.ways - 1}"
+    if branch.left is not None:
+        text += f", u in [{branch.left[0]:.6g}, {branch.left[1]:.6g})"
+    return f"{text}: {branch.weight:.6g}" + (f" at {branch.where}" if branch.where else "")
+
+
+def _number_list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _explanation_row(row: tuple[float, ...]) -> str:
+    return "  ".join(f"{x:.6g}" for x in row)
+
+
+def replay_contract_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
+    """Return a text for each path on which ``rule`` breaks its contract again, heaviest first.
+
+    Of a rule that drafts itself, in the shortest generation in which it does. Raises
+    ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
+    """
+    broken = find_breach_paths(rule, contract, found)
+    return tuple(
+        "\n".join(
+            [
+                *_breach_heading(found),
+                f"path {i} of {len(broken)} that break it:",
+                *_path_lines(leaf),
+            ]
+        )
+        + "\n"
+        for i, leaf in enumerate(broken)
+    )
+
+
+def find_breach_paths(
+    rule: Rule, contract: Contract, found: Breach, steps: StepTracer | None = None
+) -> list[RecordedPath]:
+    """Return the paths on which ``rule`` breaks its contract again, the heaviest first.
+
+    ``steps``: follows the lines that they run. Raises as :func:`replay_contract_breach` does.
+    """
+    broken: list[RecordedPath] = []
+    rule, contract = as_enumerable(rule, contract, instance_drafting(found.instance))
+    for length in _generation_lengths(contract, found):
+        broken = broken or _breach_leaves(rule, contract, found, length, steps)
+    return broken
+
+
+def _generation_lengths(contract: Contract, found: Breach) -> list[int]:
+    """Return how many tokens are generated, at first and then."""
+    gamma = found.instance.gamma
+    if contract != "step":
+        return [gamma + 1]
+    # The last call asks for the rows after gamma drafts more.
+    deepest = max(len(prefix.split(",")) for prefix in found.instance.target_probs)
+    recorded = max(deepest - gamma + 1, 1)
+    return sorted({min(gamma + 1, recorded), recorded})
+
+
+def _breach_leaves(
+    rule: Rule, contract: Contract, found: Breach, length: int, steps: StepTracer | None
+) -> list[RecordedPath]:
+    seed_once = contract in ("step", "draft")
+    enumeration = Enumeration(rule, seed_once=seed_once)
+    source = PathRecorder(enumeration.source.prune, seed_once=seed_once, steps=steps)
+    enumeration.source = source
+    if contract == "step":
+        one = _generation_call(rule, found, length)
+    elif contract == "draft":
+        one = draft_breach_call(rule, found)
+    else:
+        one = _block_call(rule, found) if contract == "verify" else _tree_call(rule, found)
+
+    def call() -> Tokens:
+        source.handing(enumeration.rng)
+        outcome = one(enumeration.rng)
+        source.end(outcome.tokens or (), _breach_text(outcome))
+        if outcome.tokens is None:
+            raise InvalidTokens("broken", outcome.fault)
+        return outcome.tokens
+
+    with enumeration:
+        enumeration.run(call, max_paths=MAX_PATHS, seconds=SECONDS)
+    broken = [leaf for leaf in source.take() if leaf.broke]
+    return sorted(broken, key=lambda leaf: -leaf.weight)
+
+
+def _block_call(rule: Rule, found: Breach) -> Callable[[Any], CallOutcome]:
+    drafted = found.draft_tokens
+    assert drafted is not None, "a breach of the verify contract has draft tokens"
+    targets, drafts = _breach_rows(found)
+    case = ProbeCase(
+        found.instance.name, found.instance.gamma, targets, np.vstack([drafts, drafts[:1]])
+    )
+    call = make_caller(rule, "verify")
+    return lambda rng: call(case, rng, drafted)
+
+
+def _tree_call(rule: Rule, found: Breach) -> Callable[[Any], CallOutcome]:
+    tree, model = _breach_tree(found), InstanceRows(found.instance)
+    ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
+    arguments = tree_arguments(tree, model.target, model.draft)
+
+    def run(rng: Any) -> tuple[Tokens, str]:
+        tokens = read_result(rule(*(x.copy() for x in arguments.values()), rng))
+        if len(tokens) > found.instance.gamma + 1:
+            raise InvalidTokens("too-many", f"returned {len(tokens)} tokens")
+        check_token_ids(tokens, model.vocab_size)
+        return tokens, f"returned {tokens}: no way from the root" * (tokens[:-1] not in ways)
+
+    return lambda rng: attempt_call(lambda: run(rng))
+
+
+def _breach_tree(found: Breach) -> DraftTree:
+    drafting = instance_drafting(found.instance)
+    assert drafting is not None, "a breach of the tree contract says how trees are drafted"
+    assert found.parents is not None, "and has the tree's shape"
+    assert found.draft_tokens is not None, "and its tokens"
+    return DraftTree(TreeShape(found.parents), found.draft_tokens, drafting.scheme)
+
+
+def _generation_call(rule: Rule, found: Breach, length: int) -> Callable[[Any], CallOutcome]:
+    model, gamma = InstanceRows(found.instance), found.instance.gamma
+    before: Tokens = ()
+
+    def run(rng: Any) -> tuple[Tokens, str]:
+        nonlocal before
+        before = ()
+        step, reset = build_step_rule(rule)
+
+        def more(emitted: Tokens) -> Tokens:
+            nonlocal before
+            before = emitted
+            new = read_result(step(emitted, model.target, model.draft, gamma, rng))
+            check_token_ids(new, model.vocab_size)
+            return new
+
+        tokens = decode_generation(
+            more,
+            reset,
+            length=length,
+            prefix=model.prompt,
+            eos=model.eos,
+            earlier_calls=model.earlier_calls,
+        )
+        return tokens, ""
+
+    def one(rng: Any) -> CallOutcome:
+        outcome = attempt_call(lambda: run(rng))
+        if outcome.tokens is not None or not before:
+            return outcome
+        place = f"in the call after the tokens {', '.join(map(str, before))}"
+        return replace(outcome, fault=f"{outcome.fault}, {place}")
+
+    return one
+
+
+def _breach_text(outcome: CallOutcome) -> str:
+    if outcome.changed:
+        return f"changes its arguments in place: {', '.join(outcome.changed)}"
+    return outcome.fault
+
+
+def _breach_rows(found: Breach) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Target rows (gamma+1, V) and draft rows (gamma, V) of the drafted block."""
+    model, drafted = InstanceRows(found.instance), found.draft_tokens or ()
+    targets = [model.target(model.prompt + drafted[:i]) for i in range(len(drafted) + 1)]
+    drafts = [model.draft(model.prompt + drafted[:i]) for i in range(len(drafted))]
+    return np.array(targets), np.array(drafts)
+
+
+def _breach_heading(found: Breach) -> list[str]:
+    lines = [f"{found.instance.name}: {found.message}"]
+    if found.draft_tokens is None:
+        return lines
+    if found.parents is not None:
+        return [*lines, f"draft tree {_breach_tree(found).drawn()}"]
+    targets, drafts = _breach_rows(found)
+    lines.append(f"draft tokens {', '.join(map(str, found.draft_tokens))}")
+    for i, p in enumerate(targets):
+        lines += [f"position {i}", f"  p = {_row_text(p)}"]
+        if i < len(drafts):
+            lines.append(f"  q = {_row_text(drafts[i])}")
+    return lines
+
+
+def _path_lines(leaf: RecordedPath) -> list[str]:
+    lines = [f"  {leaf.broke}", f"  probability {leaf.weight:.6g}, {leaf.draws} draws"]
+    return lines + [branch_line(branch) for branch in leaf.branches]
+
+
+def _row_text(row: np.ndarray[Any, Any]) -> str:
+    return "  ".join(f"{x:.6g}" for x in row)
+
+
+# Code that is given its coins, on a failing instance again: which coins lead where.
+
+
+_MAX_COIN_CALLS = 100_000
+
+
+def explain_coins(subject: Subject, instance: Instance, sequence: Sequence[int]) -> Explanation:
+    """Return the boxes of coins whose calls emit ``sequence``, as paths.
+
+    As :func:`~simverify.auditing.replay.explain_output` returns those of code that draws. Raises
+    ``SimverifyError`` where the calls break, or are no function of their coins any more.
+    """
+    model, tokens = InstanceRows(instance), tuple(sequence)
+    trails = []
+    for drafted in itertools.product(range(instance.vocab_size), repeat=instance.gamma):
+        mass = sequence_probability(model, model.draft, drafted)
+        if mass > 0:
+            for box, emitted in _constant_boxes(subject, model, drafted):
+                common = min(len(emitted), len(tokens))
+                if emitted and emitted[:common] == tokens[:common]:
+                    trails.append(_coin_trail(subject, model, tokens, drafted, mass, box, emitted))
+    trails.sort(key=lambda trail: trail.contribution, reverse=True)
+    positions = [
+        OutputPosition(
+            i,
+            token,
+            tuple(model.target(tokens[:i]).tolist()),
+            tuple(model.draft(tokens[:i]).tolist()) if i < instance.gamma else None,
+        )
+        for i, token in enumerate(tokens)
+    ]
+    return Explanation(
+        instance.name,
+        tokens,
+        sum(t.contribution for t in trails),
+        sequence_probability(model, model.target, tokens),
+        tuple(positions),
+        tuple(trails),
+    )
+
+
+def replay_coin_breach(subject: Subject, found: Breach) -> tuple[str, ...]:
+    """Return a text for each box of coins on which a call breaks its contract again."""
+    model, drafted = InstanceRows(found.instance), found.draft_tokens
+    assert drafted is not None, "a breach of the verify contract has draft tokens"
+    target, draft = _coin_rows(model, drafted)
+    scale = 2.0 ** (subject.coin_bits or 0)
+    texts = []
+    for box, emitted in _constant_boxes(subject, model, drafted):
+        coins = np.array(box.low) / scale
+        call = CheckedCoinCall(subject.rule, target, draft, np.array(drafted, dtype=np.int64))
+        call(coins)
+        if call.findings:
+            share = box.share(2 ** (subject.coin_bits or 0))
+            texts.append((share, _call_text(model, drafted, target, draft, coins, call, emitted)))
+    return tuple(text for _, text in sorted(texts, key=lambda pair: -pair[0]))
+
+
+def replay_line(subject: Subject, line: str) -> str:
+    """Ask once more what broke a call, of code that was started anew, and say what comes."""
+    request = parse_request(line)
+    given = request.target_probs, request.draft_probs, request.draft_tokens, request.coins
+    lines = [f"asked: {line}"]
+    try:
+        lines.append(f"answered: {list(subject.rule(*given))}")
+    except (InvalidTokens, CallBroken) as error:
+        lines.append(f"ends: {error.kind}: {error}")
+    else:
+        lines.append("in the run this call broke: it is not so when it is the first")
+    return "\n".join(lines) + "\n"
+
+
+def _constant_boxes(
+    subject: Subject, model: InstanceRows, drafted: Tokens
+) -> Iterator[tuple[Box, Tokens]]:
+    """Return the boxes of coins on which the call on one drafted block is constant."""
+    boxes: list[tuple[Box, Tokens]] = []
+    target, draft = _coin_rows(model, drafted)
+    call = CheckedCoinCall(subject.rule, target, draft, np.array(drafted, dtype=np.int64))
+    try:
+        bisect_law(
+            call,
+            subject.coins or len(drafted) + 1,
+            bits=subject.coin_bits or 53,
+            max_calls=_MAX_COIN_CALLS,
+            used=coin_counter(subject.rule),
+            each=lambda box, tokens: boxes.append((box, tokens)),
+        )
+    except (*BISECTION_FAILURES, TooManyCalls) as error:
+        raise SimverifyError(
+            f"{subject.name} is not the code of the audit any more: {error}"
+        ) from None
+    return iter(boxes)
+
+
+def _coin_trail(
+    subject: Subject,
+    model: InstanceRows,
+    tokens: Tokens,
+    drafted: Tokens,
+    mass: float,
+    box: Box,
+    emitted: Tokens,
+) -> ExplainedPath:
+    scale = 2 ** (subject.coin_bits or 53)
+    branches = []
+    for axis, (low, high) in enumerate(zip(box.low, box.high, strict=True)):
+        share = (high - low + 1) / scale
+        if share < 1:
+            left = low / scale, (high + 1) / scale
+            branches.append(RecordedBranch(DecisionKind.BOUND, axis + 1, 0, 2, share, left, ""))
+    common = min(len(emitted), len(tokens))
+    rest = sequence_probability(model, model.target, tokens, common)
+    return ExplainedPath(
+        drafted, mass, emitted, box.share(scale), rest, len(box.low), tuple(branches)
+    )
+
+
+def _coin_rows(model: InstanceRows, drafted: Tokens) -> tuple[Row, Row]:
+    gamma = len(drafted)
+    target = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
+    return target, np.array([model.draft(drafted[:i]) for i in range(gamma)])
+
+
+def _call_text(
+    model: InstanceRows,
+    drafted: Tokens,
+    target: Row,
+    draft: Row,
+    coins: Row,
+    call: Any,
+    emitted: Tokens,
+) -> str:
+    lines = [
+        f"{model.name}: draft tokens {', '.join(map(str, drafted))}",
+        *(f"p[{i}] = {'  '.join(f'{x:.6g}' for x in row)}" for i, row in enumerate(target)),
+        *(f"q[{i}] = {'  '.join(f'{x:.6g}' for x in row)}" for i, row in enumerate(draft)),
+        f"coins: {', '.join(f'{x:.17g}' for x in coins)}",
+        *(f"ends: {found.kind}: {found.message}" for found in call.findings.values()),
+    ]
+    return "\n".join(lines + [f"tokens: {', '.join(map(str, emitted))}"] * bool(emitted)) + "\n"
+
+
+# Notes what code does in one sampled call: the draws it makes, the branches it takes.
+#
+# Such code cannot be followed, so it runs on numbers: a generator that notes what it hands out,
+# and Python's own tracing, which sees the lines of the code's file.
+
+
+_MAX_VALUE_LENGTH = 60
+"""Characters of an argument or a result that are shown."""
+
+
+@dataclass(frozen=True)
+class TrialEvent:
+    """One thing that the code did, in words, and its line."""
+
+    text: str
+    where: str = ""
+
+
+class RecordingGenerator(np.random.Generator):
+    """The generator of a trial, which notes every draw in ``log``."""
+
+    def __init__(self, bits: np.random.BitGenerator, log: list[TrialEvent]) -> None:
+        super().__init__(bits)
+        self.log = log
+        self.inside = False
+
+
+def _recorded_method(name: str) -> Callable[..., Any]:
+    method = getattr(np.random.Generator, name)
+
+    @wraps(method)
+    def draw(self: RecordingGenerator, *given: Any, **named: Any) -> Any:
+        if self.inside:  # numpy's methods call one another
+            return method(self, *given, **named)
+        self.inside = True
+        try:
+            result = method(self, *given, **named)
+        finally:
+            self.inside = False
+        words = [short_value(x) for x in given] + [
+            f"{key}={short_value(x)}" for key, x in named.items()
+        ]
+        self.log.append(
+            TrialEvent(
+                f"draw: {name}({', '.join(words)}) = {short_value(result)}", current_user_line()
+            )
+        )
+        return result
+
+    return draw
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in ("bit_generator", "spawn"):
+        setattr(RecordingGenerator, _name, _recorded_method(_name))
+
+
+def short_value(value: Any) -> str:
+    """Return ``value`` on one line, cut where it is long."""
+    return short_text(_format_number(value.tolist() if hasattr(value, "tolist") else value))
+
+
+def short_text(text: str) -> str:
+    """Return ``text`` on one line, cut where it is long."""
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
+
+
+def _format_number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.17g}"
+    if isinstance(value, list | tuple):
+        items = (f"{x:.6g}" if isinstance(x, float) else _format_number(x) for x in value)
+        return f"[{', '.join(items)}]"
+    return repr(value)
+
+
+@contextmanager
+def record_branches(rule: Callable[..., Any], log: list[TrialEvent]) -> Iterator[None]:
+    """Note in ``log`` which way every ``if`` and ``while`` of the rule's file goes.
+
+    Where a debugger or a coverage run is tracing already, nothing is noted.
+    """
+    file = inspect.getsourcefile(inspect.unwrap(rule)) if hasattr(rule, "__code__") else None
+    if file is None or sys.gettrace() is not None:
+        yield
+        return
+    tests = _tests_by_line(file)
+
+    def begin(frame: FrameType, event: str, _: Any) -> Any:
+        if event != "call" or frame.f_code.co_filename != file:
+            return None
+        asked: _BranchTest | None = None
+
+        def step(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal asked
+            line = frame.f_lineno
+            if asked is not None and not (event == "line" and line in asked.lines):
+                if event != "exception":
+                    taken = event == "line" and line in asked.body
+                    way = "true" if taken else "false"
+                    log.append(
+                        TrialEvent(f"branch: {asked.text} is {way}", f"{file}:{asked.lines[0]}")
+                    )
+                asked = None
+            if event == "line":
+                asked = tests.get(line, asked)
+            return step
+
+        return step
+
+    sys.settrace(begin)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+@dataclass(frozen=True)
+class _BranchTest:
+    """A test in the source: its words, its lines, and those of what it guards."""
+
+    text: str
+    lines: range
+    body: range
+
+
+def _tests_by_line(file: str) -> dict[int, _BranchTest]:
+    """Return every ``if`` and ``while`` of a file by its first line, but for one-line ones."""
+    try:
+        source = Path(file).read_text()
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    tests = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.While):
+            lines = range(node.lineno, (node.test.end_lineno or node.lineno) + 1)
+            body = range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
+            if body.start not in lines:
+                text = short_text(ast.get_source_segment(source, node.test) or "the test")
+                tests[node.lineno] = _BranchTest(text, lines, body)
+    return tests
+
+
+# One trial of the sampled tier again, alone: what it was given, drew, decided and emitted.
+
+
+TRIAL_REPLAY_SECONDS = 60.0
+
+
+def replay_trial(
+    rule: Callable[..., Any],
+    contract: SampledContract,
+    found: FailingTrial,
+    *,
+    seed: int,
+    batch: int | None,
+    seconds: float = TRIAL_REPLAY_SECONDS,
+) -> str:
+    """Run a trial of the sampled tier by its address and tell what happens, as plain text.
+
+    Parameters
+    ----------
+    rule, contract, seed, batch
+        As in the run that ``found`` comes from: batched code is called with its whole batch.
+    found
+        The trial's address and rows, as the result file has them.
+    seconds
+        Limit of the call.
+    """
+    log: list[TrialEvent] = []
+    instance = SampledInstance(
+        InstanceRows(found.instance),
+        found.instance.gamma,
+        eos=found.instance.eos,
+        earlier_calls=found.instance.earlier_calls,
+    )
+    row = found.trial % batch if batch else None
+    runner = TrialRunner(
+        _recording_rule(rule, contract, log, row),
+        contract,
+        instance,
+        seed=seed,
+        number=found.number,
+        pilot=found.pilot,
+        rows=batch,
+        ends=math.inf,
+        seconds=seconds,
+    )
+    with seeded_global_generators(seed):
+        before = _global_states()
+        with record_branches(rule, log):
+            ending, emitted = _run_trial(runner, found.trial)
+        elsewhere = before != _global_states()
+    lines = [
+        f"{instance.name}: trial {found.trial}{' of the pilot' if found.pilot else ''}, "
+        f"seed {seed}",
+        found.why,
+        *([f"row {row} of a batch of {batch}, which is run whole"] if batch else []),
+        "",
+        *(f"{event.text}{f' at {event.where}' if event.where else ''}" for event in log),
+        ending,
+    ]
+    if elsewhere:
+        lines.append(
+            "it draws from the process's own generators too (random, numpy.random or torch), "
+            "which went on from trial to trial in the run, and begin anew here"
+        )
+    if found.emitted is not None and emitted != found.emitted:
+        lines.append(
+            f"in the run it emitted {short_value(found.emitted)}: the code draws from elsewhere, "
+            "or "
+            "keeps something from earlier calls"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _run_trial(runner: TrialRunner, trial: int) -> tuple[str, tuple[int, ...] | None]:
+    try:
+        emitted = runner.replay(trial)
+    except ContractMisuse as misuse:
+        return f"ends: {misuse}", None
+    except TimeLimitReached:
+        return "ends: the time limit passed", None
+    return f"emits {short_value(emitted)}", emitted
+
+
+def _recording_rule(
+    rule: Callable[..., Any], contract: SampledContract, log: list[TrialEvent], row: int | None
+) -> Callable[..., Any]:
+    """Return ``rule`` with what it is handed noted in ``log``, and its generator noting draws.
+
+    ``row``: of a batch, the one whose block is noted.
+    """
+    if contract == "verify":
+
+        @wraps(rule)
+        def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
+            given = (target_probs, draft_probs, draft_tokens)
+            p, q, x = given if row is None else (block[row] for block in given)
+            log.append(TrialEvent(f"draft: {short_value(x)}"))
+            for name, block in (("p", p), ("q", q)):
+                log.extend(
+                    TrialEvent(f"{name}[{i}] = {short_value(law)}") for i, law in enumerate(block)
+                )
+            return rule(target_probs, draft_probs, draft_tokens, _recording_generator(rng, log))
+
+        return verify
+
+    def step_of(step: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
+            def noted(name: str, row: Callable[[Any], Any]) -> Callable[[Any], Any]:
+                def give(context: Any) -> Any:
+                    law = row(context)
+                    log.append(
+                        TrialEvent(
+                            f"{name} after {short_value(tuple(context))} = {short_value(law)}"
+                        )
+                    )
+                    return law
+
+                return give
+
+            log.append(TrialEvent(f"call after {short_value(tuple(prefix))}"))
+            rows = noted("p", target), noted("q", draft)
+            return step(prefix, *rows, gamma, _recording_generator(rng, log))
+
+        return recorded
+
+    if takes_step_arguments(rule):
+        return step_of(rule)
+
+    class Recorded:
+        def __init__(self) -> None:
+            inner = rule()
+            self.step = step_of(inner.step)
+            if hasattr(inner, "reset"):
+                self.reset = inner.reset
+
+    return Recorded
+
+
+def _recording_generator(rng: np.random.Generator, log: list[TrialEvent]) -> RecordingGenerator:
+    return RecordingGenerator(rng.bit_generator, log)
+
+
+def _global_states() -> list[Any]:
+    torch = sys.modules.get("torch")
+    states = [random.getstate(), str(np.random.get_state())]  # noqa: NPY002
+    return states + ([torch.get_rng_state().tolist()] if torch else [])

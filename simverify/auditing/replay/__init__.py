@@ -1,1 +1,0 @@
-"""A failing path or trial again, alone, draw by draw."""

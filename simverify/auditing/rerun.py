@@ -1,0 +1,318 @@
+"""Runs code on an instance of a result file again, and keeps every path with its decisions."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.enumeration import (
+    check_token_ids,
+    cut_at_eos,
+    decode_generation,
+    enumerate_block,
+)
+from simverify.auditing.instances import InstanceRows
+from simverify.auditing.invocation import Rule, build_step_rule, read_result
+from simverify.auditing.trees import enumerate_tree
+from simverify.errors import SimverifyError
+from simverify.symbolic import Enumeration
+from simverify.symbolic.engine import PathRecorder, RecordedPath
+from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import (
+    CannotEnumerate,
+    OutOfTime,
+    is_adapter_file,
+    is_library,
+    is_machinery,
+    is_user_file,
+)
+from simverify.symbolic.watchdog import monotonic_now
+from simverify.trees import enumerate_trees
+
+# Which lines of the code under audit a path runs, in order, and in which function's call.
+
+
+MAX_STEPS = 20_000
+"""Steps of a path that are kept; what comes later is not."""
+
+
+@dataclass(frozen=True)
+class LineStep:
+    """A line that ran. ``call`` numbers the function's call that it belongs to on the path.
+
+    ``caller``: index of the step that made this call; None for the outermost one. ``own``: whether
+    the line belongs to the code under audit, and not to the adapter around it. ``handed``: of the
+    first line of a call from outside that code, the arguments that may hold rows or tokens.
+    """
+
+    file: str
+    line: int
+    call: int
+    caller: int | None
+    own: bool = True
+    handed: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> str:
+        """The line as ``file:line``."""
+        return f"{self.file}:{self.line}"
+
+
+class StepTracer:
+    """Follows one path at a time; ``begin`` starts the next."""
+
+    def __init__(self) -> None:
+        self.now: list[LineStep] = []
+        self._calls: dict[int, tuple[FrameType, int, int | None]] = {}
+        self._whose: dict[CodeType, bool | None] = {}
+
+    def begin(self) -> None:
+        """Forget the path before."""
+        self.now, self._calls = [], {}
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Follow what this thread runs inside; a debugger that does already is left alone."""
+        if sys.gettrace() is not None:
+            yield
+            return
+        sys.settrace(self._entered)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:
+        code = frame.f_code
+        if code not in self._whose:
+            self._whose[code] = _is_user_frame(frame)
+        ownership = self._whose[code]
+        if ownership is None or len(self.now) >= MAX_STEPS:
+            return None
+
+        def ran(frame: FrameType, event: str, _arg: Any) -> Any:
+            if event == "line" and len(self.now) < MAX_STEPS:
+                known = self._calls.get(id(frame))
+                handed: tuple[str, ...] = ()
+                if known is None or known[0] is not frame:
+                    known = (frame, len(self._calls), self._caller(frame.f_back))
+                    self._calls[id(frame)] = known
+                    caller = known[2]
+                    if ownership and (caller is None or not self.now[caller].own):
+                        handed = tuple(_data_arguments(frame))
+                _, number, caller = known
+                self.now.append(
+                    LineStep(code.co_filename, frame.f_lineno, number, caller, ownership, handed)
+                )
+            return ran
+
+        return ran
+
+    def _caller(self, frame: FrameType | None) -> int | None:
+        """Return the step at which the nearest followed function out from ``frame`` is."""
+        while frame is not None:
+            known = self._calls.get(id(frame))
+            if known is not None and known[0] is frame:
+                number = known[1]
+                return next(
+                    i for i in range(len(self.now) - 1, -1, -1) if self.now[i].call == number
+                )
+            frame = frame.f_back
+        return None
+
+
+_SETTING_TYPES = (bool, int, float, str, bytes, type(None))
+_TORCH_SETTING_TYPES = frozenset({"dtype", "device", "Generator"})
+
+
+def _data_arguments(frame: FrameType) -> Iterator[str]:
+    """Yield the arguments of a call that are no settings, as a size or a temperature is."""
+    code = frame.f_code
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        value = frame.f_locals.get(name)
+        if (
+            not isinstance(value, _SETTING_TYPES)
+            and type(value).__name__ not in _TORCH_SETTING_TYPES
+        ):
+            yield name
+
+
+def _is_user_frame(frame: FrameType) -> bool | None:
+    file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+    if is_adapter_file(file):
+        return False
+    return True if is_user_file(file) and not (is_machinery(module) or is_library(module)) else None
+
+
+PATH_RUN_ERRORS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
+"""What ends a run of all paths before its end."""
+
+
+@dataclass(frozen=True)
+class CallPaths:
+    """A call's paths. ``drafted``: the block that it was given, of probability ``mass``.
+
+    ``drafted`` is None and ``mass`` 1 under the step contract; ``tree`` draws it where it is one.
+    """
+
+    drafted: Tokens | None
+    mass: float
+    leaves: list[RecordedPath]
+    tree: str = ""
+
+
+@dataclass
+class PathBudget:
+    """What is left of the budgets of all paths together. ``steps``: follows the lines they run."""
+
+    max_paths: int
+    seconds: float | None
+    paths: int = 0
+    started: float = field(default_factory=monotonic_now)
+    steps: StepTracer | None = None
+
+    def paths_left(self) -> int:
+        """Return how many paths are left; raises ``TooManyPaths`` at 0."""
+        if self.paths >= self.max_paths:
+            raise TooManyPaths(self.max_paths)
+        return self.max_paths - self.paths
+
+    def seconds_left(self) -> float | None:
+        """Return how many seconds are left; raises ``OutOfTime`` at 0."""
+        if self.seconds is None:
+            return None
+        spent = monotonic_now() - self.started
+        if spent >= self.seconds:
+            raise OutOfTime(spent, self.paths)
+        return self.seconds - spent
+
+
+def _verify_calls(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+) -> Iterator[CallPaths]:
+    vocab = len(model.target(()))
+    enumeration, source = _record_paths(rule, budget, seed_once=False)
+    recorded = _with_recorded_end(rule, source)
+    with enumeration:
+        for drafted in itertools.product(range(vocab), repeat=gamma):
+            mass = sequence_probability(model, model.draft, drafted)
+            if mass == 0:
+                continue
+            targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
+            drafts = np.array([model.draft(drafted[:i]) for i in range(gamma)])
+            law = enumerate_block(
+                enumeration,
+                recorded,
+                targets,
+                drafts,
+                np.array(drafted, dtype=np.int64),
+                max_paths=budget.paths_left(),
+                seconds=budget.seconds_left(),
+            )
+            budget.paths += law.paths
+            yield CallPaths(drafted, mass, source.take())
+
+
+def _tree_calls(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+) -> Iterator[CallPaths]:
+    drafting = model.drafting
+    assert drafting is not None, "an instance of the tree contract says how trees are drafted"
+    enumeration, source = _record_paths(rule, budget, seed_once=False)
+    recorded = _with_recorded_end(rule, source)
+    with enumeration:
+        for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.max_paths):
+            law = enumerate_tree(
+                enumeration,
+                recorded,
+                tree,
+                model.target,
+                model.draft,
+                max_paths=budget.paths_left(),
+                seconds=budget.seconds_left(),
+            )
+            budget.paths += law.paths
+            yield CallPaths(tree.tokens, float(mass), source.take(), tree.drawn())
+
+
+def _step_calls(
+    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+) -> Iterator[CallPaths]:
+    length, vocab = len(sequence), len(model.target(model.prompt))
+    enumeration, source = _record_paths(rule, budget, seed_once=True)
+
+    def call() -> Tokens:
+        source.handing(enumeration.rng)
+        step, reset = build_step_rule(rule)
+
+        def more(emitted: Tokens) -> Tokens:
+            new = read_result(step(emitted, model.target, model.draft, gamma, enumeration.rng))
+            check_token_ids(new, vocab)
+            so_far = emitted[len(model.prompt) :] + cut_at_eos(new, model.eos)
+            if not model.earlier_calls and so_far[:length] != sequence[: len(so_far)]:
+                return (*new, *(0,) * length)  # elsewhere: where to does not matter
+            return new
+
+        tokens = decode_generation(
+            more,
+            reset,
+            length=length,
+            prefix=model.prompt,
+            eos=model.eos,
+            earlier_calls=model.earlier_calls,
+        )[:length]
+        source.end(tokens)
+        return tokens
+
+    with enumeration:
+        enumeration.run(call, max_paths=budget.paths_left(), seconds=budget.seconds_left())
+    if model.missing:
+        raise ValueError(model.missing)  # the code's own handling may have hidden it
+    yield CallPaths(None, 1.0, source.take())
+
+
+def _record_paths(
+    rule: Rule, budget: PathBudget, *, seed_once: bool
+) -> tuple[Enumeration, PathRecorder]:
+    enumeration = Enumeration(rule, seed_once=seed_once)
+    source = PathRecorder(enumeration.source.prune, seed_once=seed_once, steps=budget.steps)
+    enumeration.source = source
+    return enumeration, source
+
+
+def _with_recorded_end(rule: Rule, source: PathRecorder) -> Rule:
+    """Return ``rule`` with the end of each of its paths noted."""
+
+    def recorded(*call: Any) -> Any:
+        source.handing(call[-1])
+        result = rule(*call)
+        source.end(read_result(result))
+        return result
+
+    return recorded
+
+
+def sequence_probability(
+    model: InstanceRows, row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0
+) -> float:
+    """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
+    mass = 1.0
+    for i in range(start, len(tokens)):
+        mass *= float(row(model.prompt + tokens[:i])[tokens[i]])
+        if mass == 0:
+            break
+    return mass
+
+
+CALLS_BY_CONTRACT = {"verify": _verify_calls, "tree": _tree_calls, "step": _step_calls}
+"""By contract: yields the calls of a rule on an instance, all paths of each.
+
+Under the step contract paths that leave ``sequence`` are cut short.
+"""

@@ -1,1 +1,0 @@
-"""The sampled tier: calls counted and judged, planned before they run."""

@@ -1,0 +1,606 @@
+"""Runs code under audit on an instance, trial by trial, each with a random stream of its own.
+
+The stream of a trial has an address (seed, instance, trial), as in Salmon et al. 2011, so
+that what one call consumes does not move the next. Drafts come from another stream: they
+are independent of the code's randomness. What the code does wrong becomes a
+:class:`ContractMisuse`.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from simverify.arrays import Floats, Ints
+from simverify.auditing.coverage import begin_instance, call_monitored
+from simverify.auditing.enumeration import (
+    check_token_ids,
+    cut_at_eos,
+    decode_generation,
+    read_tokens,
+    takes_step_arguments,
+)
+from simverify.auditing.instances import SmallModel
+from simverify.auditing.sandbox import suppress_warnings
+from simverify.battery.battery import detectable_faults, slot_rows
+from simverify.errors import SimverifyError
+from simverify.models.base import Model, compact
+from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
+from simverify.symbolic.provenance import CallBroken, CannotEnumerate
+from simverify.symbolic.watchdog import (
+    DeadlineExpired,
+    deadline,
+    is_user_interrupt,
+    report_activity,
+)
+from simverify.verifiers import Verifier
+
+# What code under audit emitted in a sampled run, and how it can end one.
+
+
+class ContractMisuse(Exception):
+    """The code broke its contract; the message says how, for a finding.
+
+    ``number``, ``pilot``, ``trial``: the address of the trial, once a run has said it.
+    """
+
+    number = trial = 0
+    pilot = False
+
+
+class TimeLimitReached(Exception):
+    """The wall-clock limit passed."""
+
+
+class StaleDraw(Exception):
+    """The code goes on using draws of the exact tier, which are no numbers."""
+
+
+class Emissions:
+    """What the code emitted on an instance so far.
+
+    ``tokens`` int64 (n, length), completed with target samples beyond ``lengths`` (n,);
+    ``accepted`` (n,): tokens of the first call less one.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.tokens: Ints = np.zeros((0, length), dtype=np.int64)
+        self.lengths: Ints = np.zeros(0, dtype=np.int64)
+        self.accepted: Ints = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def extend(self, tokens: Ints, lengths: Ints, accepted: Ints) -> None:
+        """Append trials."""
+        self.tokens = np.concatenate([self.tokens, tokens])
+        self.lengths = np.concatenate([self.lengths, lengths])
+        self.accepted = np.concatenate([self.accepted, accepted])
+
+
+# Code that is asked many calls before it answers the first, so that no pipe keeps it waiting.
+
+
+MAX_IN_FLIGHT = 512
+"""Calls that are asked before the first is answered."""
+
+_BATCH_SECONDS = 0.06
+"""Seconds in which as many are answered as are asked at once: each has a limit of its own."""
+
+
+def supports_streaming(rule: Callable[..., Any]) -> bool:
+    """Whether code has ``ask``, ``answer`` and ``repeat`` beside its call."""
+    return hasattr(rule, "ask")
+
+
+def stream_calls(
+    rule: Any,
+    arguments: Callable[[int], tuple[Any, ...]],
+    calls: Sequence[int],
+    call: Callable[..., Any],
+    next_rng: Callable[[], Any],
+    later: Callable[[int], None],
+) -> Iterator[Any]:
+    """Yield what each of ``calls`` returns, in order.
+
+    ``arguments(n)``: those of call n but its generator, which is the next of ``next_rng()``.
+    ``call(function, *arguments)`` runs what belongs to the code. ``later`` is told how many calls
+    were asked after the one that is answered.
+    """
+    done, many = 0, 1
+    while done < len(calls):
+        began = time.monotonic()
+        requests = [call(rule.ask, *arguments(n), next_rng()) for n in calls[done : done + many]]
+        answers = []
+        for number, one in enumerate(requests):
+            later(len(requests) - 1 - number)
+            answers.append(call(rule.answer, one))
+        took = time.monotonic() - began
+        for number, (one, answer) in enumerate(zip(requests, answers, strict=True)):
+            later(len(requests) - 1 - number)
+            call(rule.repeat, one, answer)
+            yield answer
+        done += len(requests)
+        many = min(2 * many, MAX_IN_FLIGHT) if took < _BATCH_SECONDS else max(1, many // 2)
+
+
+# What the target says about a small instance: rows by prefix, joint laws, acceptance curves.
+#
+# Prefixes are numbered within their length, as digits of base V.
+
+
+MAX_OUTPUT_COUNT = 20_000
+"""Most outputs V^(gamma+1) of an instance: beyond it, rows by prefix are too many."""
+
+
+@dataclass(frozen=True)
+class SampledInstance:
+    """A model and the draft length that the code is run with on it.
+
+    ``eos``: the token that ends a generation. ``earlier_calls``: calls of an earlier
+    generation, at most, after which a rule with state is reset. ``coarse``: whether it is there
+    for a size or a kind of row, and gets few trials for a larger TV. ``rule``: what is run on it
+    in the place of the rule on trial, as that at one place of a batch is.
+    """
+
+    model: Model
+    gamma: int
+    eos: int | None = None
+    earlier_calls: int = 0
+    coarse: bool = False
+    rule: Callable[..., Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """Model and draft length."""
+        after = ", after end of sequence" if self.earlier_calls else ""
+        return f"{self.model.name}, gamma={self.gamma}{after}"
+
+
+_TWO_TOKEN_TABLE = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
+"""With V = 2 a table of two rows is all there is."""
+
+_FINE_INSTANCES: tuple[tuple[Model, int], ...] = (
+    (compact(), 3),
+    (SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3))), 2),
+)
+"""Few cells, many faults: compact, and a table whose rows depend on the two tokens before, with
+zeros on either side and residuals of two tokens."""
+
+_COARSE_INSTANCES = (
+    SmallModel(
+        "long drafts, V=2",
+        4,
+        ((3, 1), (2, 1), (1, 4)),
+        ((1, 1), (1, 2), (2, 3)),
+    ),
+    SmallModel(
+        # Ties of the likeliest tokens, one target row and one draft row of a single token,
+        # one pair of equal rows.
+        "ties, V=5",
+        2,
+        ((2, 2, 1, 1, 2), (0, 1, 0, 0, 0), (1, 1, 1, 1, 1), (3, 0, 3, 0, 1), (1, 2, 3, 4, 5)),
+        ((1, 3, 3, 1, 2), (1, 1, 1, 1, 1), (0, 0, 0, 1, 0), (3, 0, 1, 0, 3), (1, 2, 3, 4, 5)),
+    ),
+    SmallModel(
+        # Every token has mass in some row, and seven of them in the residual of the first.
+        "wide, V=12",
+        1,
+        (
+            (3, 1, 2, 0, 1, 4, 3, 2, 1, 2, 0, 2),
+            (0, 4, 0, 0, 0, 0, 3, 0, 0, 2, 0, 0),
+            (0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 4, 0),
+            (0, 0, 2, 0, 0, 3, 0, 0, 0, 0, 0, 4),
+            (0, 0, 0, 2, 4, 0, 0, 0, 3, 0, 0, 0),
+        ),
+        (
+            (1, 2, 0, 1, 2, 1, 1, 1, 4, 1, 1, 1),
+            (0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
+            (0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0),
+            (1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0),
+            (0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1),
+        ),
+    ),
+)
+"""What the others lack: the longest drafts, ties and rows of one token, the largest vocabulary."""
+
+
+def default_sampled_instances(
+    max_gamma: int = 4, max_vocab: int = 12, *, eos: int | None = None, resets: bool = False
+) -> tuple[SampledInstance, ...]:
+    """Return the instances of the sampled tier that fit, the coarse ones last.
+
+    Those with the promised power are cut to ``max_gamma``; a coarse one is left out where it
+    does not fit. ``eos`` is end of sequence to the code under audit; ``resets``: it keeps
+    state, and is also run on after an earlier generation.
+    """
+    fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab] or [
+        (_TWO_TOKEN_TABLE, 2)
+    ]
+    chosen = [
+        SampledInstance(model, min(gamma, max_gamma), eos=_eos_in_vocab(eos, model))
+        for model, gamma in fine
+    ]
+    if resets:
+        end = 1 if eos is None else _eos_in_vocab(eos, _TWO_TOKEN_TABLE)
+        chosen.append(
+            SampledInstance(_TWO_TOKEN_TABLE, min(2, max_gamma), eos=end, earlier_calls=2)
+        )
+    chosen += [
+        SampledInstance(model, model.gamma, eos=_eos_in_vocab(eos, model), coarse=True)
+        for model in _COARSE_INSTANCES
+        if model.gamma <= max_gamma and model.vocab_size <= max_vocab
+    ]
+    return tuple(chosen)
+
+
+def _eos_in_vocab(eos: int | None, model: Model) -> int | None:
+    """Return ``eos`` if the model's vocabulary has it."""
+    return eos if eos is not None and eos < model.vocab_size else None
+
+
+class InstanceTables:
+    """Rows and laws of ``instance`` for all prefixes of up to ``length`` - 1 tokens.
+
+    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens.
+    """
+
+    def __init__(self, instance: SampledInstance, length: int) -> None:
+        self.instance = instance
+        self.length = length
+        self.vocab_size = instance.model.vocab_size
+        prefixes: list[tuple[int, ...]] = [()]
+        self.target: list[Floats] = []
+        self.draft: list[Floats] = []
+        for _ in range(length):
+            self.target.append(np.array([instance.model.target(x) for x in prefixes]))
+            self.draft.append(np.array([instance.model.draft(x) for x in prefixes]))
+            prefixes = [(*x, y) for x in prefixes for y in range(self.vocab_size)]
+
+    def codes(self, tokens: Ints, length: int) -> Ints:
+        """Number of each row's first ``length`` tokens, (n,), from ``tokens`` (n, any)."""
+        code = np.zeros(len(tokens), dtype=np.int64)
+        for position in range(length):
+            code = code * self.vocab_size + tokens[:, position]
+        return code
+
+    def joint(self, length: int) -> Floats:
+        """Target's law of the first ``length`` tokens, (V^length,)."""
+        law = np.ones(1)
+        for level in range(length):
+            law = (law[:, None] * self.target[level]).ravel()
+        return law
+
+    @cached_property
+    def blocks(self) -> tuple[Floats, Floats]:
+        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block."""
+        gamma = self.instance.gamma
+
+        def along(rows: list[Floats], levels: int) -> Floats:
+            spread = [np.repeat(rows[i], self.vocab_size ** (gamma - i), 0) for i in range(levels)]
+            return np.ascontiguousarray(np.stack(spread, axis=1))
+
+        return along(self.target, gamma + 1), along(self.draft, gamma)
+
+    @cached_property
+    def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
+        """Per position: the context of each prefix, and the contexts' target and draft rows.
+
+        Prefixes with equal target and draft rows share a context.
+        """
+        result = []
+        for target, draft in zip(self.target, self.draft, strict=True):
+            both = np.hstack([target, draft])
+            rows, index = np.unique(both, axis=0, return_inverse=True)
+            p, q = rows[:, : self.vocab_size], rows[:, self.vocab_size :]
+            result.append((index.ravel().astype(np.int64), p, q))
+        return result
+
+    @cached_property
+    def slot_laws(self) -> list[Floats]:
+        """Per slot of a call from the empty prefix: rows (M, V^l, V) of the known faults."""
+        faults = detectable_faults(prefix=True, first_row=True)
+        target, draft = self.blocks
+        size, result = self.vocab_size, []
+        for level in range(self.length):
+            # Blocks that begin with the same tokens have the same rows up to the slot.
+            first = np.arange(size**level) * size ** (self.instance.gamma - level)
+            prefixes = list(itertools.product(range(size), repeat=level))
+            result.append(slot_rows(faults, target[first], draft[first], prefixes))
+        return result
+
+    def complete(self, tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:
+        """Fill each row of ``tokens`` (n, length) beyond its length with target samples.
+
+        ``uniforms``: (n, length) in [0, 1).
+        """
+        return self._draw(self.target, tokens.copy(), lengths, uniforms)
+
+    def drafts(self, gamma: int, uniforms: Floats) -> Ints:
+        """Draft blocks (n, gamma) from ``uniforms`` (n, gamma) in [0, 1)."""
+        blank = np.zeros((len(uniforms), gamma), dtype=np.int64)
+        return self._draw(self.draft, blank, np.zeros(len(uniforms), dtype=np.int64), uniforms)
+
+    def _draw(self, rows: list[Floats], tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:
+        for position in range(tokens.shape[1]):
+            (open_rows,) = np.nonzero(lengths <= position)
+            laws = rows[position][self.codes(tokens[open_rows], position)]
+            cdf = np.cumsum(laws, axis=1)
+            # The last token of positive mass takes what rounding leaves of the unit.
+            cdf /= cdf[:, -1:]
+            tokens[open_rows, position] = (uniforms[open_rows, position, None] >= cdf).sum(axis=1)
+        return tokens
+
+    def curve(self, verifier: Verifier) -> Floats:
+        """Pr(tau >= l), l = 1..gamma, of a built-in rule's (first) call."""
+        m = b = f = np.ones(1)
+        levels = []
+        for level in range(self.instance.gamma):
+            p, q = self.target[level], self.draft[level]
+            f = verifier.tree_step(m[:, None], b[:, None], f[:, None], p, q)[0].ravel()
+            m, b = (m[:, None] * q).ravel(), (b[:, None] * p).ravel()
+            levels.append(f.sum())
+        curve: Floats = np.minimum(np.array(levels), 1.0)
+        return curve
+
+
+Contract = Literal["verify", "step"]
+
+CALL_HANG_SECONDS = 20.0
+"""A call that takes longer, or half of a shorter time limit, hangs."""
+
+_SLICE_SECONDS = 0.25
+
+_MAX_STALE_CALLS = 256
+"""Calls after which code that still meets draws of the exact tier keeps them for ever."""
+
+
+class TrialRunner:
+    """Code under one contract on one instance.
+
+    ``rows``: how many blocks a call takes; None for code that takes one, without batch axis.
+    """
+
+    def __init__(
+        self,
+        rule: Callable[..., Any],
+        contract: Contract,
+        instance: SampledInstance,
+        *,
+        seed: int,
+        number: int,
+        pilot: bool,
+        rows: int | None,
+        ends: float,
+        seconds: float,
+    ) -> None:
+        self.instance = instance
+        self.number, self.pilot = number, pilot
+        self.length = instance.gamma + 1
+        self.tables = InstanceTables(instance, self.length)
+        self.rows = rows
+        self.emissions = Emissions(self.length)
+        root = np.random.SeedSequence(seed, spawn_key=(number, int(pilot)))
+        code, *ours = root.spawn(3)
+        self._drafts, self._completions = (np.random.default_rng(x) for x in ours)
+        # Made from a seed sequence for the code that calls rng.spawn.
+        self._bits = np.random.Philox(code)
+        self._rng = np.random.Generator(self._bits)
+        self._address: Any = self._bits.state
+        self._rule = rule
+        self._contract = contract
+        self._call_number = self._ahead = 0
+        self._ends, self._hang = ends, min(CALL_HANG_SECONDS, seconds / 2)
+        self._call_started = 0.0
+
+    def run(self, trials: int) -> None:
+        """Run until ``trials`` trials (a multiple of ``rows``) are in ``emissions``.
+
+        Raises :class:`ContractMisuse` or :class:`TimeLimitReached`.
+        """
+        report_activity(f"the sampled tier on {self.instance.name}")
+        begin_instance()
+        count = trials - len(self.emissions)
+        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
+        outputs: list[Tokens] = []
+        firsts: list[int] = []
+        while len(outputs) < count:
+            self._slice(emitted, outputs, firsts, count)
+        lengths = np.array([len(x) for x in outputs], dtype=np.int64)
+        padded = np.zeros((count, self.length), dtype=np.int64)
+        for position, column in enumerate(itertools.zip_longest(*outputs, fillvalue=0)):
+            padded[:, position] = column
+        uniforms = self._completions.random((count, self.length))
+        completed = self.tables.complete(padded, lengths, uniforms)
+        self.emissions.extend(completed, lengths, np.array(firsts, dtype=np.int64) - 1)
+
+    def replay(self, trial: int) -> Tokens:
+        """Run trial number ``trial`` alone, by its address, and return what it emitted.
+
+        Batched code is called with the whole batch. To be asked of a runner that has run
+        nothing. Raises as :meth:`run`.
+        """
+        rows = self.rows or 1
+        self._call_number = trial // rows
+        first = self._call_number * rows
+        self._drafts.bit_generator.advance(first * self.instance.gamma)  # type: ignore[attr-defined]
+        emitted = self._verify(rows) if self._contract == "verify" else self._steps(rows)
+        outputs: list[Tokens] = []
+        while len(outputs) < rows:
+            self._slice(emitted, outputs, [], rows)
+        return outputs[trial - first]
+
+    def _slice(
+        self,
+        emitted: Iterator[tuple[Tokens, int]],
+        outputs: list[Tokens],
+        firsts: list[int],
+        count: int,
+    ) -> None:
+        """Run for a moment; a deadline strikes only where one call outlasts it."""
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise TimeLimitReached
+        pause = time.monotonic() + _SLICE_SECONDS
+        try:
+            with deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
+                while len(outputs) < count and time.monotonic() < pause:
+                    tokens, first = next(emitted)
+                    outputs.append(tokens)
+                    firsts.append(first)
+        except DeadlineExpired:
+            took = time.monotonic() - self._call_started
+            if took >= self._hang:
+                misuse = ContractMisuse(f"hangs: did not return within {self._hang:g} s")
+                raise self._addressed(misuse) from None
+            raise TimeLimitReached from None
+        except ContractMisuse as misuse:
+            raise self._addressed(misuse) from None
+
+    def _addressed(self, misuse: ContractMisuse) -> ContractMisuse:
+        """Return ``misuse`` with the address of the last call's first trial."""
+        misuse.number, misuse.pilot = self.number, self.pilot
+        misuse.trial = (self._call_number - 1 - self._ahead) * (self.rows or 1)
+        return misuse
+
+    def _verify(self, count: int) -> Iterator[tuple[Tokens, int]]:
+        gamma = self.instance.gamma
+        drafts = self.tables.drafts(gamma, self._drafts.random((count, gamma)))
+        codes = self.tables.codes(drafts, gamma).tolist()
+        target, draft = self.tables.blocks
+        blocks = list(map(tuple, drafts.tolist()))
+        rows = self.rows or 1
+
+        def arguments(first: int) -> tuple[Any, ...]:
+            index = slice(first, first + rows) if self.rows else first
+            # Copies: code that writes into its arguments must not change our rows.
+            return target[codes[index]].copy(), draft[codes[index]].copy(), drafts[index].copy()
+
+        calls = range(0, count, rows)
+        if supports_streaming(self._rule):
+            returned = stream_calls(
+                self._rule, arguments, calls, self._call, self._next_rng, self._later
+            )
+        else:
+            returned = (self._call(self._rule, *arguments(n), self._next_rng()) for n in calls)
+        for first, result in zip(calls, returned, strict=True):
+            results = self._unstack(result, rows) if self.rows else [result]
+            for block, tokens in zip(blocks[first : first + rows], results, strict=True):
+                emitted = cut_at_eos(self._checked(tokens), self.instance.eos)
+                if len(emitted) > gamma + 1:
+                    raise ContractMisuse(
+                        f"too-many: returned {len(emitted)} tokens for gamma = {gamma}"
+                    )
+                if emitted[:-1] != block[: len(emitted) - 1]:
+                    raise ContractMisuse(
+                        f"not-a-prefix: returned {emitted} for the draft {block}: all but the "
+                        "last token must be an accepted prefix of the draft"
+                    )
+                yield emitted, len(emitted)
+
+    def _later(self, calls: int) -> None:
+        """Say how many calls were asked after the one whose answer is looked at."""
+        self._ahead = calls
+
+    def _unstack(self, result: Any, rows: int) -> list[Any]:
+        """Return one row of tokens each from a padded array or a list of rows."""
+        raw = result.tolist() if hasattr(result, "tolist") else result
+        if not isinstance(raw, list | tuple) or len(raw) != rows:
+            raise ContractMisuse(
+                f"shape: a call of {rows} rows returned a {type(result).__name__} of another length"
+            )
+        ended = []
+        for row in raw:
+            tokens = list(row) if hasattr(row, "__iter__") else [row]
+            while tokens and tokens[-1] == -1:
+                tokens.pop()
+            ended.append(tokens)
+        return ended
+
+    def _steps(self, count: int) -> Iterator[tuple[Tokens, int]]:
+        gamma = self.instance.gamma
+        is_step = takes_step_arguments(self._rule)
+        target = _memoised_rows(self.instance.model.target, self.length + gamma)
+        draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
+
+        def generate() -> tuple[Tokens, int]:
+            rng = self._next_rng()
+            rule = None if is_step else self._rule()
+            step = self._rule if rule is None else rule.step
+            firsts = []
+
+            def more(emitted: Tokens) -> Tokens:
+                tokens = self._checked(step(emitted, target, draft, gamma, rng))
+                if not emitted:
+                    firsts.append(len(tokens))
+                return tokens
+
+            out = decode_generation(
+                more,
+                getattr(rule, "reset", None),
+                length=self.length,
+                eos=self.instance.eos,
+                earlier_calls=self.instance.earlier_calls,
+            )
+            return out[: self.length], firsts[-1]
+
+        for _ in range(count):
+            yield self._call(generate)
+
+    def _checked(self, result: Any) -> Tokens:
+        try:
+            tokens = read_tokens(result)
+            check_token_ids(tokens, self.tables.vocab_size)
+        except InvalidTokens as error:
+            raise ContractMisuse(f"{error.kind}: {error}") from None
+        return tokens
+
+    def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        self._call_started = time.monotonic()
+        for _ in range(_MAX_STALE_CALLS):
+            # Draws that the code kept from the exact tier are gone after a few calls.
+            with suppress(CannotEnumerate):
+                return self._one(call, *arguments)
+        raise StaleDraw
+
+    def _one(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return call_monitored(call, *arguments)
+        except (CannotEnumerate, DeadlineExpired, ContractMisuse, SimverifyError):
+            raise
+        except (InvalidTokens, CallBroken) as error:
+            raise ContractMisuse(f"{error.kind}: {error}") from None
+        except BaseException as error:  # the code may raise anything, SystemExit too
+            if is_user_interrupt(error):
+                raise
+            message = f"raises: {describe_exception(error)}"
+            raise ContractMisuse(message) from None
+
+    def _next_rng(self) -> np.random.Generator:
+        """Return the generator, put at the start of the next call's own stream."""
+        address = self._address
+        address["state"]["counter"][:] = (0, 0, self._call_number, 0)
+        address["buffer_pos"], address["has_uint32"] = 4, 0
+        self._bits.state = address
+        self._call_number += 1
+        return self._rng
+
+
+def _memoised_rows(row: Callable[[Tokens], Floats], depth: int) -> Callable[[Tokens], Floats]:
+    """Return a function that gives copies of rows computed once, for short prefixes."""
+    known: dict[Tokens, Floats] = {}
+
+    def recall(prefix: Tokens) -> Floats:
+        key = tuple(prefix)
+        if key not in known:
+            if len(key) > depth:
+                return row(key)
+            known[key] = row(key)
+        return known[key].copy()
+
+    return recall

@@ -1,0 +1,1078 @@
+"""The sampled tier for any callable: plan, looks, verdict.
+
+What cannot be enumerated is run on instances so small that every context repeats, and what
+it emits is counted against exact laws. The plan is stated before it starts: at most four
+looks, at each of which the run may fail; it passes at its planned end alone.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simverify import results, stats
+from simverify.arrays import Floats, Ints
+from simverify.auditing.enumeration import takes_step_arguments
+from simverify.auditing.invocation import make_finding
+from simverify.auditing.sampled_runs import (
+    MAX_OUTPUT_COUNT,
+    Contract,
+    ContractMisuse,
+    Emissions,
+    InstanceTables,
+    SampledInstance,
+    StaleDraw,
+    TimeLimitReached,
+    TrialRunner,
+)
+from simverify.auditing.sandbox import seeded_global_generators
+from simverify.battery.battery import (
+    FaultCounts,
+    FaultDiagnosis,
+    FaultLocation,
+    LocalisationEvidence,
+    SlotCounts,
+    callable_shares,
+    certify_slots,
+    detectable_deviation,
+    detectable_faults,
+    diagnose_faults,
+    fault_counts,
+    faults_document,
+    finite_or_none,
+    judge_tokens,
+    locate_fault,
+    pvalue_words,
+    rejection_findings,
+    single_slot_rows,
+    suspect_document,
+    test_document,
+)
+from simverify.options.option import Sizes
+from simverify.stats.pits import MIN_PAIRS, PairSums
+from simverify.stats.planning import LOOK_SCHEDULE, plan_looks
+from simverify.verifiers import VERIFIERS
+
+# Which trial of a failing sampled run to look at, and its address.
+
+
+_MIN_DEVIATIONS = 4.0
+"""Standard deviations from which on an output is called too frequent."""
+
+
+def trial_of_misuse(
+    misuse: ContractMisuse, runners: Sequence[TrialRunner], contract: Contract
+) -> results.FailingTrial:
+    """Return the trial in which the code broke its contract."""
+    runner = runners[misuse.number]
+    why = f"the first that breaks the contract: {misuse}"
+    return _failing_trial(runner, contract, misuse.trial, why, pilot=misuse.pilot)
+
+
+def choose_trial(
+    runners: Sequence[TrialRunner], failed: Sequence[int], contract: Contract
+) -> results.FailingTrial:
+    """Return the trial that shows best what the instances numbered ``failed`` show.
+
+    The first that emits a token of probability zero; else the first that emits the beginning
+    of an output that is most too frequent, by standard deviations; else, where no output is
+    and what failed is a dependence, the very first.
+    """
+    for number in failed:
+        if (hit := _first_impossible_token(runners[number])) is not None:
+            trial, position, token = hit
+            why = f"the first with token {token} at position {position + 1}, where p = 0"
+            return _failing_trial(runners[number], contract, trial, why)
+    excess, number, trial, why = max(_most_overfrequent_prefix(runners[n], n) for n in failed)
+    if excess < _MIN_DEVIATIONS:
+        number, trial = failed[0], 0
+        why = "the first: no output alone is too frequent, what failed is how trials hang together"
+    return _failing_trial(runners[number], contract, trial, why)
+
+
+def _first_impossible_token(runner: TrialRunner) -> tuple[int, int, int] | None:
+    """Return (trial, position, token) of the first emitted token of probability zero."""
+    tokens, tables = runner.emissions.tokens, runner.tables
+    first = None
+    for position, rows in enumerate(tables.target):
+        probabilities = rows[tables.codes(tokens, position), tokens[:, position]]
+        (trials,) = np.nonzero((probabilities == 0) & (runner.emissions.lengths > position))
+        if len(trials) and (first is None or trials[0] < first[0]):
+            first = int(trials[0]), position, int(tokens[trials[0], position])
+    return first
+
+
+def _most_overfrequent_prefix(runner: TrialRunner, number: int) -> tuple[float, int, int, str]:
+    """Return (standard deviations, instance, trial, why) of the most too frequent beginning."""
+    tokens, tables, n = runner.emissions.tokens, runner.tables, len(runner.emissions)
+    best = (-np.inf, number, 0, "")
+    for length in range(1, tables.length + 1):
+        law, codes = tables.joint(length), tables.codes(tokens, length)
+        seen, expected = np.bincount(codes, minlength=law.size), n * law
+        excess = (seen - expected) / np.sqrt(np.maximum(expected, 1.0))
+        cell = int(excess.argmax())
+        if excess[cell] > best[0]:
+            # One that emitted all of it, rather than one that was completed to it.
+            mask = (codes == cell) & (runner.emissions.lengths >= length)
+            trial = int((mask if mask.any() else codes == cell).argmax())
+            begins = ", ".join(map(str, tokens[trial, :length]))
+            why = (
+                f"the first that emits {begins}, the beginning of a completed output that is most "
+                f"too frequent: {seen[cell]:,} of {n:,} trials, {expected[cell]:,.1f} due"
+            )
+            best = (float(excess[cell]), number, trial, why)
+    return best
+
+
+def _failing_trial(
+    runner: TrialRunner, contract: Contract, trial: int, why: str, *, pilot: bool = False
+) -> results.FailingTrial:
+    emitted = None
+    if not pilot and trial < len(runner.emissions):
+        length = runner.emissions.lengths[trial]
+        emitted = tuple(runner.emissions.tokens[trial, :length].tolist())
+    return results.FailingTrial(
+        instance=_instance_rows(runner.instance, contract),
+        number=runner.number,
+        pilot=pilot,
+        trial=trial,
+        emitted=emitted,
+        why=why,
+    )
+
+
+def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Instance:
+    gamma = instance.gamma
+    depth = gamma
+    if contract == "step":
+        # The last call of an earlier generation may begin deeper than that of the output.
+        depth += max(gamma, (instance.earlier_calls - 1) * (gamma + 1))
+    prefixes = [
+        prefix
+        for length in range(depth + 1)
+        for prefix in itertools.product(range(instance.model.vocab_size), repeat=length)
+    ]
+    keys = [",".join(map(str, prefix)) for prefix in prefixes]
+    return results.Instance(
+        name=instance.model.name,
+        vocab_size=instance.model.vocab_size,
+        gamma=gamma,
+        target_probs={
+            k: tuple(instance.model.target(x).tolist()) for k, x in zip(keys, prefixes, strict=True)
+        },
+        draft_probs={
+            k: tuple(instance.model.draft(x).tolist()) for k, x in zip(keys, prefixes, strict=True)
+        },
+        earlier_calls=instance.earlier_calls,
+        eos=instance.eos,
+    )
+
+
+# How many tokens code accepts, and which: against the optimum, the rules, and the target.
+
+
+_RULES_WITH_KNOWN_LAW = ("block", "token", "match")
+_ACCEPTANCE_ALPHA = 1e-4
+"""Level at which accepted tokens are told apart, to say where a fault sits."""
+
+
+def optimum_test(tables: InstanceTables, emissions: Emissions, alpha: float) -> stats.TestResult:
+    """No lossless rule without state has a larger Pr(tau >= l), at any l, than block."""
+    block = tables.curve(VERIFIERS["block"])
+    return stats.acceptance_test(
+        _acceptance_tails(tables, emissions),
+        len(emissions),
+        np.zeros_like(block),
+        block,
+        alpha=alpha,
+        name="acceptance above the optimum",
+    )
+
+
+def accepts_above_target(tables: InstanceTables, emissions: Emissions) -> bool:
+    """Whether some token is accepted more often than the target lets it be emitted at all.
+
+    Then no corrected token can make up for it: the acceptance is wrong.
+    """
+    from scipy import stats as laws  # half a second that few processes need
+
+    log_p, cells = 0.0, 0
+    for accepted, totals, target, _ in _acceptance_counts(tables, emissions):
+        tail = laws.binom.logsf(accepted - 1, totals[:, None], target)
+        log_p, cells = min(log_p, float(tail.min())), cells + target.size
+    return bool(log_p + np.log(cells) < np.log(_ACCEPTANCE_ALPHA))
+
+
+def accepts_as_token(tables: InstanceTables, emissions: Emissions) -> bool:
+    """Whether accepted tokens follow the token rule's min(p, q), rejections its rest."""
+    parts = []
+    for accepted, totals, target, draft in _acceptance_counts(tables, emissions):
+        if totals.any():
+            mass = np.minimum(target, draft)
+            law = np.column_stack([mass, np.maximum(1.0 - mass.sum(axis=1), 0.0)])
+            counts = np.column_stack([accepted, totals - accepted.sum(axis=1)])
+            parts.append(stats.transition_g2(counts, law / law.sum(axis=1, keepdims=True)))
+    g2 = sum(parts[1:], parts[0])
+    return g2.df > 0 and stats.g2_test(g2, alpha=0.5).log_pvalue > np.log(_ACCEPTANCE_ALPHA)
+
+
+def _acceptance_counts(
+    tables: InstanceTables, emissions: Emissions
+) -> list[tuple[Ints, Ints, Floats, Floats]]:
+    """Per judged slot: accepted tokens (contexts, V), all tokens (contexts,), p, q rows."""
+    result = []
+    size = tables.vocab_size
+    for slot, (context, target, draft) in enumerate(tables.contexts[: tables.instance.gamma]):
+        there = emissions.lengths > slot
+        contexts = context[tables.codes(emissions.tokens[there], slot)]
+        kept = emissions.accepted[there] > slot
+        cell = contexts[kept] * size + emissions.tokens[there, slot][kept]
+        accepted = np.bincount(cell, minlength=target.size).reshape(target.shape)
+        totals = np.bincount(contexts, minlength=len(target))
+        result.append((accepted, totals, target, draft))
+    return result
+
+
+def optimality_text(
+    tables: InstanceTables,
+    emissions: Emissions,
+    contract: Contract,
+    alpha: float,
+) -> str:
+    """Say how far E[tau] is from the optimum, and which rules it is like; it never decides."""
+    values = emissions.accepted.astype(np.float64)
+    if len(values) < 2:
+        return "too few calls"
+    if contract == "step":
+        # How many drafts a position has is not known, so neither is the optimum.
+        return f"the first call emits {values.mean() + 1:.4f} tokens on average"
+    low, high = stats.empirical_bernstein(
+        float(values.mean()),
+        float(values.var(ddof=1)),
+        len(values),
+        low=0.0,
+        high=float(tables.instance.gamma),
+        error=alpha / 2,
+    )
+    curves = {name: float(tables.curve(VERIFIERS[name]).sum()) for name in _RULES_WITH_KNOWN_LAW}
+    best = curves["block"]
+    alike = [name for name, value in curves.items() if low <= value <= high]
+    place = "within error of" if high >= best else "below"
+    text = (
+        f"E[tau] = {values.mean():.4f} ({low:.4f} to {high:.4f}), {place} the optimum "
+        f"{best:.4f} (block)"
+    )
+    return text + (f"; as {' and '.join(alike)}" if alike else "")
+
+
+def _acceptance_tails(tables: InstanceTables, emissions: Emissions) -> list[int]:
+    levels = range(1, tables.instance.gamma + 1)
+    return [int((emissions.accepted >= level).sum()) for level in levels]
+
+
+# Do the calls and the rows of a batch depend on each other? Pairs of emissions of one instance.
+#
+# Consecutive calls, calls and rows at a few lags, and for what these pool away every single pair
+# of rows, within a call and from one call to the next: row 3 may share row 10's stream alone, and
+# row 0 may go on with what the last row of the call before has left.
+
+
+MAX_ROWS = 256
+"""Rows of a batch whose pairs are tested one by one; of larger ones, the first so many."""
+
+
+CALL_LAGS = (2, 3, 8, 64, 256)
+"""Coins that come back: every second block those of a few calls before, rings of 64 and 256."""
+
+
+def independence_tests(
+    tables: InstanceTables, emissions: Emissions, uniforms: Floats, rows: int | None, alpha: float
+) -> Iterator[stats.TestResult]:
+    """Test pairs of calls in a row, and pairs of rows of a batch.
+
+    ``uniforms`` (n,) randomise the PITs of the completed outputs; ``rows`` per call.
+    """
+    size = rows or 1
+    share = stats.split_alpha(alpha, {"lags": 1.0, "every pair": 1.0} if size > 1 else {"lags": 1})
+    law = tables.joint(tables.length)
+    codes = tables.codes(emissions.tokens, tables.length)
+    above = np.cumsum(law)
+    pits = np.clip(above[codes] - (1.0 - uniforms) * law[codes], 0.0, 1.0)
+    yield from _lag_tests(tables, emissions.tokens[:, 0], codes, pits, size, share["lags"])
+    if size > 1:
+        calls = len(codes) // size
+        shape, width = (calls, size), min(size, MAX_ROWS)
+        every = codes.reshape(shape)[:, :width], pits.reshape(shape)[:, :width]
+        if calls > 1:
+            yield from _row_pair_tests(*every, float((law**2).sum()), share["every pair"])
+
+
+def _lag_tests(
+    tables: InstanceTables, firsts: Ints, codes: Ints, pits: Floats, size: int, alpha: float
+) -> Iterator[stats.TestResult]:
+    n = len(codes)
+    lags = {"consecutive calls": (size, n)}
+    lags |= {f"calls {k} apart": (k * size, n) for k in CALL_LAGS if 2 * k * size <= n}
+    lags |= {
+        f"batch rows {lag} apart": (lag, size)
+        for lag in sorted({1, 2, size // 2})
+        if 0 < lag < size
+    }
+    alpha /= 5 * len(lags)
+    chance = float((tables.joint(tables.length) ** 2).sum())
+    for name, (lag, span) in lags.items():
+        first = np.arange(n - lag)
+        first = first[first % span + lag < span] if span < n else first
+        if len(first) >= MIN_PAIRS:
+            pairs = stats.pair_sums(pits[first], pits[first + lag])
+            yield stats.pit_correlation(pairs, alpha=alpha, name=f"{name}: correlation")
+        for phase in range(2):
+            if span == n:
+                first = stats.disjoint_pairs(n, lag, phase)
+            else:
+                first = _pairs_at_lag(n, span, lag, phase)
+            if not len(first):
+                continue
+            second, half = first + lag, f"{name}, phase {phase}"
+            g2 = stats.pair_g2(firsts[first], firsts[second], tables.target[0][0])
+            if g2.df > 0:
+                test = stats.g2_test(g2, alpha=alpha, name=f"{half}: pairs of first tokens")
+                yield replace(test, deviation="TV of the pair's law")
+            equal = int((codes[first] == codes[second]).sum())
+            yield stats.duplicates_test(
+                equal, len(first), chance, alpha=alpha, name=f"{half}: equal outputs"
+            )
+
+
+def _pairs_at_lag(n: int, span: int, lag: int, phase: int) -> Ints:
+    """Disjoint pairs at ``lag`` within each of the batches of ``span`` rows."""
+    within = stats.disjoint_pairs(span, lag, phase)
+    return (np.arange(0, n, span)[:, None] + within).ravel()
+
+
+def _row_pair_tests(
+    codes: Ints, pits: Floats, chance: float, alpha: float
+) -> Iterator[stats.TestResult]:
+    """Test every pair of different rows (calls, rows), of one call and of two in a row.
+
+    Over the calls, pairs of the same two rows share no member. The worst pair speaks, with
+    Bonferroni over all of them.
+    """
+    size = codes.shape[1]
+    lags = np.arange(1, size)
+    rows = np.arange(size)
+    pairs = {
+        "rows {} and {} of a call": (codes, codes, pits, pits, rows[:, None] < rows),
+        "row {} and the next call's row {}": (
+            codes[:-1],
+            codes[1:],
+            pits[:-1],
+            pits[1:],
+            rows[:, None] != rows,
+        ),
+    }
+    number = sum(int(allowed.sum()) for *_, allowed in pairs.values())
+    each = alpha / (2 * len(pairs))
+    for name, (first, second, u, v, allowed) in pairs.items():
+        n = len(first)
+        equal = np.zeros((size, size), dtype=np.int64)
+        for lag in lags:
+            # Row i of the first with row i + lag of the second, counted round.
+            matches = (first == np.roll(second, -lag, axis=1)).sum(axis=0)
+            equal[rows, (rows + lag) % size] = matches
+        i, j = np.unravel_index(int(np.where(allowed, equal, -1).argmax()), equal.shape)
+        test = stats.duplicates_test(
+            int(equal[i, j]),
+            n,
+            chance,
+            alpha=each / number,
+            name=name.format(i + 1, j + 1) + ": equal outputs",
+        )
+        yield _worst_of_many(test, number, each)
+        if n >= MIN_PAIRS:
+            products = (u - 0.5).T @ (v - 0.5)
+            i, j = np.unravel_index(
+                int(np.where(allowed, np.abs(products), -1.0).argmax()), products.shape
+            )
+            spread = float(np.abs(u[:, i] - 0.5).sum())
+            sums = PairSums(n=n, products=float(products[i, j]), spreads=spread)
+            title = name.format(i + 1, j + 1) + ": correlation"
+            test = stats.pit_correlation(sums, alpha=each / number, name=title)
+            yield _worst_of_many(test, number, each)
+
+
+def _worst_of_many(test: stats.TestResult, number: int, alpha: float) -> stats.TestResult:
+    """Return the test of the worst of ``number`` pairs as one of all of them."""
+    log_p = min(0.0, test.log_pvalue + math.log(number))
+    method = f"{test.method}, Bonferroni over {number} pairs"
+    return replace(test, log_pvalue=log_p, alpha=alpha, method=method)
+
+
+# The tests of one instance's emissions at one look, and what they promise.
+#
+# The battery, joint laws and independence judge losslessness, and so does a rule that accepts
+# more than the optimum. How far E[tau] is from the optimum is judged apart, and never decides.
+
+
+@dataclass(frozen=True)
+class LookResult:
+    """``tests`` decide together with ``findings``; ``optimality`` never decides.
+
+    ``detectable``: mean one-token TV, by position and rows, that is found with the run's
+    power. ``evidence``: of where a fault sits, without the catalogue's part of it.
+    """
+
+    tests: tuple[stats.TestResult, ...]
+    findings: tuple[str, ...]
+    detectable: float
+    optimality: str
+    evidence: LocalisationEvidence
+
+
+@dataclass(frozen=True)
+class LookBudget:
+    """What a look at the first trials of a run may spend.
+
+    It spends ``fraction`` of the instance's share ``alpha``; the e-process of the named faults
+    spends its own share once for all looks, and their test of fixed size at the ``last``.
+    """
+
+    alpha: float
+    fraction: float
+    last: bool
+
+
+def judge_emissions(
+    tables: InstanceTables,
+    emissions: Emissions,
+    contract: Contract,
+    look: LookBudget,
+    *,
+    power: float,
+    uniforms: Floats,
+    rows: int | None,
+) -> LookResult:
+    """Test the emissions of one instance.
+
+    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows`` as in
+    :func:`~simverify.auditing.sampled_tier.sample_callable`.
+    """
+    shares = callable_shares(look.alpha)
+    levels = {name: share * look.fraction for name, share in shares.items()}
+    slots = counts_by_position(tables, emissions)
+    faults = (
+        counts_by_slot(tables, emissions) if contract == "verify" else _position_directions(slots)
+    )
+    battery = judge_tokens(
+        slots, faults, shares, fraction=look.fraction, last=look.last, power=power
+    )
+    joint = list(_joint_tests(tables, emissions, levels["joint"]))
+    pairs = list(independence_tests(tables, emissions, uniforms, rows, levels["independence"]))
+    tests = [*battery.tests, *joint, *pairs]
+    lossy = None
+    if contract == "verify":
+        lossy = optimum_test(tables, emissions, levels["acceptance"])
+        tests.append(lossy)
+    prefix = f"{tables.instance.name}: "
+    findings = [*battery.violations, *rejection_findings(x for x in tests if x is not lossy)]
+    if lossy is not None and lossy.rejected:
+        findings.append(
+            f"lossy: Pr(tau >= {lossy.level}) is {lossy.statistic:.4f} above block "
+            f"verification, which no lossless rule without state exceeds "
+            f"(p = {pvalue_words(lossy.log_pvalue)})"
+        )
+    # An end of sequence cuts accepted tokens off: which token was accepted is not seen.
+    apart = contract == "verify" and tables.instance.eos is None
+    evidence = LocalisationEvidence(
+        independence=any(test.rejected for test in pairs),
+        tokens=bool(battery.violations) or any(test.rejected for test in (*battery.tests, *joint)),
+        lossy=lossy is not None and lossy.rejected,
+        by_slot=battery.by_slot,
+        bonus=tables.instance.gamma if contract == "verify" else None,
+        named=None,
+        accepted_too_much=accepts_above_target(tables, emissions) if apart else None,
+        accepts_as_token=accepts_as_token(tables, emissions) if apart else None,
+    )
+    words = optimality_text(tables, emissions, contract, levels["optimality"])
+    return LookResult(
+        tuple(replace(test, name=prefix + test.name) for test in tests),
+        tuple(prefix + finding for finding in findings),
+        battery.detectable,
+        prefix + words,
+        evidence,
+    )
+
+
+def counts_by_position(tables: InstanceTables, emissions: Emissions) -> list[SlotCounts]:
+    """Emitted tokens by position and context; completion tokens are not counted."""
+    slots = []
+    for position, (context, target, draft) in enumerate(tables.contexts):
+        emitted = emissions.tokens[emissions.lengths > position]
+        cell = context[tables.codes(emitted, position)] * tables.vocab_size + emitted[:, position]
+        counts = np.bincount(cell, minlength=target.size).reshape(target.shape)
+        slots.append(SlotCounts(f"position {position + 1}", counts, target, draft))
+    return slots
+
+
+def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> FaultCounts:
+    """Tokens of first calls by whole prefix, and what every fault emits there."""
+    size = tables.vocab_size
+    reached = np.minimum(emissions.accepted + 1, emissions.lengths)
+    parts = []
+    for slot, (target, laws) in enumerate(zip(tables.target, tables.slot_laws, strict=True)):
+        emitted = emissions.tokens[reached > slot]
+        counts = np.bincount(tables.codes(emitted, slot + 1), minlength=target.size)
+        parts.append((counts.reshape(-1, size), target, laws))
+    return fault_counts(detectable_faults(prefix=True, first_row=True), parts)
+
+
+def _position_directions(slots: list[SlotCounts]) -> FaultCounts:
+    """Tokens by position, tried against what faults emit in a judged slot.
+
+    Code that drafts itself has no slots to be known by position: these are directions in
+    which its tokens may leave the target, not laws that it would follow.
+    """
+    faults = detectable_faults(prefix=False, first_row=False)
+    return fault_counts(
+        faults,
+        [(x.counts, x.target, single_slot_rows(faults, x.target, x.draft)) for x in slots],
+    )
+
+
+def predict_detectable(
+    tables: InstanceTables, pilot: Emissions, trials: int, look: LookBudget, *, power: float
+) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
+    slots = counts_by_position(tables, pilot)
+    scale = trials / len(pilot)
+    totals = [np.rint(slot.counts.sum(axis=1) * scale).astype(np.int64) for slot in slots]
+    parts = [
+        stats.expected_g2(total, slot.target)
+        for total, slot in zip(totals, slots, strict=True)
+        if total.any()
+    ]
+    shares = callable_shares(look.alpha * look.fraction)
+    return detectable_deviation(parts, slots, shares, power=power)
+
+
+def make_certificate(
+    tables: InstanceTables, emissions: Emissions, *, delta: float
+) -> stats.Certificate:
+    """Bound the mean one-token TV on this instance; see ``battery.certify``."""
+    return certify_slots(counts_by_position(tables, emissions), delta=delta)
+
+
+def _joint_tests(
+    tables: InstanceTables, emissions: Emissions, alpha: float
+) -> Iterator[stats.TestResult]:
+    """Laws of the first tokens together: what depends on more of the past than the rows do."""
+    for k in range(2, tables.length + 1):
+        law = tables.joint(k)
+        seen = np.bincount(tables.codes(emissions.tokens, k), minlength=law.size)
+        g2 = stats.transition_g2(seen[None], law[None])
+        if g2.df > 0:
+            share = alpha / (tables.length - 1)
+            test = stats.g2_test(g2, alpha=share, name=f"first {k} tokens")
+            yield replace(test, deviation="joint TV")
+
+
+# The plan of a sampled run: sized on a pilot, stated before the run starts.
+
+
+PILOT_TRIALS = 1024
+"""They size the run and never enter its tests."""
+
+PLANNED_TV_SHARE = 0.95
+"""Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
+
+TRIAL_MARGIN = 1.06
+"""Trials above what the pilot asks for: the pilot's own error, and whole tokens."""
+
+SAMPLING_VARIATION = 6.0
+"""Tokens of a context sway by the square root of their number, and cells fall in or out of pools
+with them: n trials are planned for a TV smaller by this over sqrt(n). Measured: up to a tenth
+of the TV at 2,000 trials."""
+
+SLOWDOWN_ALLOWANCE = 1.5
+"""So much longer than in the pilot the calls may take: its tests cost time too."""
+
+COARSE_TV_FACTOR, MAX_COARSE_TV = 3.0, 0.3
+"""A coarse instance is asked for so many times the TV, for a ninth of the trials; from
+``MAX_COARSE_TV`` on it is asked for no more than the others."""
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """How many trials each instance gets, and the TV that is found there with the run's power.
+
+    ``instances``: their names; ``samples`` and ``detectable``: one for each. ``detect``: what
+    the run is for; ``seconds``: how long its calls take, by the pilot.
+    """
+
+    instances: tuple[str, ...]
+    samples: tuple[int, ...]
+    detectable: tuple[float, ...]
+    alpha: float
+    power: float
+    detect: float
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """The plan in one line, for the user to read before it starts."""
+        each = zip(self.instances, self.samples, self.detectable, strict=True)
+        runs = ", ".join(f"{n:,} on {x}, TV {found:.4f}" for x, n, found in each)
+        return (
+            f"{sum(self.samples):,} calls, about {self.seconds:.0f} s; {len(LOOK_SCHEDULE)} looks; "
+            f"false-alarm rate {self.alpha:g}; with probability {self.power:g} a mean one-token "
+            f"TV is found where it is as large as stated: {runs}"
+        )
+
+
+def instance_detect(instance: SampledInstance, detect: float) -> float:
+    """Return the mean one-token TV that a run for ``detect`` is to find on ``instance``."""
+    return max(detect, min(COARSE_TV_FACTOR * detect, MAX_COARSE_TV)) if instance.coarse else detect
+
+
+def plan_samples(
+    pilots: Sequence[TrialRunner],
+    *,
+    alpha: float,
+    detects: Sequence[float],
+    power: float,
+    max_samples: int,
+    ends: float,
+) -> SamplePlan | None:
+    """Size the run on each instance by its pilot, which is run here.
+
+    Each instance gets as many trials as promise what is asked of it, in whole batches; all
+    proportionally fewer if they and the pilots would exceed ``max_samples``. Asked for is the
+    first of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the
+    first if none does. None if the budget ends with the pilots. Raises ``Misuse`` or ``TimeUp``
+    as the code does.
+    """
+    rows = pilots[0].rows or 1
+    pilot = whole_batches(PILOT_TRIALS, rows)
+    budget = max_samples - pilot * len(pilots)
+    if budget < 4 * rows * len(pilots):
+        return None
+    each = []
+    for runner in pilots:
+        started = time.monotonic()
+        runner.run(pilot)
+        each.append((time.monotonic() - started) / pilot)
+
+    def plan(detect: float) -> SamplePlan:
+        return _plan_for_detect(pilots, each, rows, budget, alpha=alpha, detect=detect, power=power)
+
+    first = plan(detects[0])
+    left = (ends - time.monotonic()) / SLOWDOWN_ALLOWANCE
+    if first.seconds <= left:
+        return first
+    return next((x for x in map(plan, detects[1:]) if x.seconds <= left), first)
+
+
+def _plan_for_detect(
+    pilots: Sequence[TrialRunner],
+    each: Sequence[float],
+    rows: int,
+    budget: int,
+    *,
+    alpha: float,
+    detect: float,
+    power: float,
+) -> SamplePlan:
+    """Return the plan for ``detect`` by pilots that have run, at ``each`` seconds a trial."""
+    share = alpha / len(pilots)
+    wanted = [
+        whole_batches(
+            _required_trials(runner, share, instance_detect(runner.instance, detect), power), rows
+        )
+        for runner in pilots
+    ]
+    part = min(1.0, budget / sum(wanted))
+    samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
+    return SamplePlan(
+        instances=tuple(runner.instance.name for runner in pilots),
+        samples=tuple(samples),
+        detectable=tuple(
+            _detectable_tv(runner, n, share, power)
+            for runner, n in zip(pilots, samples, strict=True)
+        ),
+        alpha=alpha,
+        power=power,
+        detect=detect,
+        seconds=math.fsum(n * took for n, took in zip(samples, each, strict=True)),
+    )
+
+
+def whole_batches(trials: int, rows: int) -> int:
+    """Round ``trials`` up to a multiple of ``rows``."""
+    return -(-trials // rows) * rows
+
+
+def _detectable_tv(pilot: TrialRunner, trials: int, alpha: float, power: float) -> float:
+    """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials."""
+    last = LookBudget(alpha, LOOK_SCHEDULE[-1][1], last=True)
+    return predict_detectable(pilot.tables, pilot.emissions, trials, last, power=power)
+
+
+def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: float) -> int:
+    """Smallest number of trials that promises ``detect``, by bisection, with a margin."""
+    most = 1024
+
+    def fits(trials: int) -> bool:
+        aim = PLANNED_TV_SHARE * detect * (1.0 - SAMPLING_VARIATION / math.sqrt(trials))
+        return _detectable_tv(pilot, trials, alpha, power) <= aim
+
+    while not fits(most) and most < 1 << 40:
+        most *= 2
+    least = most // 2
+    while most - least > most // 64:
+        middle = (least + most) // 2
+        least, most = (least, middle) if fits(middle) else (middle, most)
+    return math.ceil(most * TRIAL_MARGIN)
+
+
+# What a sampled run says of each instance it ran on: its size, its promise, its bound.
+
+
+def make_certificates(
+    runners: Sequence[TrialRunner], delta: float
+) -> tuple[stats.Certificate, ...]:
+    """Bound the mean one-token TV on each instance; all bounds hold but for ``delta``."""
+    each = delta / len(runners)
+    return tuple(make_certificate(r.tables, r.emissions, delta=each) for r in runners)
+
+
+def worst_certificate(bounds: Sequence[stats.Certificate], delta: float) -> results.Certificate:
+    """Return the largest of the bounds that hold together but for ``delta``."""
+    largest = max(bounds, key=lambda c: c.bound)
+    return results.Certificate(
+        bound=largest.bound, delta=delta, method=largest.method, assumption=largest.assumption
+    )
+
+
+def findings_of_tests(texts: Iterable[str]) -> list[results.Finding]:
+    """Return what the sampled tier's tests found as findings of the audit."""
+    return [results.Finding(kind="tests", text=text) for text in texts]
+
+
+def sampled_model_documents(
+    runners: Sequence[TrialRunner],
+    judged: Sequence[LookResult],
+    bounds: Sequence[stats.Certificate],
+    detect: float,
+) -> tuple[results.SampledModel, ...]:
+    """Return what is known of each instance; ``judged`` and ``bounds`` are empty or one for each.
+
+    ``detect``: what the run is asked for.
+    """
+    unknown: list[float | None] = [None] * len(runners)
+    deviations = [finite_or_none(j.detectable) for j in judged] or unknown
+    most: list[float | None] = [c.bound for c in bounds] or unknown
+    return tuple(
+        results.SampledModel(
+            name=runner.instance.name,
+            vocab_size=runner.tables.vocab_size,
+            gamma=runner.instance.gamma,
+            samples=len(runner.emissions),
+            detect=instance_detect(runner.instance, detect),
+            detectable=detectable,
+            bound=bound,
+        )
+        for runner, detectable, bound in zip(runners, deviations, most, strict=True)
+    )
+
+
+CERTIFICATE_DELTA = 1e-3
+MAX_SAMPLES = Sizes.max_samples
+SAMPLED_TIER_SECONDS = Sizes.seconds
+
+STALE_DRAWS_REASON = "the code keeps draws of the exact tier: build its tables in each call"
+"""Why a run ended whose code went on using what is no number."""
+
+
+@dataclass(frozen=True)
+class SampledAudit:
+    """Verdict of the sampled tier. ``reason``: why it is INCONCLUSIVE; None otherwise.
+
+    ``plan`` is None where the code failed before there was one. ``trial``: one that shows what
+    failed; None where nothing did. ``hurried``: that less was asked for, for want of time.
+    """
+
+    verdict: results.Verdict
+    tier: results.SampledTier
+    plan: SamplePlan | None
+    reason: str | None
+    trial: results.FailingTrial | None = None
+    hurried: str | None = None
+
+
+def sample_callable(
+    rule: Callable[..., Any],
+    contract: Contract,
+    *,
+    instances: Sequence[SampledInstance],
+    seed: int,
+    alpha: float = 1e-6,
+    detect: float = 0.01,
+    coarser: Sequence[float] = (),
+    power: float = 0.9,
+    max_samples: int = MAX_SAMPLES,
+    seconds: float = SAMPLED_TIER_SECONDS,
+    batch: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> SampledAudit:
+    """Put ``rule`` on trial by sampling.
+
+    Parameters
+    ----------
+    rule : callable
+        Under ``contract``; a step rule may be a class or factory, built anew per trial.
+    contract : {"verify", "step"}
+        A step rule is run from reset until gamma + 1 tokens are out.
+    instances : sequence of SampledInstance
+        What to run it on; each gets an equal part of alpha, and as many trials as it needs.
+    seed : int
+        Of drafts, streams and completions.
+    alpha : float
+        Probability that a lossless rule fails; optimality spends a tenth of it apart.
+    detect, power : float
+        A mean one-token TV of ``detect``, by position and rows, on any instance is found
+        with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a
+        larger one, see :func:`~simverify.auditing.sampled_tier.instance_detect`.
+    coarser : sequence of float
+        What to ask for instead where ``detect`` would take longer than ``seconds``: the first
+        that fits, by the pilot's clock. The result says which.
+    max_samples : int
+        Budget of trials, the pilots' included.
+    seconds : float
+        Wall-clock limit, which can only end the run, to INCONCLUSIVE.
+    batch : int, optional
+        Blocks per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V),
+        draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int
+        (B, gamma+1), padded with -1, or a list of B rows. None: one block, no batch axis.
+    say : callable, optional
+        Is told the plan in one line before the run starts.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or ``rule`` fits neither form of its contract.
+    """
+    detects = (detect, *coarser)
+    _check_sample_callable(contract, instances, alpha, detects, power, max_samples, seconds, batch)
+    run = _SampledRun(
+        rule,
+        contract,
+        tuple(instances),
+        seed,
+        alpha,
+        detects,
+        power,
+        max_samples,
+        seconds,
+        batch,
+    )
+    with seeded_global_generators(seed):
+        return run.run(say)
+
+
+@dataclass(frozen=True, eq=False)
+class _SampledRun:
+    rule: Callable[..., Any]
+    contract: Contract
+    instances: tuple[SampledInstance, ...]
+    seed: int
+    alpha: float
+    detects: tuple[float, ...]
+    power: float
+    max_samples: int
+    seconds: float
+    batch: int | None
+
+    def run(self, say: Callable[[str], None] | None) -> SampledAudit:
+        ends = time.monotonic() + self.seconds
+        judged: list[LookResult] = []
+        looks = 0
+        runners = self._runners(ends, pilot=False)
+        plan = None
+        try:
+            plan = plan_samples(
+                self._runners(ends, pilot=True),
+                alpha=self.alpha,
+                detects=self.detects,
+                power=self.power,
+                max_samples=self.max_samples,
+                ends=ends,
+            )
+            if plan is None:
+                return self._result(runners, judged, looks, plan, "the budget ends in the pilot")
+            if say is not None:
+                say(plan.line)
+            randomisers = [
+                np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2)))
+                for i in range(len(runners))
+            ]
+            share = self.alpha / len(runners)
+            schedules = [plan_looks(n, alpha=share) for n in plan.samples]
+            uniforms = [r.random(n) for r, n in zip(randomisers, plan.samples, strict=True)]
+            for at in range(max(map(len, schedules))):
+                fresh = []
+                for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
+                    look = schedule[min(at, len(schedule) - 1)]
+                    runner.run(whole_batches(look.samples, self.batch or 1))
+                    spent = LookBudget(share, look.alpha / share, last=look is schedule[-1])
+                    fresh.append(self._judge(runner, spent, u))
+                judged, looks = fresh, at + 1
+                if any(j.findings for j in judged):
+                    break
+        except ContractMisuse as misuse:
+            return self._result(runners, judged, looks, plan, None, misuse=misuse)
+        except TimeLimitReached:
+            reason = f"the time limit of {self.seconds:g} s passed"
+            return self._result(runners, judged, looks, plan, reason)
+        except StaleDraw:
+            reason = STALE_DRAWS_REASON
+            return self._result(runners, judged, looks, plan, reason)
+        return self._result(runners, judged, looks, plan, None)
+
+    def _runners(self, ends: float, *, pilot: bool) -> list[TrialRunner]:
+        return [
+            TrialRunner(
+                instance.rule or self.rule,
+                self.contract,
+                instance,
+                seed=self.seed,
+                number=number,
+                pilot=pilot,
+                rows=self.batch,
+                ends=ends,
+                seconds=self.seconds,
+            )
+            for number, instance in enumerate(self.instances)
+        ]
+
+    def _judge(self, runner: TrialRunner, look: LookBudget, uniforms: Any) -> LookResult:
+        return judge_emissions(
+            runner.tables,
+            runner.emissions,
+            self.contract,
+            look,
+            uniforms=uniforms[: len(runner.emissions)],
+            power=self.power,
+            rows=self.batch,
+        )
+
+    def _result(
+        self,
+        runners: list[TrialRunner],
+        judged: list[LookResult],
+        looks: int,
+        plan: SamplePlan | None,
+        reason: str | None,
+        *,
+        misuse: ContractMisuse | None = None,
+    ) -> SampledAudit:
+        findings = findings_of_tests(text for j in judged for text in j.findings)
+        if misuse is not None:
+            findings.insert(0, make_finding("contract", str(misuse)))
+        detect = self.detects[0] if plan is None else plan.detect
+        if reason is None and not findings:
+            reason = self._short(judged, detect)
+        verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
+        tests = [test_document(test) for j in judged for test in j.tests]
+        named = self._named(runners, diagnose=bool(findings)) if judged else None
+        bounds = make_certificates(runners, CERTIFICATE_DELTA) if verdict == "PASS" else ()
+        tier = results.SampledTier(
+            samples=sum(len(runner.emissions) for runner in runners),
+            looks=looks,
+            alpha=self.alpha,
+            detect=detect,
+            power=self.power,
+            tests=tuple(tests),
+            detectable=finite_or_none(self._detectable(judged)),
+            certificate=worst_certificate(bounds, CERTIFICATE_DELTA) if bounds else None,
+            faults=faults_document(named),
+            localisation=suspect_document(_fault_location(judged, named)),
+            optimality="; ".join(j.optimality for j in judged) or None,
+            findings=tuple(findings),
+            instances=sampled_model_documents(runners, judged, bounds, detect),
+        )
+        trial = None
+        if misuse is not None:
+            trial = trial_of_misuse(misuse, runners, self.contract)
+        elif findings:
+            failed = [number for number, j in enumerate(judged) if j.findings]
+            trial = choose_trial(runners, failed, self.contract)
+        reason = reason if verdict == "INCONCLUSIVE" else None
+        hurried = None
+        if detect > self.detects[0]:
+            hurried = (
+                f"a TV of {self.detects[0]:g} would have taken longer than {self.seconds:g} s, so "
+                f"{detect:g} was asked for: raise --seconds, or state --detect"
+            )
+        return SampledAudit(verdict, tier, plan, reason, trial, hurried)
+
+    def _named(self, runners: list[TrialRunner], *, diagnose: bool) -> FaultDiagnosis:
+        """Ask the catalogue about all instances together, by slots of single calls."""
+        # Only code without state has slots that follow the target.
+        stateless = self.contract == "verify" or takes_step_arguments(self.rule)
+        tables = [counts_by_slot(runner.tables, runner.emissions) for runner in runners]
+        return diagnose_faults(tables, diagnose=diagnose and stateless)
+
+    def _short(self, judged: list[LookResult], detect: float) -> str | None:
+        """Say on which instance the run promises too little; None if on none."""
+        for instance, judgement in zip(self.instances, judged, strict=True):
+            wanted = instance_detect(instance, detect)
+            if judgement.detectable > wanted:
+                return (
+                    f"the calls on {instance.name} promise a TV of {judgement.detectable:.3g}, "
+                    f"not {wanted:g}: raise max_samples"
+                )
+        return None
+
+    def _detectable(self, judged: list[LookResult]) -> float:
+        """Return what is found on every instance that is not coarse; inf before a look."""
+        pairs = zip(self.instances, judged, strict=True) if judged else ()
+        return max((j.detectable for x, j in pairs if not x.coarse), default=math.inf)
+
+
+def _fault_location(judged: list[LookResult], named: FaultDiagnosis | None) -> FaultLocation | None:
+    """Where the instances that failed point; the first of them that points anywhere."""
+    places = [locate_fault(replace(j.evidence, named=named)) for j in judged if j.findings]
+    return next((place for place in places if place.part), places[0] if places else None)
+
+
+def _check_sample_callable(
+    contract: str,
+    instances: Sequence[SampledInstance],
+    alpha: float,
+    detects: Sequence[float],
+    power: float,
+    max_samples: int,
+    seconds: float,
+    batch: int | None,
+) -> None:
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract is {contract!r}: pass 'verify' or 'step'")
+    if not instances:
+        raise ValueError("instances are empty: pass one or more, as default_instances() gives")
+    for x in instances:
+        if x.gamma < 1 or x.model.vocab_size ** (x.gamma + 1) > MAX_OUTPUT_COUNT:
+            raise ValueError(
+                f"{x.name} has {x.model.vocab_size}^{x.gamma + 1} outputs: pass gamma 1 or more "
+                f"and at most {MAX_OUTPUT_COUNT} outputs"
+            )
+    for name, value in (("alpha", alpha), *(("detect", x) for x in detects), ("power", power)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
+    if max_samples < 1 or not seconds > 0:
+        raise ValueError(f"max_samples={max_samples}, seconds={seconds}: both must be positive")
+    if batch is not None and (batch < 1 or contract == "step"):
+        raise ValueError(f"batch is {batch} under {contract}: pass 1 or more rows, under verify")

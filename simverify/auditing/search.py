@@ -1,0 +1,786 @@
+"""The search for a failing instance that the battery lacks, and for the simplest one.
+
+A part of it aims at what no instance has reached so far.
+"""
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from simverify.auditing.coverage import FIRST_CALLS, BranchTarget, CoverageMonitor, branch_targets
+from simverify.auditing.instances import RowPair, RowWeights, SmallModel, max_tree_count
+from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
+
+# Instances made for the numbers that stand in the code under audit.
+#
+# A literal 50 may be a limit of the vocabulary, of a token's id, of the length of a prefix or of a
+# draft; a literal .995 one of a probability or of p/q. Each gives small instances on either side of
+# it, whatever the sizes that the battery keeps to: rows of few tokens keep the paths few.
+
+
+Contract = Literal["verify", "step", "tree", "draft"]
+
+MAX_LITERALS = 12
+"""Numbers of each kind that instances are made for, the smallest first."""
+
+MAX_LITERAL_VOCAB = 300
+"""Largest V: the law of two tokens has V^2 entries."""
+
+MAX_LITERAL_GAMMA = 8
+MAX_LITERAL_PROMPT = 600
+MAX_LITERAL_COUNT = 12
+"""Most nodes, children and tokens of small trees that are made for a number."""
+
+_BYTE_RANGE = 256
+"""Ids of eight bits wrap here without any number in the code."""
+
+_MIN_LARGE_VOCAB = 6
+"""Vocabularies of so many tokens and fewer are all in the battery."""
+
+_MAX_FULL_ROW_VOCAB = 24
+"""V of rows that hold all ids where the code drafts itself: V^2 paths."""
+
+WEIGHT_UNIT = 10_000_000
+RELATIVE_OFFSET = Fraction(1, 400)
+"""How far from a number the instances on either side of it are, relative to it."""
+
+
+@dataclass(frozen=True)
+class LiteralHints:
+    """Numbers of the code that instances go to either side of.
+
+    ``sizes``: of vocabularies and ids. ``drafts``: draft lengths beyond the battery's.
+    ``parts``: of probabilities and p/q. ``lengths``: of prefixes, for rules that see them.
+    ``counts``: of what a draft tree has many of, and of small vocabularies, for code on trees.
+    ``ends``: vocabularies of just so many tokens, and of one more: code that goes through them
+    piece by piece may lose the last.
+    """
+
+    sizes: tuple[int, ...] = ()
+    drafts: tuple[int, ...] = ()
+    parts: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+
+    @classmethod
+    def among(
+        cls, numbers: Iterable[int | float], contract: Contract, max_gamma: int, max_vocab: int
+    ) -> "LiteralHints":
+        """Return those of ``numbers`` that the battery's V and gamma do not reach already."""
+        values = set(numbers)
+        whole = sorted({int(x) for x in values if abs(x) < 1e6 and float(x).is_integer()})
+        # Whole ones above 1 are indices in all code there is.
+        parts = sorted(
+            {
+                float(x)
+                for x in values
+                if 1e-6 < x < 1 - 1e-9 or (isinstance(x, float) and 1 < x <= 8)
+            }
+        )
+        drafts = {n for k in whole for n in (k, k + 1) if max_gamma < n <= MAX_LITERAL_GAMMA}
+        lengths = (
+            [k for k in whole if 3 < k <= MAX_LITERAL_PROMPT]
+            if contract in ("step", "draft")
+            else []
+        )
+        sizes = [k for k in whole if max_vocab <= k + 2 <= MAX_LITERAL_VOCAB and k > 1]
+        blocks = contract in ("verify", "step")
+        ends = [k for k in whole if _MIN_LARGE_VOCAB <= k < MAX_LITERAL_VOCAB] if blocks else []
+        counts = (
+            [k for k in whole if 3 <= k <= MAX_LITERAL_COUNT]
+            if contract in ("tree", "draft")
+            else []
+        )
+        return cls(
+            tuple(sizes[:MAX_LITERALS]),
+            tuple(sorted(drafts)),
+            tuple(parts[:MAX_LITERALS]),
+            tuple(lengths[:MAX_LITERALS]),
+            tuple(counts[:MAX_LITERALS]),
+            tuple(ends[:MAX_LITERALS]),
+        )
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All of them."""
+        kinds = self.sizes, self.drafts, self.parts, self.lengths, self.counts, self.ends
+        return tuple(sorted({x for numbers in kinds for x in numbers}))
+
+    def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
+        """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
+        sizes = [
+            model for k in (*self.sizes, _BYTE_RANGE) for model in _vocab_instances(k, contract)
+        ]
+        models = [model for x in self.parts for model in ratio_rows(x)]
+        models += [_gamma_instance(n) for n in self.drafts]
+        models += [_prompt_instances(k, eos) for k in self.lengths]
+        models += sizes
+        models += [_last_id_instance(k, vocab) for k in self.ends for vocab in (k, k + 1)]
+        return [
+            replace(m, eos=eos) if eos is not None and eos < m.vocab_size else m for m in models
+        ]
+
+
+def _vocab_instances(k: int, contract: Contract) -> Iterator[SmallModel]:
+    """Yield rows on a few ids around ``k``, and rows that hold all ids of a vocabulary."""
+    vocab = k + 2
+    ids = sorted({0, k - 1, k, vocab - 1})
+
+    def sparse(*weights: int) -> RowWeights:
+        row = [0] * vocab
+        for token, weight in zip(ids, weights, strict=False):
+            row[token] = weight
+        return tuple(row)
+
+    pairs = [
+        (sparse(2, 3, 1, 4), sparse(3, 1, 4, 2)),
+        (sparse(1, 4, 3, 2), sparse(4, 2, 1, 3)),
+        (sparse(3, 1, 2, 5), sparse(1, 3, 3, 1)),
+    ]
+    yield _literal_model(f"around {k}, V={vocab}, gamma=1, few ids", 1, pairs)
+    # A residual of every token, one drafted: as many paths as tokens.
+    if contract == "step" and vocab > _MAX_FULL_ROW_VOCAB:
+        return
+    every = tuple(1 + (7 * x) % 5 for x in range(vocab))
+    one = tuple(int(x == k) for x in range(vocab))
+    yield _literal_model(f"around {k}, V={vocab}, gamma=1, all ids", 1, [(every, one)])
+
+
+def _last_id_instance(k: int, vocab: int) -> SmallModel:
+    """Rows on the first and the last ids."""
+    target, draft = [0] * vocab, [0] * vocab
+    target[0], target[-2], target[-1] = 2, 1, 3
+    draft[0], draft[-1] = 3, 1
+    return _literal_model(f"ending at {k}, V={vocab}, gamma=1", 1, [(tuple(target), tuple(draft))])
+
+
+def _gamma_instance(gamma: int) -> SmallModel:
+    """Rows of two tokens, most drafts certain."""
+    pairs: list[RowPair] = [((1, 2), (0, 1)), ((3, 1), (1, 1)), ((2, 3), (1, 0))]
+    return _literal_model(f"around {gamma}, V=2, gamma={gamma}", gamma, pairs)
+
+
+def _prompt_instances(k: int, eos: int | None) -> SmallModel:
+    """Outputs that begin one token before a prefix of ``k``, and go on beyond it."""
+    usual = [token for token in (0, 1) if token != eos]
+    prompt = tuple(usual[x % len(usual)] for x in range(k - 1))
+    targets, drafts = ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))
+    return SmallModel(
+        f"around {k}, V=2, gamma=2, after {k - 1} tokens", 2, targets, drafts, prompt=prompt
+    )
+
+
+def ratio_rows(x: float) -> Iterator[SmallModel]:
+    """Yield single rows in which p/q, p or q stands on either side of ``x``."""
+    near = Fraction(x).limit_denominator(1_000_000)
+    sides = [near * (1 - RELATIVE_OFFSET), near * (1 + RELATIVE_OFFSET)]
+    if near < 1:
+        sides = [near / 2, sides[0], min(sides[1], (near + 1) / 2), (near + 1) / 2]
+    for n, side in enumerate(sides, 1):
+        q = min(Fraction(1, 2), Fraction(9, 10) / side)
+        rows = {"p/q": (q * side, q)}
+        if side < 1:
+            rows |= {"p": (side, Fraction(1, 3)), "q": (Fraction(1, 3), side)}
+        for what, (p, draft) in rows.items():
+            yield _literal_model(
+                f"around {x:g}, {what} {n}, V=3, gamma=1",
+                1,
+                [(_three_token_row(p, 2), _three_token_row(draft, 3))],
+            )
+
+
+def _three_token_row(first: Fraction, parts: int) -> RowWeights:
+    """Return the weights of a row of three with so much on token 0, the rest one to ``parts``."""
+    rest = 1 - first
+    shares = (first, rest / (1 + parts), rest * parts / (1 + parts))
+    return tuple(max(1, round(share * WEIGHT_UNIT)) for share in shares)
+
+
+def _literal_model(name: str, gamma: int, pairs: list[RowPair]) -> SmallModel:
+    return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))
+
+
+# Instances made for a test of which one outcome never came, from the numbers that lead to it.
+#
+# One number leads to a few instances, which are in the battery (:mod:`.hinted`). Where a test asks
+# for several things at once (the third token is 7, of 40, and its ratio is below .3) they are drawn
+# together, and what led to something new is varied further, as coverage-guided fuzzers do [1]_.
+#
+# References
+# ----------
+# .. [1] Boehme, Pham and Roychoudhury, "Coverage-based Greybox Fuzzing as Markov Chain", CCS 2016.
+
+
+_MAX_LAW_ENTRIES = 100_000
+"""Blocks of one instance at most, V^(gamma+1): their laws are arrays."""
+
+_NEAR_RATE = 0.7
+"""How often a number is taken from the test and those around it, and not from all its function."""
+
+_CERTAIN_RATE = 0.5
+"""How often drafts are certain, where no number is a fraction: such instances have few paths."""
+
+_NARROW_RATIO = Fraction(21, 20)
+"""Two numbers whose ratio is smaller are taken for the ends of a range."""
+
+_DEFAULT_SHARES = (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5))
+_MAX_ROWS = 3
+_MAX_IDS = 2
+_MAX_KEPT_IDS = 3
+_MIN_CERTAIN_GAMMA = 3
+"""Gamma from which drafts are certain, so that the paths are few."""
+
+RowShares = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an instance is made of.
+
+    ``ids``: tokens that have mass beside the first and the last of ``vocab``. ``parts``: p and q of
+    one of these tokens, in each row. ``after``: the length of the prompt.
+    """
+
+    vocab: int
+    gamma: int
+    ids: tuple[int, ...]
+    parts: tuple[RowShares, ...]
+    after: int = 0
+
+    @classmethod
+    def of(cls, model: SmallModel) -> "Recipe":
+        """Return what is like ``model``: its sizes, and the mass of one of its tokens."""
+        vocab = model.vocab_size
+        # What is drafted first: it is what code meets.
+        sides = (model.drafts, model.targets)
+        held = list(
+            dict.fromkeys(x for side in sides for x in range(vocab) if any(row[x] for row in side))
+        )
+        ids = tuple(x for x in held if 0 < x < vocab - 1)[:_MAX_KEPT_IDS]
+        token = ids[0] if ids else 0
+        parts = tuple(
+            (Fraction(p[token], sum(p)), Fraction(q[token], sum(q)))
+            for p, q in zip(model.targets, model.drafts, strict=True)
+        )
+        return cls(vocab, model.gamma, ids, parts[:_MAX_ROWS], len(model.prompt))
+
+    def model(self, eos: int | None) -> SmallModel:
+        """Return the instance; ``eos`` ends a generation where the vocabulary has it."""
+        ids = [token for token in self.ids if token < self.vocab] or [0]
+        held = sorted({0, self.vocab - 1, *ids})
+        targets, drafts = [], []
+        for n, (p, q) in enumerate(self.parts):
+            token = ids[n % len(ids)]
+            others = [other for other in held if other != token]
+            targets.append(_recipe_row(self.vocab, token, p, others))
+            certain = self.gamma >= _MIN_CERTAIN_GAMMA
+            drafts.append(
+                _recipe_row(self.vocab, token, Fraction(1) if certain else q, others[::-1])
+            )
+        usual = [token for token in held if token != eos] or held
+        return SmallModel(
+            f"aimed, V={self.vocab}, gamma={self.gamma}"
+            + (f", after {self.after} tokens" if self.after else ""),
+            self.gamma,
+            tuple(targets),
+            tuple(drafts),
+            prompt=tuple(usual[n % len(usual)] for n in range(self.after)),
+            eos=eos if eos is not None and eos < self.vocab else None,
+        )
+
+
+class RecipeSampler:
+    """Draws recipes, by a generator of its own, from the numbers of tests."""
+
+    def __init__(self, contract: Contract, seed: int) -> None:
+        self._contract = contract
+        self._rng = random.Random(seed)
+
+    def fresh(self, aim: BranchTarget) -> Recipe:
+        """Return a recipe of which every part is drawn."""
+        # One part goes to the test itself; the others, to what it stands in.
+        focus = BranchTarget(aim.own or aim.near)
+        about = [BranchTarget(near=aim.near, far=aim.far)] * 5
+        about[self._rng.randrange(5)] = focus
+        ids = self._ids(about[0])
+        vocab = self._vocab(about[1], ids)
+        count = self._rng.randint(1, _MAX_ROWS)
+        parts = tuple(self._part(about[2]) for _ in range(count))
+        return _shrink_to_fit(
+            Recipe(vocab, self._gamma(about[3]), ids, parts, self._after(about[4]))
+        )
+
+    def one_change(self, recipe: Recipe, aim: BranchTarget) -> Iterator[Recipe]:
+        """Yield the recipe with one part set to each number of a test, then next to it."""
+        fields, numbers = self._fields(aim), sorted(aim.kinds[0])
+        for step in (0, 1, -1):
+            for k in (math.floor(x) + step for x in numbers):
+                if "ids" in fields and 0 <= k <= MAX_LITERAL_VOCAB - 2:
+                    ids = (k, *(token for token in recipe.ids if token != k))[:_MAX_IDS]
+                    yield _shrink_to_fit(replace(recipe, ids=ids, vocab=max(recipe.vocab, k + 1)))
+                if "vocab" in fields and max((*recipe.ids, 1)) < k <= MAX_LITERAL_VOCAB:
+                    yield _shrink_to_fit(replace(recipe, vocab=k))
+                if "gamma" in fields and 1 <= k <= MAX_LITERAL_GAMMA:
+                    yield _shrink_to_fit(replace(recipe, gamma=k))
+                if "after" in fields and 0 <= k <= MAX_LITERAL_PROMPT:
+                    yield replace(recipe, after=k)
+            for x in _target_fractions(aim):
+                share = min(self._beside(x, aim), Fraction(1))
+                for p, q in dict.fromkeys(recipe.parts):
+                    yield replace(recipe, parts=((share, q),))
+                    yield replace(recipe, parts=((p, share),))
+
+    def varied(self, recipe: Recipe, aim: BranchTarget) -> Recipe:
+        """Return the recipe with one part drawn anew."""
+        match self._rng.choice(self._fields(aim)):
+            case "ids":
+                ids = self._ids(aim)
+                enough = max(recipe.vocab, *(token + 1 for token in ids), 2)
+                return _shrink_to_fit(replace(recipe, ids=ids, vocab=enough))
+            case "vocab":
+                return _shrink_to_fit(replace(recipe, vocab=self._vocab(aim, recipe.ids)))
+            case "gamma":
+                return _shrink_to_fit(replace(recipe, gamma=self._gamma(aim)))
+            case "after":
+                return replace(recipe, after=self._after(aim))
+            case _:
+                n = self._rng.randrange(len(recipe.parts))
+                parts = (*recipe.parts[:n], self._part(aim), *recipe.parts[n + 1 :])
+                return replace(recipe, parts=parts)
+
+    def _fields(self, aim: BranchTarget) -> list[str]:
+        """Return what the numbers of a test may be about."""
+        fields = ["parts"] if _target_fractions(aim) else []
+        if any(float(x).is_integer() for x in aim.kinds[0]) or not fields:
+            fields += ["ids", "vocab", "gamma"] + ["after"] * (self._contract == "step")
+        return fields
+
+    def rows(self, recipe: Recipe, aim: BranchTarget) -> Recipe:
+        """Return the recipe with other rows, on the same tokens."""
+        count = self._rng.randint(1, _MAX_ROWS)
+        parts = tuple(self._part(aim) for _ in range(count))
+        ids = self._rng.sample(recipe.ids, len(recipe.ids))
+        return replace(recipe, parts=parts, ids=tuple(ids))
+
+    def _number(self, aim: BranchTarget) -> float:
+        kinds = aim.kinds
+        kind = kinds[0] if self._rng.random() < _NEAR_RATE else kinds[-1]
+        return self._rng.choice(sorted(kind))
+
+    def _whole(
+        self, aim: BranchTarget, least: int, most: int, steps: tuple[int, ...]
+    ) -> int | None:
+        number = self._number(aim)
+        value = math.floor(number) + self._rng.choice(steps)
+        return value if least <= value <= most else None
+
+    def _ids(self, aim: BranchTarget) -> tuple[int, ...]:
+        drawn = (self._whole(aim, 0, MAX_LITERAL_VOCAB - 2, (-1, 0, 0, 1)) for _ in range(_MAX_IDS))
+        return tuple(dict.fromkeys(token for token in drawn if token is not None))
+
+    def _vocab(self, aim: BranchTarget, ids: tuple[int, ...]) -> int:
+        least = max((*ids, 1)) + 1
+        size = self._whole(aim, least, MAX_LITERAL_VOCAB, (0, 0, 1, 2))
+        return size if size is not None else least + self._rng.randint(0, 1)
+
+    def _gamma(self, aim: BranchTarget) -> int:
+        if self._rng.random() < 0.5:
+            return self._rng.randint(1, 2)
+        return self._whole(aim, 1, MAX_LITERAL_GAMMA, (0, 0, 1)) or 1
+
+    def _after(self, aim: BranchTarget) -> int:
+        if self._contract != "step" or self._rng.random() < 0.5:
+            return 0
+        return self._whole(aim, 0, MAX_LITERAL_PROMPT, (-1, 0, 1)) or 0
+
+    def _part(self, aim: BranchTarget) -> RowShares:
+        """Draw p and q on a side of numbers, or p/q."""
+        rng, number = self._rng, self._number(aim)
+        if 0 < number <= 8 and rng.random() < 0.4:
+            ratio = self._beside(number, aim)
+            q = min(Fraction(1, 2), Fraction(9, 10) / ratio)
+            return ratio * q, q
+        p, q = (self._share(aim) for _ in range(2))
+        certain = rng.random() < _CERTAIN_RATE and not _target_fractions(aim)
+        return p, Fraction(1) if certain else q
+
+    def _share(self, aim: BranchTarget) -> Fraction:
+        number = self._number(aim)
+        if not 0 < number < 1 or self._rng.random() < 0.25:
+            return self._rng.choice(_DEFAULT_SHARES)
+        return min(self._beside(number, aim), (1 + Fraction(number)) / 2)
+
+    def _beside(self, number: float, aim: BranchTarget) -> Fraction:
+        """Return a number next to this one, or in a narrow range from it."""
+        exact = Fraction(number).limit_denominator(1_000_000)
+        larger = min((x for x in aim.kinds[-1] if x > number), default=number)
+        if number < larger < number * _NARROW_RATIO and self._rng.random() < 0.75:
+            return (exact + Fraction(larger).limit_denominator(1_000_000)) / 2
+        return exact * self._rng.choice((1 - RELATIVE_OFFSET, Fraction(1), 1 + RELATIVE_OFFSET))
+
+
+def _target_fractions(aim: BranchTarget) -> list[float]:
+    return [x for x in aim.kinds[0] if 0 < x < 8 and not float(x).is_integer()]
+
+
+def _shrink_to_fit(recipe: Recipe) -> Recipe:
+    """Return the recipe with fewer drafts where its blocks would be too many."""
+    gamma = recipe.gamma
+    while gamma > 1 and recipe.vocab ** (gamma + 1) > _MAX_LAW_ENTRIES:
+        gamma -= 1
+    return replace(recipe, gamma=gamma)
+
+
+def _recipe_row(vocab: int, token: int, share: Fraction, others: list[int]) -> RowWeights:
+    row = [0] * vocab
+    row[token] = max(1, round(share * WEIGHT_UNIT))
+    for other, weight in zip(others, _increasing_shares(len(others)), strict=True):
+        row[other] = round((1 - share) * weight * WEIGHT_UNIT)
+    return tuple(row)
+
+
+def _increasing_shares(count: int) -> Iterator[Fraction]:
+    """Yield shares that sum to 1, each larger than the one before."""
+    total = count * (count + 1) // 2
+    yield from (Fraction(n, total) for n in range(1, count + 1))
+
+
+# Instances of draft trees, and for drafters, on either side of the numbers in the code.
+#
+# A literal 7 may be a limit of the vocabulary, of a token's id, of the children of a node, of the
+# nodes of a tree, of its depth or, for a drafter, of the prefix. Rows of few tokens keep the trees
+# few.
+
+
+TreeContract = Literal["tree", "draft"]
+
+MAX_WEIGHTED_TREES = 600
+"""Trees of an instance at most, where each of them has a probability."""
+
+_DEFAULT_ROOT_CHILDREN = (2, 3, 4)
+"""Children of the root beside those that a number asks for, where the vocabulary is what it is."""
+
+_MAX_CHAIN_DEPTH = 8
+
+_MAX_FRACTION_NODES = 4
+"""Nodes of a tree, at most, for rows around a fraction, which are many."""
+
+
+def literal_tree_instances(
+    hints: LiteralHints, scheme: Scheme, contract: TreeContract, shape: TreeShape | None = None
+) -> list[SmallModel]:
+    """Return the instances; ``shape``: the one tree that the code is made for."""
+    models: dict[tuple[object, ...], SmallModel] = {}
+    for model in _all_tree_instances(hints, scheme, contract, shape):
+        models.setdefault((model.targets, model.drafts, model.drafting, model.prompt), model)
+    return list(models.values())
+
+
+def _all_tree_instances(
+    hints: LiteralHints, scheme: Scheme, contract: TreeContract, shape: TreeShape | None
+) -> Iterator[SmallModel]:
+    shapes = [shape] if shape is not None else _literal_tree_shapes(hints)
+    for tree in shapes:
+        yield from _shape_instances(tree, scheme)
+    for vocab, near in _literal_vocabularies(hints):
+        wide = dict.fromkeys((*_DEFAULT_ROOT_CHILDREN, *hints.counts))
+        few = [shape] if shape is not None else [shape_of_levels([k]) for k in wide if k < vocab]
+        for tree in few:
+            yield from _vocabulary_instances(vocab, near, Drafting(tree, scheme))
+    pair = shape or shape_of_levels([2])
+    if len(pair) <= _MAX_FRACTION_NODES:
+        for row in (row for x in hints.parts for row in ratio_rows(x)):
+            yield replace(row, gamma=pair.depth, drafting=Drafting(pair, scheme))
+    if contract == "draft":
+        for k in hints.lengths:
+            after = _literal_tree_model(
+                f"after {k} tokens", (((2, 3), (3, 1)),), _chain_shape(1), scheme
+            )
+            yield replace(after, prompt=tuple(x % 2 for x in range(k)))
+
+
+def _literal_vocabularies(hints: LiteralHints) -> Iterator[tuple[int, int]]:
+    """Yield V with the id that rows are put around: below, at and above each number."""
+    for k in hints.counts:
+        yield k, k - 1
+        yield k + 1, k
+    for k in hints.sizes:
+        yield k + 2, k
+
+
+def _literal_tree_shapes(hints: LiteralHints) -> list[TreeShape]:
+    """Return chains, siblings, and two chains of so many nodes, for each number and the next."""
+    shapes: list[TreeShape] = []
+    for k in sorted({near for count in hints.counts for near in (count, count + 1)}):
+        shapes += [_chain_shape(k)] if k <= _MAX_CHAIN_DEPTH else []
+        shapes.append(shape_of_levels([k]))
+        # Node i follows the one two before: two chains, and a node more of the first if odd.
+        shapes.append(TreeShape(tuple(ROOT if i < 2 else i - 2 for i in range(k))))
+        shapes.append(TreeShape((ROOT, *(0,) * k)))
+    return list(dict.fromkeys(shapes))
+
+
+def _chain_shape(depth: int) -> TreeShape:
+    return shape_of_levels([1] * depth)
+
+
+def _shape_instances(shape: TreeShape, scheme: Scheme) -> Iterator[SmallModel]:
+    """Yield rows of two tokens, certain ones where trees are many; of more where they differ."""
+    widest = max(len(children) for children in shape.children.values())
+    name = f"around {len(shape)} nodes"
+    if scheme.replaced or widest < 3:
+        plain = (((1, 2), (2, 1)), ((3, 1), (1, 3)), ((2, 3), (3, 1)))
+        sparse = (((2, 1), (0, 1)), ((1, 3), (1, 1)), ((3, 2), (1, 0)))
+        few = 2 ** len(shape) <= MAX_WEIGHTED_TREES
+        yield _literal_tree_model(name, plain if few else sparse, shape, scheme)
+        return
+    row = tuple(1 + (3 * x) % 4 for x in range(widest))
+    if _max_tree_count(shape, scheme, widest) <= MAX_WEIGHTED_TREES:
+        yield _literal_tree_model(name, ((row[::-1], row),), shape, scheme)
+
+
+def _vocabulary_instances(vocab: int, near: int, drafting: Drafting) -> Iterator[SmallModel]:
+    """Yield rows on a few ids around one, more where siblings have to differ."""
+    shape, scheme = drafting.shape, drafting.scheme
+    most = max(len(children) for children in shape.children.values())
+    ids = {0, near, max(near - 1, 0), vocab - 1}
+    if not scheme.replaced:
+        ids |= set(range(min(vocab, most)))
+    p, q = [0] * vocab, [0] * vocab
+    for place, token in enumerate(sorted(ids)):
+        p[token], q[token] = 1 + (3 * place) % 5, 1 + (2 * place + 1) % 4
+    pairs = ((tuple(p), tuple(q)), (tuple(q), tuple(p)))
+    if _max_tree_count(shape, scheme, len(ids)) <= MAX_WEIGHTED_TREES:
+        yield _literal_tree_model(f"around {near}, V={vocab}", pairs, shape, scheme)
+
+
+def _max_tree_count(shape: TreeShape, scheme: Scheme, tokens: int) -> int:
+    """Return how many trees there are at most where a row of the draft holds so many tokens."""
+    count = 1
+    for children in shape.children.values():
+        sampled = len(children) - min(len(children), scheme.certain(len(children)))
+        sampled = min(sampled, tokens) if not scheme.replaced else sampled
+        count *= tokens**sampled if scheme.replaced else math.perm(tokens, sampled)
+    return count
+
+
+def _literal_tree_model(
+    name: str, pairs: tuple[tuple[RowWeights, RowWeights], ...], shape: TreeShape, scheme: Scheme
+) -> SmallModel:
+    targets, drafts = zip(*pairs, strict=True)
+    vocab = len(targets[0])
+    name = f"{name}, V={vocab}, {shape.words()}" if "V=" not in name else f"{name}, {shape.words()}"
+    return SmallModel(name, shape.depth, targets, drafts, drafting=Drafting(shape, scheme))
+
+
+MAX_SEARCH_TREES = 64
+"""Draft trees of one instance at most: each is one or more paths."""
+
+MAX_SEARCH_NODES = 5
+_SMALL_TREE_NODES = 3
+"""Nodes of a tree, at most; and of half the trees that are drawn."""
+
+TARGETED_EXAMPLES = 200
+"""Instances that are tried at most; most end before, for what they may cost is spent."""
+
+_ROW_VARIATIONS = 8
+"""Instances of other rows that are tried where something new was reached."""
+
+_MAX_GOALS = 4
+"""Outcomes that are aimed at in turn."""
+
+_LATEST_RECIPES = 4
+"""Of what led to something new, so many are varied: what came last has come the furthest."""
+
+_VARIATION_RATE = 0.6
+"""How often what led to something new is varied, where anything did."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Where to look: V up to ``vocab``, gamma up to ``gamma``, the depth of trees.
+
+    ``scheme``: how siblings are drafted, of code that is tried on trees; ``shape``: the one tree
+    that the code takes; ``fits``: which it takes. ``nodes``: of a tree, at most.
+    """
+
+    vocab: int
+    gamma: int
+    scheme: Scheme | None = None
+    shape: TreeShape | None = None
+    fits: Callable[[TreeShape], bool] = lambda shape: True
+    nodes: int = MAX_SEARCH_NODES
+
+
+def search_failure(
+    fails: Callable[[SmallModel], bool], within: SearchSpace, *, examples: int, seed: int
+) -> SmallModel | None:
+    """Return the simplest failing instance that Hypothesis finds and shrinks, if any.
+
+    ``fails`` is asked for at most some multiple of ``examples`` instances with integer weights up
+    to 8, 50 or 1000; what is shrunk first is gamma, or the tree, then V, the number of different
+    rows, and the weights.
+    """
+    from hypothesis import HealthCheck, Phase, Verbosity, find, settings
+    from hypothesis import strategies as st
+    from hypothesis.errors import Flaky, NoSuchExample
+
+    def weights(vocab: int) -> st.SearchStrategy[RowWeights]:
+        row = st.tuples(*[st.integers(0, 8) | st.sampled_from([50, 1000])] * vocab)
+        return row.filter(any)
+
+    shapes = [] if within.scheme is None else _search_shapes(within)
+    if within.scheme is not None and not shapes:
+        return None
+
+    @st.composite
+    def models(draw: Any) -> SmallModel:
+        drafting = None if within.scheme is None else draw(draftings(within.scheme))
+        gamma = draw(st.integers(1, within.gamma)) if drafting is None else drafting.shape.depth
+        vocab = draw(st.integers(2, within.vocab))
+        count = draw(st.integers(1, 4))
+        rows = st.tuples(*[weights(vocab)] * count)
+        what = f"gamma={gamma}" if drafting is None else f"tree of {len(drafting.shape)}"
+        name = f"found, V={vocab}, {what}"
+        return SmallModel(name, gamma, draw(rows), draw(rows), drafting=drafting)
+
+    @st.composite
+    def draftings(draw: Any, scheme: Scheme) -> Drafting:
+        small = [shape for shape in shapes if len(shape) <= _SMALL_TREE_NODES] or shapes
+        # One list would nearly always give the most nodes; shrinking goes to the first of either.
+        return Drafting(draw(st.sampled_from(small) | st.sampled_from(shapes)), scheme)
+
+    def is_within(model: SmallModel) -> bool:
+        if model.drafting is None:
+            return True
+        return max_tree_count(model) <= MAX_SEARCH_TREES or model.drafting.shape == within.shape
+
+    try:
+        return find(
+            models().filter(is_within),
+            fails,
+            settings=settings(
+                max_examples=examples,
+                database=None,
+                deadline=None,
+                phases=[Phase.generate, Phase.shrink],
+                verbosity=Verbosity.quiet,
+                suppress_health_check=list(HealthCheck),
+            ),
+            random=random.Random(seed),
+        )
+    except (Flaky, NoSuchExample):
+        # Code that fails now and then draws from something that is not followed.
+        return None
+
+
+def _search_shapes(within: SearchSpace) -> list[TreeShape]:
+    """Return the trees of so many nodes at most, the smallest first; the one, if one was named."""
+    if within.shape is not None:
+        return [within.shape]
+    every = [
+        TreeShape(parents)
+        for count in range(1, min(within.nodes, MAX_SEARCH_NODES) + 1)
+        for parents in itertools.product(*(range(ROOT, node) for node in range(count)))
+    ]
+    return [shape for shape in every if shape.depth <= within.gamma and within.fits(shape)]
+
+
+def make_search_space(
+    models: Sequence[SmallModel],
+    failure: SmallModel | None,
+    fits: Callable[[TreeShape], bool],
+    *,
+    beyond: int,
+) -> SearchSpace:
+    """Return where a search goes: below a ``failure``, or beyond the battery ``models``.
+
+    ``beyond``: V up to which code on single drafts is searched.
+    """
+    first = failure or models[0]
+    if first.drafting is None:
+        return SearchSpace(failure.vocab_size, failure.gamma) if failure else SearchSpace(beyond, 2)
+    shapes = {model.drafting.shape for model in models if model.drafting is not None}
+    scheme, shape = first.drafting.scheme, shapes.pop() if len(shapes) == 1 else None
+    if failure is not None:
+        size = len(first.drafting.shape)
+        return SearchSpace(failure.vocab_size, failure.gamma, scheme, shape, fits, size)
+    # As far as was asked for: a tree is small there, for many are not drafted.
+    most = max(model.vocab_size for model in models), max(model.gamma for model in models)
+    return SearchSpace(min(most[0], 9), most[1], scheme, shape, fits)
+
+
+def search_branch_targets(
+    fails: Callable[[SmallModel], bool],
+    watch: CoverageMonitor,
+    contract: Contract,
+    *,
+    eos: int | None,
+    seed: int,
+    affordable: Callable[[], bool],
+) -> SmallModel | None:
+    """Return the first failing instance of those that lead to outcomes that never came, if any.
+
+    The outcomes are those that ``watch`` knows of; where all came, nothing is tried. ``affordable``
+    says whether there may be another.
+    """
+    rng, makes = random.Random(seed), RecipeSampler(contract, seed)
+    watch.closely()
+    led = [Recipe.of(model) for model in watch.led]
+    visited: set[SmallModel] = set()
+    goals, goal = _reachable_targets(watch), BranchTarget()
+    steps = _one_change_steps(makes, led, goals)
+    rows = 0
+    for n in range(TARGETED_EXAMPLES):
+        if not affordable() or not (goals or rows):
+            return None
+        if rows:  # what was reached last need not have gone wrong on the first rows
+            recipe, rows = makes.rows(led[-1], goal), rows - 1
+        elif (step := next(steps, None)) is not None:
+            recipe, goal = step
+        else:
+            goal = goals[n % len(goals)]
+            vary = led and rng.random() < _VARIATION_RATE
+            recipe = (
+                makes.varied(rng.choice(led[-_LATEST_RECIPES:]), goal)
+                if vary
+                else makes.fresh(goal)
+            )
+        model = recipe.model(eos)
+        if model in visited:
+            continue
+        visited.add(model)
+        known = watch.known
+        watch.closely(least=FIRST_CALLS)
+        if fails(model):
+            return model
+        if watch.known != known:
+            led.append(recipe)
+            goals, rows = _reachable_targets(watch), _ROW_VARIATIONS
+            steps = _one_change_steps(makes, led, goals)
+    return None
+
+
+def _one_change_steps(
+    makes: RecipeSampler, led: list[Recipe], goals: list[BranchTarget]
+) -> Iterator[tuple[Recipe, BranchTarget]]:
+    """Yield what is one change away from what came the furthest, for all goals in turn."""
+    for recipe in led[: -_LATEST_RECIPES - 1 : -1]:
+        ways = [((x, goal) for x in makes.one_change(recipe, goal)) for goal in goals[:_MAX_GOALS]]
+        for together in itertools.zip_longest(*ways):
+            yield from (step for step in together if step is not None)
+
+
+def _reachable_targets(watch: CoverageMonitor) -> list[BranchTarget]:
+    every = branch_targets(watch.instructions.values(), watch.named)
+    return [aim for aim in every if any(map(_leads_beyond_battery, aim.near))]
+
+
+def _leads_beyond_battery(number: float) -> bool:
+    """Whether it leads beyond the battery: not 0, 1 and 2, nor a tolerance."""
+    return number >= 3 or (number > 1e-6 and not float(number).is_integer())

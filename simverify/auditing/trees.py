@@ -1,0 +1,446 @@
+"""Rules for draft trees in the exact tier: the law of a call on one tree, and as a step rule.
+
+A rule is a function, or a class or factory whose object has a method ``tree``. Such an object may
+carry state, and so it is judged over whole generations, in which it drafts its trees itself.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from simverify.arrays import Row
+from simverify.auditing.comparison import Comparison, TargetAndDraft, compare_laws
+from simverify.auditing.coverage import call_monitored
+from simverify.auditing.drafters import (
+    DraftedTree,
+    DraftFunction,
+    accepts_arguments,
+    build_drafter,
+    draft_tree,
+    takes_draft_arguments,
+)
+from simverify.auditing.enumeration import MAX_PATHS, SECONDS, make_checked_call, read_tokens
+from simverify.symbolic import Enumeration, ExactLaw
+from simverify.symbolic.outcomes import InvalidTokens, Tokens
+from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.provenance import OutOfTime
+from simverify.symbolic.watchdog import Stopwatch
+from simverify.trees import (
+    ROOT,
+    Drafting,
+    DraftTree,
+    Scheme,
+    TreeShape,
+    draw_tree,
+    enumerate_trees,
+    shape_of_levels,
+)
+
+
+def enumerate_tree(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    tree: DraftTree,
+    target: Callable[[Tokens], Row],
+    draft: Callable[[Tokens], Row],
+    *,
+    max_paths: int = MAX_PATHS,
+    seconds: float | None = SECONDS,
+    enough: float | None = None,
+) -> ExactLaw:
+    """Exact law of the tokens that ``rule`` emits for one drafted tree.
+
+    ``rule(target_probs, draft_probs, tokens, parents, rng)``. Raises as
+    :func:`~.enumerate.enumerate_verify`.
+    """
+
+    def wrong(tokens: Tokens) -> str:
+        return _invalid_path_message(tree, tokens)
+
+    given = tree_arguments(tree, target, draft)
+    call = make_checked_call(enumeration, rule, given, tree.shape.depth, wrong)
+    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+
+
+def tree_arguments(
+    tree: DraftTree, target: Callable[[Tokens], Row], draft: Callable[[Tokens], Row]
+) -> dict[str, Any]:
+    """Return what a rule is called with for ``tree``, by name; the generator comes after."""
+    return {
+        "target_probs": tree.rows(target),
+        "draft_probs": tree.rows(draft),
+        "tokens": np.array(tree.tokens, dtype=np.int64),
+        "parents": np.array(tree.shape.parents, dtype=np.int64),
+    }
+
+
+def takes_tree_arguments(rule: Callable[..., Any]) -> bool:
+    """Tell a rule for draft trees from what builds an object with one, by how it can be called.
+
+    Raises ``ValueError`` for what is neither.
+    """
+    if not callable(rule):
+        raise ValueError(
+            f"a tree rule is a function, class or factory, got {type(rule).__name__}: an instance "
+            "cannot be built anew for every path"
+        )
+    try:
+        signature = inspect.signature(rule)
+    except (TypeError, ValueError):
+        return not inspect.isclass(rule)
+    if inspect.isclass(rule) or not accepts_arguments(signature, 5):
+        if not accepts_arguments(signature, 0):
+            raise ValueError(
+                f"{signature} is neither tree(target_probs, draft_probs, tokens, parents, rng) nor "
+                "a class or factory without arguments"
+            )
+        return False
+    return True
+
+
+def build_tree_rule(rule: Callable[..., Any]) -> Any:
+    """Build the object of ``rule`` anew: what has a method ``tree``."""
+    built = call_monitored(rule)
+    if not callable(getattr(built, "tree", None)):
+        kind = type(built).__name__
+        method = "tree(target_probs, draft_probs, tokens, parents, rng)"
+        raise InvalidTokens("no-tree", f"a {kind} has no method {method}")
+    return built
+
+
+def reset_tree_rule(built: Any) -> None:
+    """Reset an object; one without ``reset`` keeps no state of a generation."""
+    reset = getattr(built, "reset", None)
+    if callable(reset):
+        call_monitored(reset)
+
+
+def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
+    """Return ``rule`` as a step rule that drafts its trees itself; what builds one builds that."""
+
+    def one(
+        judge: Callable[..., Any],
+        prefix: Sequence[int],
+        target: Callable[[Tokens], Row],
+        draft: Callable[[Tokens], Row],
+        rng: Any,
+    ) -> Any:
+        context = tuple(prefix)
+        tree = draw_tree(drafting, lambda text: draft(context + text), rng)
+        given = tree_arguments(
+            tree, lambda text: target(context + text), lambda text: draft(context + text)
+        )
+        images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
+        tokens = read_tokens(call_monitored(judge, *given.values(), rng))
+        for name, x in given.items():
+            if (x.shape, x.tobytes()) != images[name]:
+                raise InvalidTokens("inputs-modified", f"changes its argument {name} in place")
+        if why := _invalid_path_message(tree, tokens):
+            raise InvalidTokens("not-a-prefix", why)
+        return tokens
+
+    def step(
+        prefix: Sequence[int],
+        target: Callable[[Tokens], Row],
+        draft: Callable[[Tokens], Row],
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        return one(rule, prefix, target, draft, rng)
+
+    class Step:
+        """The rule's object for one generation."""
+
+        def __init__(self) -> None:
+            self._built = build_tree_rule(rule)
+
+        def step(
+            self,
+            prefix: Sequence[int],
+            target: Callable[[Tokens], Row],
+            draft: Callable[[Tokens], Row],
+            gamma: int,
+            rng: Any,
+        ) -> Any:
+            return one(self._built.tree, prefix, target, draft, rng)
+
+        def reset(self) -> None:
+            reset_tree_rule(self._built)
+
+    def factory() -> Step:
+        return Step()
+
+    whole: Callable[..., Any] = step if takes_tree_arguments(rule) else factory
+    # Errors name the code's own module, and its globals are where its generators are found.
+    vars(whole).update(__signature__=inspect.signature(whole), __wrapped__=rule)
+    return whole
+
+
+def first_call_as_tree_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return as a tree function what the object that ``rule`` builds does in its first call."""
+
+    def tree(target_probs: Row, draft_probs: Row, tokens: Any, parents: Any, rng: Any) -> Any:
+        built = build_tree_rule(rule)
+        reset_tree_rule(built)
+        return call_monitored(built.tree, target_probs, draft_probs, tokens, parents, rng)
+
+    tree.__signature__ = inspect.signature(tree)  # type: ignore[attr-defined]
+    tree.__wrapped__ = rule  # type: ignore[attr-defined]
+    return tree
+
+
+def as_enumerable(
+    rule: Callable[..., Any], contract: Any, drafting: Drafting | None
+) -> tuple[Callable[..., Any], Any]:
+    """Return ``rule`` and the contract by which its law is found.
+
+    An object for draft trees is a step rule that drafts them; all other code is what it says.
+    """
+    if contract != "tree" or drafting is None or takes_tree_arguments(rule):
+        return rule, contract
+    return tree_as_step(rule, drafting), "step"
+
+
+def _invalid_path_message(tree: DraftTree, tokens: Tokens) -> str:
+    """Say that ``tokens`` but the last are no way down ``tree``; "" if they are."""
+    if any(tree.text(node) == tokens[:-1] for node in range(ROOT, len(tree.tokens))):
+        return ""
+    return (
+        f"returned {tokens} for the tree {tree.drawn()}: all but the last token must be a way "
+        "from its root"
+    )
+
+
+# A drafter and what judges its tokens, as one step rule: with any verifier, or with the right one.
+#
+# The verifier reads the rows that the drafter reports, and both draw from the one generator that
+# the pair is handed, or from generators of their own. What they share, and should not, is then on
+# the paths of the pair.
+
+
+RowFunction = Callable[[Tokens], Row]
+
+TreeVerifier = Callable[[Any, DraftedTree, Row, Any], Any]
+"""``judge(built, grown, target_rows, rng)``: the tokens out of a tree, target_rows (n+1, V) as in
+it; ``built``: the object that judges, where the verifier is one."""
+
+_TIE_TOLERANCE = 1e-12
+
+
+def pair_as_step(
+    drafter: Callable[..., Any],
+    verifier: Callable[..., Any],
+    contract: Literal["verify", "tree"],
+    drafting: Drafting | None,
+) -> Callable[..., Any]:
+    """Return a step rule: ``drafter`` drafts, and ``verifier`` judges by the rows reported.
+
+    ``drafting``: the trees of the tree contract; None under verify, of chains of gamma tokens.
+    """
+    keeps = contract == "tree" and not takes_tree_arguments(verifier)
+
+    def judge(built: Any, grown: DraftedTree, target_rows: Row, rng: Any) -> Any:
+        tokens = np.array(grown.tokens, dtype=np.int64)
+        if contract == "verify":
+            return call_monitored(verifier, target_rows, grown.reported[:-1], tokens, rng)
+        parents = np.array(grown.parents, dtype=np.int64)
+        rule = built.tree if keeps else verifier
+        return call_monitored(rule, target_rows, grown.reported, tokens, parents, rng)
+
+    build = partial(build_tree_rule, verifier) if keeps else None
+    return _make_step_rule(drafter, judge, drafting, (drafter, verifier), build)
+
+
+def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
+    """Return a step rule: ``drafter`` drafts trees, and recursive rejection judges them.
+
+    The law of its tokens is the target's if the siblings are what the scheme draws from the rows
+    reported.
+    """
+
+    def judge(_: Any, grown: DraftedTree, target_rows: Row, rng: Any) -> Any:
+        return recursive_rejection(grown, target_rows, drafting.scheme, rng)
+
+    return _make_step_rule(drafter, judge, drafting, (drafter,))
+
+
+def _make_step_rule(
+    drafter: Callable[..., Any],
+    judge: TreeVerifier,
+    drafting: Drafting | None,
+    parts: tuple[Callable[..., Any], ...],
+    build: Callable[[], Any] | None = None,
+) -> Callable[..., Any]:
+    """Return the step rule of a drafter and a judge.
+
+    ``build``: builds the object that judges, which may keep something, if there is one.
+    """
+
+    def one(
+        drafting_code: DraftFunction,
+        built: Any,
+        prefix: Sequence[int],
+        target: RowFunction,
+        draft: RowFunction,
+        gamma: int,
+        rng: Any,
+    ) -> Any:
+        before = tuple(prefix)
+        shape = shape_of_levels([1] * gamma) if drafting is None else drafting.shape
+        grown = draft_tree(drafting_code, shape, draft, rng, before)
+        if not grown.tokens:
+            p = target(before)
+            return [int(rng.choice(len(p), p=p))]
+        return judge(built, grown, np.array([target(text) for text in (before, *grown.texts)]), rng)
+
+    def step(
+        prefix: Sequence[int], target: RowFunction, draft: RowFunction, gamma: int, rng: Any
+    ) -> Any:
+        return one(drafter, None, prefix, target, draft, gamma, rng)
+
+    class Step:
+        """The pair for one generation, of code that is built anew for it."""
+
+        def __init__(self) -> None:
+            self._drafter = build_drafter(drafter)
+            self._judge = None if build is None else build()
+
+        def step(
+            self,
+            prefix: Sequence[int],
+            target: RowFunction,
+            draft: RowFunction,
+            gamma: int,
+            rng: Any,
+        ) -> Any:
+            return one(self._drafter, self._judge, prefix, target, draft, gamma, rng)
+
+        def reset(self) -> None:
+            reset_tree_rule(self._judge)
+            # A drafter that keeps no state of a generation is the same in the next one.
+            reset = getattr(getattr(self._drafter, "__self__", None), "reset", None)
+            if callable(reset):
+                call_monitored(reset)
+
+    rule: Any = step if takes_draft_arguments(drafter) and build is None else _as_factory(Step)
+    # Errors name the code's own modules, and their globals are where its generators are found.
+    rule.__signature__ = inspect.signature(rule)
+    rule.__wrapped__ = parts[0]
+    rule.__parts__ = parts
+    return rule  # type: ignore[no-any-return]
+
+
+def _as_factory(build: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a function that builds: what wraps others cannot be a class."""
+
+    def factory() -> Any:
+        return build()
+
+    return factory
+
+
+def recursive_rejection(
+    grown: DraftedTree, target_rows: Row, scheme: Scheme, rng: Any
+) -> list[int]:
+    """Judge siblings one by one, each by the law that the scheme draws it from after the others.
+
+    Right for every scheme: a certain token is a sample of the law that has nothing else.
+    Miao et al. 2023 (SpecInfer) for independent siblings, Chen et al. 2024 (Sequoia) for others.
+    """
+    shape = TreeShape(grown.parents)
+    node, accepted = ROOT, []
+    while True:
+        p = target_rows[node + 1]
+        children = shape.children[node]
+        siblings = tuple(grown.tokens[child] for child in children)
+        for place, (child, token) in enumerate(zip(children, siblings, strict=True)):
+            q = _sibling_law(grown.reported[node + 1], siblings, place, scheme)
+            if rng.random() * q[token] < p[token]:
+                accepted.append(token)
+                node = child
+                break
+            left = np.maximum(p - q, 0)
+            p = left / left.sum() if left.sum() > 0 else p
+        else:
+            return [*accepted, int(rng.choice(len(p), p=p))]
+
+
+def _sibling_law(row: Row, siblings: Tokens, place: int, scheme: Scheme) -> Row:
+    """Return the law (V,) from which ``scheme`` draws sibling number ``place``."""
+    before = siblings[:place]
+    if place >= scheme.certain(len(siblings)):
+        left = scheme.next_row(row, before)
+        return row if left is None else left
+    others = np.where(np.isin(np.arange(len(row)), before), -1.0, row)
+    likeliest = siblings[place]
+    if others[likeliest] < others.max() - _TIE_TOLERANCE:
+        likeliest = int(others.argmax())
+    certain: Row = np.eye(len(row))[likeliest]
+    return certain
+
+
+# The joint law of a call over all draft trees, completed by the target, against the target's.
+
+
+class TreeDrafted(TargetAndDraft, Protocol):
+    """A target and a draft of which trees are drafted."""
+
+    @property
+    def gamma(self) -> int:
+        """Depth of the trees."""
+
+    @property
+    def drafting(self) -> Drafting | None:
+        """Their shape and scheme; not None."""
+
+
+def compare_trees(
+    enumeration: Enumeration,
+    rule: Callable[..., Any],
+    model: TreeDrafted,
+    *,
+    tolerance: float | None = None,
+    max_paths: int,
+    seconds: float | None,
+    enough: float | None = None,
+) -> Comparison:
+    """Compare as :func:`~.law.compare_blocks` does, with every tree that can be drafted a block.
+
+    Each tree is verified exactly, and what it emits is completed with plain target samples to
+    one token more than its depth.
+    """
+    assert model.drafting is not None
+    watch, paths = Stopwatch(), 0
+    trees = enumerate_trees(model.drafting, model.draft, max_trees=max_paths)
+    laws: list[tuple[Tokens, float, ExactLaw]] = []
+    for tree, mass in trees:
+        left = None if seconds is None else seconds - watch.seconds()
+        if left is not None and left <= 0:
+            raise OutOfTime(watch.seconds(), paths)
+        most = max_paths - paths if enough is None else max(1, max_paths // len(trees))
+        try:
+            law = enumerate_tree(
+                enumeration,
+                rule,
+                tree,
+                model.target,
+                model.draft,
+                max_paths=most,
+                seconds=left,
+                enough=enough,
+            )
+        except TooManyPaths:
+            raise TooManyPaths(max_paths) from None
+        paths += law.paths
+        laws.append((tree.tokens, float(mass), law))
+        if not law.complete:
+            break
+    comparison = compare_laws(laws, model, model.gamma, tolerance)
+    for (tree, _), (*_, law) in zip(trees, laws, strict=False):
+        if any(finding.severity == "violation" for finding in law.findings):
+            return replace(comparison, broken_parents=tree.shape.parents)
+    return comparison

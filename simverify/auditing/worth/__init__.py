@@ -1,1 +1,0 @@
-"""What code under audit is worth on a model of a comparison, after the empty prefix."""

@@ -1,0 +1,240 @@
+"""``simverify runs``."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from simverify.cli.common import EXIT_CODES, output_console, print_entries, print_lines
+from simverify.errors import UsageError
+from simverify.reports.view import WIDTH
+
+_EXPECTED_WORDS = {
+    "list": "no more words",
+    "init": "no more words",
+    "add": "run files",
+    "show": "the number of a run",
+    "diff": "the numbers of two runs",
+}
+
+
+def runs(
+    action: Annotated[
+        Literal["list", "show", "diff", "add", "init"], Parameter(show_env_var=False)
+    ] = "list",
+    /,
+    *which: Annotated[str, Parameter(show_env_var=False)],
+    store: Path | None = None,
+    search: str | None = None,
+    verdict: str | None = None,
+    command: str | None = None,
+    since: str | None = None,
+    limit: int = 20,
+    verbose: bool = False,
+) -> int:
+    """List recorded runs, show one, tell two apart, or record run files.
+
+    Nothing is recorded until a store is there: simverify runs init makes one in this folder, and
+    SIMVERIFY_RUNS names another. From then on every run that makes a document is in it.
+
+    Parameters
+    ----------
+    action
+        list, show, diff, add or init.
+    which
+        Numbers of runs, or run files to add.
+    store
+        The store's file; by default SIMVERIFY_RUNS, or .simverify/runs.db here.
+    search
+        List: those with this text in their title, command line, code, hashes, host, processor,
+        system, or a version, as "torch 2.13".
+    verdict
+        List: PASS, FAIL or INCONCLUSIVE.
+    command
+        List: compare, audit and so on.
+    since
+        List: those that started on this day or later, as 2026-01-31.
+    limit
+        List: at most so many, the newest first.
+    verbose
+        Show and diff: print all.
+    """
+    from simverify.history import record as stores
+
+    where = store or stores.store_path() or stores.DEFAULT_STORE
+    fits = {
+        "list": not which,
+        "init": not which,
+        "add": bool(which),
+        "show": len(which) == 1,
+        "diff": len(which) == 2,
+    }
+    if not fits[action]:
+        given = " ".join(which) or "nothing"
+        raise UsageError(f"simverify runs {action} got {given}: expected {_EXPECTED_WORDS[action]}")
+    if limit < 1:
+        raise UsageError(f"--limit is {limit}: expected 1 or more")
+    if action == "init":
+        stores.init_store(where)
+        print_lines([f"runs are recorded in {where}"])
+    elif action == "add":
+        if where == stores.store_path():
+            stores.check_store(where)  # a store that the variable names is made, as by any run
+        _add_files(where, which)
+    elif action == "show":
+        _show_run(where, _parse_number(which[0]), verbose)
+    elif action == "diff":
+        _diff_runs(where, _parse_number(which[0]), _parse_number(which[1]), verbose)
+    else:
+        found = stores.runs(
+            where, search=search, verdict=verdict, command=command, since=since, limit=limit
+        )
+        print_entries(
+            (
+                f"{e.id}  {e.started[:16].replace('T', ' ')}  {e.verdict or '-'}  {e.command}",
+                [e.title] if e.title else [],
+            )
+            for e in found
+        )
+        if not found:
+            print("no runs", file=sys.stderr)
+    return 0
+
+
+def _parse_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise UsageError(f"{text!r}: expected the number of a run, as simverify runs lists it")
+    return int(text)
+
+
+def _add_files(where: Path, files: tuple[str, ...]) -> None:
+    from simverify.history.record import add_run
+    from simverify.results.reading import read_document
+
+    documents = [read_document(Path(file)) for file in files]
+    for file, document in zip(files, documents, strict=True):
+        print_lines([f"{file} is run {add_run(where, document)}"])
+
+
+def _show_run(where: Path, number: int, verbose: bool) -> None:
+    from simverify.history.record import get_run
+    from simverify.reports.present import print_run
+    from simverify.reports.surveys import entry_lines
+
+    entry, document = get_run(where, number)
+    print_lines(entry_lines(entry))
+    print()
+    print_run(document, output_console(), verbose=verbose)
+
+
+def _diff_runs(where: Path, old: int, new: int, verbose: bool) -> None:
+    from simverify.history.record import get_run, run_differences
+    from simverify.reports.surveys import check_lines
+
+    first, second = get_run(where, old), get_run(where, new)
+    lines, check = run_differences(first, second, verbose=verbose)
+    print_lines(lines)
+    if verbose:
+        print_lines([f"document of run {e.id}: {e.document_sha256}" for e, _ in (first, second)])
+    if check is not None:
+        print_lines(check_lines(check, f"run {new} against run {old}", verbose=verbose))
+
+
+# ``simverify replay``.
+
+
+def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
+    """Run one failing path or trial of an audit again, alone, and show every draw and branch.
+
+    Parameters
+    ----------
+    run
+        RUN.json#n: the n-th heaviest path to the output that deviates, from 0; or, where
+        sampled calls failed, #0, the trial that shows it.
+    """
+    from simverify.api.audit import replay as replay_run
+    from simverify.results.reading import read_audit
+
+    name, hash_sign, number = run.rpartition("#")
+    if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
+        raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
+    text = replay_run(read_audit(Path(name)), int(number), name=name)
+    for line in text.splitlines():
+        print(fill(line, WIDTH, subsequent_indent=" " * 6))
+    return 0
+
+
+# ``simverify baseline``.
+
+
+def baseline(
+    action: Annotated[Literal["save", "check"], Parameter(show_env_var=False)],
+    name: Annotated[str, Parameter(show_env_var=False)],
+    run: Annotated[Path, Parameter(show_env_var=False)],
+    /,
+    *,
+    folder: Path | None = None,
+    alpha: float = 1e-6,
+    detect: float = 0.02,
+    verbose: bool = False,
+) -> int:
+    """Keep a run as a baseline, or hold a run against one, by tests.
+
+    A check exits with 1 if something is worse, 3 if the run is too short to tell, and 2 if the two
+    do not compare. What is better is said, and exits with 0. In a GitHub job it joins the summary.
+
+    Parameters
+    ----------
+    action
+        save or check.
+    name
+        The baseline's: letters, digits, ".", "_" and "-".
+    run
+        A run file of compare, or of audit, as --json wrote it.
+    folder
+        Where baselines are kept; by default .simverify/baselines here.
+    alpha
+        Probability that the tests call something worse or better where nothing changed.
+    detect
+        Relative drop of E[tau] that is found with power .9.
+    verbose
+        Print all that was held against the baseline.
+    """
+    from simverify.history.baseline import (
+        BASELINE_FOLDER,
+        baseline_path,
+        read_baseline,
+        save_baseline,
+    )
+    from simverify.results.reading import read_document
+
+    where = BASELINE_FOLDER if folder is None else folder
+    if action == "save":
+        document = read_document(run)
+        replaced = os.path.exists(baseline_path(name, where))
+        path = save_baseline(name, document, where)
+        verdict = getattr(document, "verdict", "")
+        print_lines([f"{'replaced' if replaced else 'saved'} {path}, {verdict}"])
+        if verdict == "INCONCLUSIVE":
+            words = "a check says that a run is worse, or that it cannot tell"
+            print_lines([f"the baseline is INCONCLUSIVE: {words}"])
+        elif verdict != "PASS":
+            print_lines([f"the baseline is {verdict}: a check says only what is worse than that"])
+        return 0
+
+    from simverify.history.baseline import check_baseline
+    from simverify.reports.present import append_markdown
+    from simverify.reports.surveys import check_lines, check_markdown
+
+    kept, document = read_baseline(name, where), read_document(run)
+    try:
+        check = check_baseline(kept, document, alpha=alpha, detect=detect)
+    except UsageError as error:
+        raise UsageError(f"baseline {name}, {run}: {error}") from None
+    append_markdown(check_markdown(check, name))
+    print_lines(check_lines(check, name, verbose=verbose))
+    return EXIT_CODES[check.verdict]

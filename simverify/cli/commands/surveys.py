@@ -1,0 +1,211 @@
+"""``simverify sweep``: a grid of comparisons, and audits, in a folder that resumes."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from simverify.cli.common import (
+    EXIT_CODES,
+    check_output,
+    output_console,
+    print_entries,
+    progress,
+    run_and_report,
+    write_outputs,
+)
+from simverify.cli.settings import IN_OUTPUT, Json, Report, Switch, command_options, given_by
+from simverify.errors import OptionError
+from simverify.options.modes import made
+from simverify.options.surveys import BisectOptions, SweepOptions, TableOptions
+
+# ``simverify bisect``.
+
+
+BISECT_MODES = (BisectOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(BISECT_MODES, without=("spec",))
+
+BISECT_DEFAULTS = Given()
+
+
+def bisect(
+    spec: Annotated[str, Parameter(show_env_var=False)],
+    /,
+    *,
+    options: Annotated[Given, Parameter(name="*")] = BISECT_DEFAULTS,
+    json: Json = None,
+    report: Report = None,
+    quiet: Switch = False,
+) -> int:
+    """Find the first release, or commit, whose law is not that of a good one.
+
+    Each is audited in an environment of its own, into which pip installs a release, or what a
+    commit asks for; the commit is checked out in a clone. One that cannot be installed is gone
+    around. pip's own settings hold, such as PIP_FIND_LINKS. The exit code is 1 if the first that
+    differs is named, 3 if only a range is, for want of some that can be judged, and 0 if bad does
+    not differ from good.
+
+    Parameters
+    ----------
+    spec
+        An engine, module:attr, or path/file.py:attr of a checkout.
+    json
+        Write the result document to this file, or to standard output for "-".
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
+    quiet
+        No progress on standard error.
+    """
+    from simverify.api.surveys import run_bisect
+
+    asked = made(BisectOptions, BISECT_MODES, given_by(BISECT_MODES, options) | {"spec": spec})
+    check_output(json, report)
+    run = run_and_report(
+        lambda say: run_bisect(replace(asked, progress=say)),
+        json,
+        report,
+        quiet=quiet,
+        names=[spec],
+    )
+    return run.exit_code
+
+
+MODES = (SweepOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(MODES, without=("spec",))
+
+SWEEP_DEFAULTS = Given()
+
+_TERMINAL_INTERVAL = 0.25
+_LOG_INTERVAL = 10.0
+"""Seconds between lines of progress."""
+
+
+def sweep(
+    spec: Path | None = None,
+    /,
+    *,
+    options: Annotated[Given, Parameter(name="*")] = SWEEP_DEFAULTS,
+    status: Annotated[Path | None, Parameter(group=IN_OUTPUT)] = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
+) -> int:
+    """Compare verifiers x models x gamma x temperature x distance x seeds; run audits likewise.
+
+    Every finished shard is kept in a folder: after a crash, or Ctrl-C, the same command goes on
+    from there. The result document is FOLDER/sweep.json, the same on any executor.
+
+    Parameters
+    ----------
+    spec
+        A TOML file with keys named as the options; an option takes the place of its key.
+    status
+        Only say what is done of the sweep in this folder.
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
+    verbose
+        Print each cell's findings too.
+    quiet
+        No progress on standard error.
+    """
+    if status is not None:
+        if (
+            spec is not None
+            or report is not None
+            or replace(options, executor=None) != SWEEP_DEFAULTS
+        ):
+            raise OptionError("{status} only says what is done: leave all else out")
+        from simverify.sweeping.run import status_lines as done
+
+        for line in done(status):
+            print(line)
+        return 0
+    asked = made(SweepOptions, MODES, given_by(MODES, options) | {"spec": spec})
+    if asked.out is None:
+        raise OptionError("{out} is missing: name the folder of this sweep")
+    check_output(None, report)
+    from simverify.api.surveys import run_spec
+    from simverify.reports.present import print_run
+
+    every = _TERMINAL_INTERVAL if sys.stderr.isatty() else _LOG_INTERVAL
+    with progress(quiet) as say:
+        run = run_spec(replace(asked, progress=say), every=every)
+    write_outputs(run, None, report)
+    print_run(run, output_console(), verbose=verbose)
+    return EXIT_CODES[run.verdict]
+
+
+# ``simverify table``: every engine that is here on trial, or what each of them would need.
+
+
+TABLE_MODES = (TableOptions,)
+
+if TYPE_CHECKING:
+    Given = Any
+else:
+    Given = command_options(TABLE_MODES)
+
+TABLE_DEFAULTS = Given()
+
+
+def table(
+    *,
+    options: Annotated[Given, Parameter(name="*")] = TABLE_DEFAULTS,
+    list_: Annotated[bool, Parameter(name="--list")] = False,
+    json: Json = None,
+    report: Report = None,
+    verbose: Switch = False,
+    quiet: Switch = False,
+) -> int:
+    """Audit every engine that is installed or checked out, each in a process of its own.
+
+    The exit code is 1 if one fails; else 4 if one did not load or crashed; else 3 if one has no
+    verdict; else 0. Engines that are absent do not count unless they were named.
+
+    Parameters
+    ----------
+    list_
+        Only say which engines are known, which are here, and how to get the others.
+    json
+        Write the result document to this file, or to standard output for "-".
+    report
+        Write HTML, Markdown, JUnit XML and the run file to this folder.
+    verbose
+        Print each engine's function, file, whole hash and findings too.
+    quiet
+        No progress on standard error.
+    """
+    asked = made(TableOptions, TABLE_MODES, given_by(TABLE_MODES, options))
+    if list_ and any(one is not None for one in (json, report, asked.audits)):
+        raise OptionError(
+            "{list} only says what is here, and audits nothing: leave {json}, {report} and "
+            "{audits} out"
+        )
+    from simverify.api.surveys import table_settings
+
+    settings = table_settings(asked)
+    if list_:
+        from simverify.surveying.table import engine_requirements
+
+        print_entries(engine_requirements(settings))
+        return 0
+
+    from simverify.reports.present import print_run
+    from simverify.surveying.table import make_table
+
+    check_output(json, report)
+    with progress(quiet) as say:
+        run = make_table(settings, progress=say)
+    if write_outputs(run, json, report):
+        print_run(run, output_console(), verbose=verbose)
+    return run.exit_code

@@ -1,1 +1,0 @@
-"""Commands of many audits or comparisons: ``table``, ``bisect``, ``sweep``."""

@@ -1,0 +1,144 @@
+"""Recording a trace: real models decode once, verifiers are replayed on it as often as wanted."""
+
+__simverify_role__ = "shared"
+
+
+import platform
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from simverify.drafting.method import DraftMethod
+from simverify.errors import UsageError
+from simverify.models.trace import (
+    TRACE_VERSION,
+    Logits,
+    Manifest,
+    TraceWriter,
+    check_space,
+    require_safetensors,
+)
+from simverify.models.transformer import TransformerPair
+from simverify.simulators.decoding.job import (
+    MAX_REQUEST_TOKENS,
+    decoding_document,
+    drafter_document,
+    make_job,
+    to_arrays,
+)
+from simverify.simulators.decoding.loop import PLAIN_DRAFTING, Block, decode, verifier_factory
+from simverify.simulators.decoding.replayed import STATELESS_RULES, finish_replays, start_replays
+from simverify.verifiers import get_verifier
+
+DEFAULT_MAX_BYTES = 2_000_000_000
+
+
+def capture(
+    pair: TransformerPair,
+    prompts: Sequence[str],
+    folder: Path,
+    *,
+    gamma: int,
+    tokens: int,
+    request_tokens: int = MAX_REQUEST_TOKENS,
+    seed: int = 0,
+    statistics: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    prompts_file: str | None = None,
+    method: DraftMethod = PLAIN_DRAFTING,
+    progress: Callable[[str], None] | None = None,
+) -> Manifest:
+    """Decode the prompts with token verification and record every block that it drafts.
+
+    Parameters
+    ----------
+    pair, prompts, prompts_file
+        As in :func:`~simverify.comparing.real.compare_pair`.
+    folder
+        A new or empty one, or that of the same recording, which was killed: it is gone on with.
+    gamma, tokens
+        Draft length; emitted tokens, some blocks more than that many over gamma + 1.
+    request_tokens
+        Most new tokens of one request; fewer where the context is short.
+    seed
+        Of all draws.
+    statistics
+        Record no rows, but the sums of a run of every rule without state: a few bytes a token
+        at any vocabulary. The tests of a comparison need no more; code under audit needs rows.
+    max_bytes
+        Most bytes of rows.
+    method
+        How drafts are made; the rows that are recorded are the laws that they came from.
+    progress
+        Receives lines.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range, rows may not fit, or the folder is taken.
+    """
+    require_safetensors()
+    if max_bytes < 1:
+        raise UsageError(f"max bytes is {max_bytes}, expected 1 or more")
+    job = make_job(
+        pair, prompts, gamma=gamma, tokens=tokens, request_tokens=request_tokens, seed=seed
+    )
+    all_tokens = job.lanes * job.lane_tokens
+    if not statistics:
+        check_space(folder, all_tokens, gamma, pair.vocab_size, max_bytes)
+    rules = [get_verifier(name) for name in STATELESS_RULES] if statistics else []
+    plan = Manifest(
+        version=TRACE_VERSION,
+        kind="statistics" if statistics else "rows",
+        name=method.on(pair),
+        gamma=gamma,
+        vocab_size=pair.vocab_size,
+        seed=seed,
+        rules=tuple(r.name for r in rules),
+        decoding=msgspec.structs.replace(
+            decoding_document(pair, job, prompts, prompts_file, [method]),
+            drafter=drafter_document(method),
+        ),
+        versions=_library_versions(),
+        shards=(),
+    )
+    runs = start_replays(rules, gamma=gamma, lanes=job.lanes, tokens=all_tokens, seed=seed)
+    say = progress or (lambda _: None)
+    say(f"{plan.name}: decoding {all_tokens:,} tokens")
+    # Other drafters remember more than the texts so far, and sums are written at the end.
+    resumable = method == PLAIN_DRAFTING and not statistics
+    with TraceWriter(folder, plan) as writer:
+        before = writer.resume(job.lanes, job.lane_tokens) if resumable else []
+        if any(before):
+            say(f"{sum(map(len, before)):,} blocks of a recording that was killed are there")
+
+        def record(block: Block, target_logits: Logits, draft_logits: Logits) -> None:
+            if not statistics:
+                writer.add(block.lane, block.drafts, block.emitted, target_logits, draft_logits)
+            for run in runs.values():
+                run.replayed(block)
+
+        clock = decode(
+            pair,
+            job,
+            verifier_factory(get_verifier("token")),
+            record=record,
+            method=method,
+            before=before,
+        )
+        if statistics:
+            results = finish_replays(runs)
+            arrays = {
+                f"{rule}.{name}": array
+                for rule, seen in results.items()
+                for name, array in to_arrays(seen).items()
+            }
+            writer.statistics(arrays, clock.calls)
+        return writer.finish()
+
+
+def _library_versions() -> dict[str, str]:
+    packages = ("simverify", "numpy", "torch", "transformers", "safetensors")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,1 +1,0 @@
-"""The exact side of a comparison: laws, curves and enclosures of the built-in rules."""

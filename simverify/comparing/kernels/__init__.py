@@ -1,1 +1,0 @@
-"""Compiled kernels on trial: what they emit, counted and judged."""

@@ -1,1 +1,0 @@
-"""Comparisons on a pair of real models, decoding or replayed from a trace."""

@@ -1,0 +1,945 @@
+"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery.
+
+Such counts see a wrong row, not that a token depends on the one before the last as well, as
+after a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs
+of all tokens in their order are independent, whatever their rows; so they are paired at short
+lags, within a trial and from one trial to the next.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache, reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify import stats
+from simverify.arrays import Floats
+from simverify.battery.battery import (
+    REFUTATION_BETA,
+    FaultCounts,
+    FaultDiagnosis,
+    FaultLocation,
+    LocalisationEvidence,
+    SlotCounts,
+    TestReport,
+    certify_slots,
+    context_shares,
+    detectable_deviation,
+    detectable_faults,
+    diagnose_faults,
+    fault_counts,
+    feature_pairs,
+    feature_scores,
+    judge_tokens,
+    kernel_shares,
+    locate_fault,
+    pit_shares,
+    pvalue_words,
+    rejection_findings,
+    single_slot_rows,
+    slot_rows,
+)
+from simverify.comparing.curves import AcceptanceCurve, sample_bounds
+from simverify.faults.base import Fault
+from simverify.models.base import MarkovModel, Model
+from simverify.results import ANY_DEVIATION
+from simverify.simulators.kernels.trees import Family
+from simverify.simulators.run import (
+    COARSE_CELLS,
+    MAX_CONTEXT_CELLS,
+    PIT_BINS,
+    Counts,
+    Features,
+    RowLookup,
+    TokenSample,
+    cell_of_token,
+    coarse_cells,
+    fine_cell_count,
+    merge_cells,
+    pits_and_ratios,
+    sample_features,
+    sample_tokens,
+    simulate,
+    stack_rows,
+)
+from simverify.simulators.trees import sample_trees, simulate_trees
+from simverify.stats.counts import MIN_TABLE
+from simverify.stats.pits import MIN_PAIRS
+from simverify.trees import Drafting, get_scheme, shape_of_levels
+from simverify.verifiers.base import resolve_part
+
+if TYPE_CHECKING:
+    from simverify.verifiers import Verifier
+    from simverify.verifiers.trees import TreeVerifier
+
+
+# What a sampled check runs: one verifier's kernel on one model.
+
+
+MAX_STREAMED = 1 << 15
+"""Most tokens that are judged with their whole rows, 2 microseconds each at V = 256; of a rule
+with state twice as many, since its faults show in some positions alone."""
+
+MAX_STREAMED_ENTRIES = 1 << 30
+"""Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
+
+MAX_STREAMED_CALLS = 1 << 15
+"""Most tokens of single calls of a rule with state, which say what it is not."""
+
+
+RunPart = Literal["run", "first calls"]
+"""What a check counts: its run, and beside that of a rule with state its first calls."""
+
+CountFunction = Callable[[RunPart, int], Counts]
+"""Gives the counts of so many trials of a part, the first of them trial 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelKernel:
+    """One verifier's kernel on one model, as it runs: its counts follow from these alone."""
+
+    verifier: "Verifier | TreeVerifier"
+    model: Model
+    tables: Any
+    gamma: int
+    seed: int
+    threads: int
+
+    @property
+    def by_slot(self) -> bool:
+        """Whether a position is a slot of a single call: so of every rule without state."""
+        return self.verifier.contract != "step"
+
+    @property
+    def one_draft(self) -> bool:
+        """Whether slots are those of one drafted block, whose faults have closed laws."""
+        return self.verifier.contract == "verify"
+
+    @property
+    def markov(self) -> bool:
+        """Whether rows follow from the last token, so that tokens can be counted by row."""
+        return isinstance(self.model, MarkovModel)
+
+    @property
+    def by_context(self) -> bool:
+        """Whether contexts repeat often enough to judge every token after each of them."""
+        return self.markov and self.rows.size <= MAX_CONTEXT_CELLS
+
+    @property
+    def positions(self) -> int:
+        """How many positions are judged: the slots of a call, or twice gamma tokens."""
+        return self.gamma + 1 if self.by_slot else 2 * self.gamma
+
+    @property
+    def trees(self) -> Drafting | None:
+        """The trees that it judges: a chain of a rule whose kernel is a ``Family``, else None."""
+        if self.by_slot and isinstance(resolve_part(self.verifier.kernel), Family):
+            return Drafting(shape_of_levels([1] * self.gamma), get_scheme("iid"))
+        return None
+
+    def position(self, index: int) -> str:
+        """Name of a position, counted from 1."""
+        kind = "slot" if self.by_slot else "position"
+        return f"{kind} {index + 1}"
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.float64]:
+        """Target rows (S+1, V) of a Markov model, in the order of the counts."""
+        assert isinstance(self.model, MarkovModel)
+        return stack_rows(self.model.target_rows, self.model.target_start)
+
+    @cached_property
+    def draft_rows(self) -> npt.NDArray[np.float64]:
+        """Draft rows (S+1, V), in the same order."""
+        assert isinstance(self.model, MarkovModel)
+        return stack_rows(self.model.draft_rows, self.model.draft_start)
+
+    @cached_property
+    def cells(self) -> int:
+        """How many cells of tokens are counted; V where there is room for every token."""
+        if self.by_context:
+            return self.model.vocab_size
+        return fine_cell_count(self.model.vocab_size, len(self.rows), self.positions)
+
+    def run(self, trials: int, first_trial: int = 0) -> Counts:
+        """Count the tokens of ``trials`` calls, or generations for a rule with state."""
+        # Every call emits a token, so this many calls fill the positions.
+        calls = 1 if self.by_slot else self.positions
+        return self._simulate(trials, first_trial, calls, self.positions)
+
+    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+        """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
+        return self._simulate(trials, first_trial, 1, self.gamma + 1 if self.by_context else 0)
+
+    def sample(self, trials: int, most: int | None = None) -> TokenSample:
+        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
+
+        At most ``most``, by default ``MAX_STREAMED``; twice as many of a rule with state.
+        """
+        most = MAX_STREAMED if most is None else most
+        # A call emits a token at least; a generation fills its positions.
+        if self.by_slot:
+            return self._sample(min(most, trials), 1, self.positions)
+        size = min(2 * most, trials * self.positions)
+        return self._sample(size, self.positions, self.positions)
+
+    def sample_first_calls(self, trials: int) -> TokenSample:
+        """Keep the first tokens of single calls, whatever the rule."""
+        return self._sample(min(MAX_STREAMED_CALLS, trials), 1, self.gamma + 1)
+
+    def _sample(self, size: int, calls: int, positions: int) -> TokenSample:
+        size = min(size, max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1))
+        if self.trees is not None:
+            return sample_trees(
+                self.tables, self.verifier, self.trees, size, seed=self.seed, positions=positions
+            )
+        return sample_tokens(
+            self.tables,
+            self.verifier.name,
+            self.gamma,
+            size,
+            seed=self.seed,
+            calls=calls,
+            positions=positions,
+        )
+
+    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+        counted: dict[str, Any] = {
+            "first_trial": first_trial,
+            "seed": self.seed,
+            "threads": self.threads,
+            "pit_positions": 0 if self.by_context else positions,
+        }
+        if self.markov:
+            counted["transition_shape"] = positions, len(self.rows), self.cells
+            counted["cells"] = cell_of_token(self.model.vocab_size, self.cells)
+        if self.trees is not None:
+            return simulate_trees(self.tables, self.verifier, self.trees, trials, **counted)
+        name = self.verifier.name
+        return simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTrial(ModelKernel):
+    """A kernel on trial: what its counts are held to, and with what share of alpha.
+
+    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
+    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
+    coupling bound. ``counted``: where its trials were counted already; None: they are run.
+    """
+
+    curve: AcceptanceCurve | None
+    optimum: AcceptanceCurve
+    alpha: float
+    detect: float
+    counted: CountFunction | None = field(default=None, kw_only=True)
+
+    def run(self, trials: int, first_trial: int = 0) -> Counts:
+        """As a kernel's, from what was counted already where it was; pilots are always run."""
+        if self.counted is not None and first_trial == 0:
+            return self.counted("run", trials)
+        return super().run(trials, first_trial)
+
+    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+        """As a kernel's, likewise."""
+        if self.counted is not None and first_trial == 0:
+            return self.counted("first calls", trials)
+        return super().first_calls(trials, first_trial)
+
+
+# How many tokens a kernel accepts: two questions that must not be mixed up.
+#
+# *Lossy*: no lossless rule accepts more often than the optimum of its kind, so a kernel that
+# does is not lossless. *Not the declared rule*: a kernel whose accepted tokens leave the rule's
+# own law, or whose tokens after several calls do, may still be lossless.
+
+
+ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
+
+NOT_JUDGED_DEVIATION = "none, as the rule's own law is not known"
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationLengths:
+    """Lengths after 1.. calls, and their ``exact`` means, None where they are not known.
+
+    ``eos`` says whether a token may end a generation before it has made all its calls.
+    """
+
+    counts: Counts
+    exact: Sequence[float | Fraction] | None
+    eos: bool
+
+
+def lossy_test(trial: KernelTrial, counts: Counts, alpha: float) -> stats.TestResult:
+    """Test that first calls accept no more than the optimum, at every level of tau."""
+    _, upper, alpha = _tau_bounds(trial.optimum, trial.gamma, alpha)
+    return stats.acceptance_test(
+        counts.tail_counts,
+        counts.trials,
+        np.zeros_like(upper),
+        upper,
+        alpha=alpha,
+        name="acceptance above the optimum",
+    )
+
+
+def lossy_finding(trial: KernelTrial, test: stats.TestResult) -> str:
+    """Return what a rejected :func:`lossy_test` means."""
+    bounds = {
+        "verify": "block verification's, which no lossless rule without state exceeds",
+        "step": "the coupling bound, which no lossless rule exceeds",
+        "tree": "the bound on such trees, which no lossless rule exceeds",
+    }
+    bound = bounds[trial.verifier.contract]
+    return (
+        f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above {bound} "
+        f"(p = {pvalue_words(test.log_pvalue)})"
+    )
+
+
+def judge_acceptance(
+    trial: KernelTrial,
+    counts: Counts,
+    generations: GenerationLengths | None,
+    shares: dict[str, float],
+) -> TestReport:
+    """Test accepted tokens against the rule's own law, and tokens after calls where known.
+
+    Where nobody knows the law nothing is tested, nor said.
+    """
+    if trial.curve is None:
+        return TestReport(tests=(), findings=(), detectable=0.0, deviation=NOT_JUDGED_DEVIATION)
+    lower, upper, alpha = _tau_bounds(trial.curve, trial.gamma, shares["acceptance"])
+    law = stats.acceptance_test(counts.tail_counts, counts.trials, lower, upper, alpha=alpha)
+    tests, findings = [law], []
+    if law.rejected:
+        findings.append(
+            f"Pr(tau >= {law.level}) is {abs(law.statistic):.4f} {law.direction} the rule's own "
+            f"law (p = {pvalue_words(law.log_pvalue)})"
+        )
+    if generations is not None and generations.exact is not None:
+        exact = np.array(generations.exact, dtype=np.float64)
+        lengths = _lengths_test(trial, generations, exact, shares["calls"])
+        tests.append(lengths)
+        if lengths.rejected:
+            findings.append(
+                f"tokens after {lengths.level} calls are {abs(lengths.statistic):.4f} "
+                f"{lengths.direction} their exact mean (p = {pvalue_words(lengths.log_pvalue)})"
+            )
+    return TestReport(
+        tests=tuple(tests),
+        findings=tuple(findings),
+        detectable=acceptance_detectable(trial, counts.trials, shares["acceptance"]),
+        deviation=ACCEPTANCE_DEVIATION,
+    )
+
+
+def acceptance_detectable(trial: KernelTrial, blocks: int, alpha: float) -> float:
+    """Shift of a Pr(tau >= l) found with power .9 by so many blocks.
+
+    A level without room for a shift of ``trial.detect``, in a direction, promises nothing
+    there: nothing of that size can happen.
+    """
+    if trial.curve is None:
+        return 0.0
+    lower, upper, alpha = _tau_bounds(trial.curve, trial.gamma, alpha)
+    lower = np.where(lower > trial.detect, lower, 0.0)
+    upper = np.where(upper < 1.0 - trial.detect, upper, 1.0)
+    if not lower.any() and (upper == 1.0).all():
+        return 0.0
+    return stats.acceptance_min_detectable(blocks, lower, upper, alpha=alpha)
+
+
+def _tau_bounds(curve: AcceptanceCurve, gamma: int, alpha: float) -> tuple[Floats, Floats, float]:
+    """Bounds on the law of tau, and the level left for a test against them."""
+    if curve.sample is None:
+        return curve.lower, curve.upper, alpha
+    # Statistical bounds: half of the share pays for them, split over the levels.
+    return *sample_bounds(curve.sample, alpha / 2 / gamma), alpha / 2
+
+
+def _lengths_test(
+    trial: KernelTrial, generations: GenerationLengths, exact: Floats, alpha: float
+) -> stats.TestResult:
+    counts = generations.counts
+    sums, squares = counts.lengths
+    calls = np.arange(1, len(sums) + 1)
+    # Every call emits a token unless a generation has ended; what is above that is tested.
+    least = np.ones_like(calls) if generations.eos else calls
+    n = counts.trials
+    test = stats.bounded_means_test(
+        sums - n * least,
+        squares - 2 * least * sums + n * least**2,
+        n,
+        exact - least,
+        calls * (trial.gamma + 1) - least,
+        alpha=alpha,
+        name="tokens after calls",
+    )
+    return replace(test, deviation="shift of the mean tokens after calls")
+
+
+MAX_PAIRED_TOKENS = 1 << 16
+"""Most tokens whose PITs are paired; fixed beforehand, whatever the run's size."""
+
+PAIR_LAGS = (1, 2)
+"""Places between the tokens of a pair: the row follows the token before, and nothing the second."""
+
+
+def order_two_tests(trial: KernelTrial, trials: int, alpha: float) -> Iterator[stats.TestResult]:
+    """Run the first of ``trials`` trials again, keep their tokens and test their pairs.
+
+    Where every row has one possible token alone, there is nothing that it could know.
+    """
+    if not ((trial.rows > 0.0).sum(axis=1) > 1).any():
+        return
+    sample = trial.sample(trials, MAX_PAIRED_TOKENS)
+    yield from lag_tests(ratio_order_pits(sample, trial.rows, trial.draft_rows), alpha)
+
+
+def ratio_order_pits(found: TokenSample, target: Floats, draft: Floats) -> Floats:
+    """PITs (n,) in q/p order of tokens whose states are rows of ``target`` and ``draft``."""
+    order = np.argsort(stats.order_key("ratio", target, draft), axis=1, kind="stable")
+    ranked = np.take_along_axis(target, order, axis=1)
+    below = np.empty_like(target)
+    np.put_along_axis(below, order, np.cumsum(ranked, axis=1) - ranked, axis=1)
+    cell = found.states, found.tokens
+    pits: Floats = np.clip(below[cell] + found.uniforms * target[cell], 0.0, 1.0)
+    return pits
+
+
+def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
+    """Test PITs in the order of their tokens for what they know of each other at each lag.
+
+    All pairs at a lag for a correlation; disjoint ones for a table, which sees any dependence.
+    """
+    each = alpha / (2 * len(PAIR_LAGS))
+    for lag in PAIR_LAGS:
+        words = "in a row" if lag == 1 else f"{lag} apart"
+        if len(pits) - lag >= MIN_PAIRS:
+            sums = stats.pair_sums(pits[:-lag], pits[lag:])
+            yield stats.pit_correlation(sums, alpha=each, name=f"tokens {words}, correlation")
+        first = stats.disjoint_pairs(len(pits), lag, 0)
+        if len(first) >= MIN_TABLE:
+            table = stats.pit_table_g2(stats.pit_table(pits[first], pits[first + lag]))
+            test = stats.g2_test(table, alpha=each, name=f"tokens {words}, 8 x 8 cells")
+            yield replace(test, deviation="TV of pairs of PITs")
+
+
+def judge_contexts(
+    trial: KernelTrial, counts: Counts, shares: dict[str, float], first_calls: Counts | None = None
+) -> TestReport:
+    """Test the tokens of every position against the rows of their contexts.
+
+    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them. ``first_calls`` of a
+    rule with state, counted by slot, say which faults it is not; the other rules' counts are
+    of such calls themselves.
+    """
+    slots = _slot_counts(trial, counts)
+    called = counts if trial.one_draft else first_calls
+    faults = _fault_counts_by_slot(trial, called) if called is not None else None
+    tested = faults if trial.one_draft else _fault_counts_by_position(trial, counts)
+    ours = context_shares(shares["output"])
+    result = judge_tokens(slots, tested, shares | ours)
+    pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
+    tests = (*result.tests, *pairs)
+    rejected = rejection_findings(tests)
+    failed = bool(rejected or result.violations)
+    named = None if faults is None else diagnose_faults([faults], diagnose=failed and trial.by_slot)
+    place = None
+    if failed:
+        place = locate_fault(
+            LocalisationEvidence(
+                independence=any(test.rejected for test in pairs),
+                tokens=bool(result.violations) or any(test.rejected for test in result.tests),
+                lossy=False,
+                by_slot=result.by_slot,
+                bonus=trial.gamma if trial.by_slot else None,
+                named=named,
+            )
+        )
+    return TestReport(
+        tests=tests,
+        findings=(*result.violations, *rejected),
+        detectable=result.detectable,
+        deviation=ANY_DEVIATION,
+        named=named,
+        located=place,
+    )
+
+
+def predict_contexts(
+    trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]
+) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
+    totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
+    parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
+    if not parts:
+        return math.inf
+    ours = context_shares(shares["output"])
+    return detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
+
+
+def certify_contexts(trial: KernelTrial, counts: Counts, delta: float) -> stats.Certificate:
+    """Bound the mean one-token TV of the kernel's tokens."""
+    return certify_slots(_slot_counts(trial, counts), delta=delta)
+
+
+def _slot_counts(trial: KernelTrial, counts: Counts) -> Sequence[SlotCounts]:
+    return [
+        SlotCounts(trial.position(index), table, trial.rows, trial.draft_rows)
+        for index, table in enumerate(counts.transitions)
+    ]
+
+
+def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
+    """Counts of single calls from the empty prefix, and the faults' rows in every slot.
+
+    A context is the last token: the slot's own rows follow from it, and the first slot's are
+    those of the empty prefix. Judged slots after the first share their contexts.
+    """
+    assert isinstance(trial.model, MarkovModel)
+    first, later, bonus = _fault_rows_by_slot(trial.model)
+    p, gamma, tables = trial.rows, trial.gamma, counts.transitions
+    parts = [(tables[0][-1:], p[-1:], first)]
+    if gamma > 1:
+        parts.append((tables[1:gamma].sum(axis=0), p, later))
+    return fault_counts(_testable_faults(), [*parts, (tables[gamma], p, bonus)])
+
+
+def _testable_faults() -> tuple[Fault, ...]:
+    return detectable_faults(prefix=False, first_row=True)
+
+
+@lru_cache(maxsize=1)
+def _fault_rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
+    """Rows of the known faults in the first slot of a call, in a later judged one, in the bonus.
+
+    All rules of a comparison share them.
+    """
+    faults = _testable_faults()
+    p = stack_rows(model.target_rows, model.target_start)
+    q = stack_rows(model.draft_rows, model.draft_start)
+    start = p[-1:], q[-1:]
+    target, draft = _stack_slots(start[0], p), _stack_slots(start[1], q)
+    prefixes = [(0,)] * len(p)
+    return (
+        single_slot_rows(faults, *start),
+        slot_rows(faults, target, draft, prefixes),
+        slot_rows(faults, target, draft[:, :1], prefixes),
+    )
+
+
+def _fault_counts_by_position(trial: KernelTrial, counts: Counts) -> FaultCounts:
+    """Counts of generations, tried against what faults emit in a judged slot.
+
+    Of a rule with state no position is a slot of any call, and on draft trees a slot judges
+    several drafts: these are directions in which the tokens may leave the target, not laws
+    that they would follow.
+    """
+    faults = detectable_faults(prefix=False, first_row=False)
+    rows = single_slot_rows(faults, trial.rows, trial.draft_rows)
+    return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
+
+
+def _stack_slots(first: Floats, rows: Floats) -> Floats:
+    """Rows (contexts, 2, V) of a call's first slot and of a later one."""
+    return np.stack([np.broadcast_to(first, rows.shape), rows], axis=1)
+
+
+# A kernel's first tokens where contexts are too many: each against its own two rows.
+#
+# Named faults, the score bank, a third order of PITs and pairs of tokens need the whole rows of
+# every token; so they judge a number of tokens fixed beforehand, the first that the run emits,
+# whatever its size. The promise does not rest on them: that is the PITs' of all tokens.
+
+
+DESCENDING_TEST_NAME = "PIT in descending P order"
+"""The test of the third order, by its name."""
+
+_LOG_EVALUE_ROUNDING = 1e-9
+
+_PIT_CELLS = 64
+"""Cells of PITs, for how much of a deviation a fault explains."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedTokens:
+    """The first tokens of a run and their ``features``.
+
+    ``judged``: bool (n,), whether a token's slot judged a draft. ``calls``: likelihood ratios
+    in the slots of single calls, which say what the rule is not. Those in ``features`` are of
+    the same tokens but for a rule with state: no position of its generations is a slot of any
+    call, so there the faults are directions in which tokens may leave the target.
+    """
+
+    tokens: TokenSample
+    judged: npt.NDArray[np.bool_]
+    features: Features
+    calls: stats.RatioSums
+    rows: RowLookup
+
+    @classmethod
+    def of(cls, trial: KernelTrial, trials: int) -> "StreamedTokens":
+        """Run the first of ``trials`` trials again and keep their tokens."""
+        rows = RowLookup.of(trial.model, trial.tables)
+        tokens = trial.sample(trials)
+        by_slot = trial.by_slot
+        judged = tokens.positions < (trial.gamma if by_slot else trial.positions)
+        found = calls = sample_features(tokens, rows, judged, trial.threads)
+        if not by_slot:
+            first = trial.sample_first_calls(trials)
+            calls = sample_features(first, rows, first.positions < trial.gamma, trial.threads)
+        return cls(tokens, judged, found, calls.ratios, rows)
+
+    def tests(self, shares: dict[str, float]) -> tuple[stats.TestResult, ...]:
+        """Test the tokens: ``shares`` of "ratios", "scores", "descending" and "pairs"."""
+        found = self.features
+        gate = stats.ratio_gate(found.ratios, alpha=shares["ratios"], name="named faults")
+        descending = stats.pit_ks(
+            found.pits[2], alpha=shares["descending"], name=DESCENDING_TEST_NAME
+        )
+        words = f"mean one-token TV of the first {found.n:,} tokens, monotone in descending P"
+        return (
+            gate.test,
+            *feature_scores(found, shares["scores"]),
+            replace(descending, deviation=words),
+            *feature_pairs(found, shares["pairs"]),
+        )
+
+    def named(self, *, diagnose: bool) -> FaultDiagnosis:
+        """Say which faults the rule is not, and on ``diagnose`` which fits best."""
+        result = stats.ratio_gate(self.calls, alpha=0.5, beta=REFUTATION_BETA)
+        # Ratios of 1, but for rounding: the fault emits nothing but the target in these slots.
+        telling = (np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n).any(axis=1)
+        identifiable = {self.calls.names[m] for m in np.flatnonzero(telling)}
+        best = result.best if diagnose and result.best.log_evalue > 0.0 else None
+        return FaultDiagnosis(
+            refuted=result.refuted,
+            not_refuted=tuple(fault for fault in result.not_refuted if fault in identifiable),
+            best=best,
+            explains=0.0 if best is None else self._explained(best),
+        )
+
+    def _explained(self, best: stats.FaultAtStrength) -> float:
+        """Part of the PITs' excess over chance, in all orders, that the fault's law takes away.
+
+        Tokens of the mixture, each weighted by P over the mixture, follow P on average.
+        """
+        size = len(self.tokens.tokens)
+        pits, ratios = pits_and_ratios(self.tokens, self.rows, self.judged)
+        mixed = 1.0 - best.strength + best.strength * ratios[self.calls.names.index(best.fault)]
+        with np.errstate(divide="ignore"):
+            weights = 1.0 / mixed
+        cells = np.minimum((pits * _PIT_CELLS).astype(np.int64), _PIT_CELLS - 1)
+
+        def excess(weights: npt.NDArray[np.float64]) -> tuple[float, float]:
+            expected, total, noise = size / _PIT_CELLS, 0.0, 0.0
+            for row in cells:
+                variance = np.bincount(row, weights**2, _PIT_CELLS)
+                total += (
+                    (np.bincount(row, weights, _PIT_CELLS) - expected) ** 2 - variance
+                ).sum() / expected
+                # The orders may have all their noise in common.
+                noise += np.sqrt(2.0 * (variance**2).sum()) / expected
+            return float(total), float(noise)
+
+        whole, (left, noise) = excess(np.ones(size))[0], excess(weights)
+        # What two standard deviations of chance make is not left unexplained.
+        left = max(left - 2.0 * noise, 0.0)
+        return max(0.0, 1.0 - left / whole) if whole > 0.0 else 0.0
+
+
+# Emitted tokens where contexts are too many: randomised PITs, and cells of tokens beside.
+#
+# PITs in q/p and in token order see the deviations that are monotone in one of them, at any
+# vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
+# cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
+# counts find is stated beside the promise, which rests on the PITs. So is what the first
+# tokens say with their whole rows (``streamed``): named faults, scores, a third order, pairs.
+
+
+PIT_DEVIATION = "mean one-token TV, monotone in q/p or in token order"
+
+PIT_ORDERS = ("q/p order", "token order")
+
+
+def judge_pits(
+    trial: KernelTrial, counts: Counts, shares: dict[str, float], first: StreamedTokens
+) -> TestReport:
+    """Test the PITs of every position, the first tokens, and for a Markov model cells of tokens.
+
+    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them.
+    """
+    shares = shares | pit_shares(shares["output"], cells=trial.markov)
+    findings = []
+    if counts.unsupported:
+        findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
+    each = _alpha_per_test(trial, shares)
+    by_order = [
+        [
+            stats.pit_ks(bins, alpha=each, name=f"PIT in {order}, {trial.position(position)}")
+            for position, bins in enumerate(histograms)
+            if bins.any()
+        ]
+        for order, histograms in zip(PIT_ORDERS, counts.pits, strict=True)
+    ]
+    cells = list(_cell_tests(trial, counts, shares)) if trial.markov else []
+    streamed = first.tests(shares)
+    tests = [*by_order[0], *by_order[1], *cells, *streamed]
+    findings += rejection_findings(tests)
+    named = first.named(diagnose=bool(findings) and trial.by_slot)
+    beside = [*cells, *(test for test in streamed if test.name == DESCENDING_TEST_NAME)]
+    return TestReport(
+        tests=tuple(tests),
+        findings=tuple(findings),
+        # Both orders have the same tokens and level, so they find the same distance.
+        detectable=_weighted_limit([(test.n, test.min_detectable) for test in by_order[0]]),
+        deviation=PIT_DEVIATION,
+        beside=tuple((test.deviation, test.min_detectable) for test in beside),
+        named=named,
+        located=_locate_in_pits(trial, counts, by_order, named) if findings else None,
+    )
+
+
+def _locate_in_pits(
+    trial: KernelTrial,
+    counts: Counts,
+    by_order: list[list[stats.TestResult]],
+    named: FaultDiagnosis,
+) -> FaultLocation:
+    """Where the PITs of the slots and the named faults point."""
+    by_slot = [0.0] * trial.positions
+    # Both orders have the same positions.
+    (seen,) = counts.pits[0].any(axis=1).nonzero()
+    for tests in by_order:
+        for position, test in zip(seen, tests, strict=True):
+            by_slot[position] = min(by_slot[position], test.log_pvalue)
+    return locate_fault(
+        LocalisationEvidence(
+            independence=False,
+            tokens=True,
+            lossy=False,
+            by_slot=tuple(by_slot),
+            bonus=trial.gamma if trial.by_slot else None,
+            named=named,
+        )
+    )
+
+
+def predict_pits(trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the positions a pilot met."""
+    each = _alpha_per_test(trial, pit_shares(shares["output"], cells=trial.markov))
+    totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
+    return _weighted_limit(
+        [
+            (n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS))
+            for n in (int(total) for total in totals)
+            if n > 0
+        ]
+    )
+
+
+def _alpha_per_test(trial: KernelTrial, shares: dict[str, float]) -> float:
+    return shares["pits"] / (len(PIT_ORDERS) * trial.positions)
+
+
+def _weighted_limit(parts: list[tuple[int, float]]) -> float:
+    """Mean TV that must exceed some position's own limit, whichever it falls on."""
+    total = sum(n for n, _ in parts)
+    return sum(n * min(limit, 1.0) for n, limit in parts) / total
+
+
+def _cell_tests(
+    trial: KernelTrial, counts: Counts, shares: dict[str, float]
+) -> Iterator[stats.TestResult]:
+    """Transitions between rows and cells of tokens, pooled over positions."""
+    vocab_size = trial.model.vocab_size
+    rows = merge_cells(trial.rows, cell_of_token(vocab_size, trial.cells))
+    coarse = coarse_cells(trial.cells, vocab_size)
+    tables = [table for table in counts.transitions if table.any()]
+    yield from _transition_tests(
+        [(merge_cells(table, coarse), merge_cells(rows, coarse)) for table in tables],
+        shares["coarse"],
+        f"between {COARSE_CELLS} cells of tokens",
+    )
+    if trial.cells > COARSE_CELLS:
+        every = trial.cells == vocab_size
+        words = "of every token" if every else f"between {trial.cells} cells of tokens"
+        yield from _transition_tests([(table, rows) for table in tables], shares["fine"], words)
+
+
+def _transition_tests(
+    tables: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]], alpha: float, words: str
+) -> Iterator[stats.TestResult]:
+    g2 = reduce(add, (stats.transition_g2(table, rows) for table, rows in tables))
+    if g2.df > 0:
+        test = stats.g2_test(g2, alpha=alpha, name=f"transitions {words}")
+        yield replace(test, deviation=f"mean one-token TV {words}")
+
+
+# The sampled tier for the project's own compiled kernels: plan, run, test.
+#
+# An exact check of a readable rule says nothing about the kernel that stands for it, so the
+# kernel itself is sampled always. Where contexts repeat the emitted tokens are counted by
+# position and context (``contexts``); where they do not, by randomised PITs (``pits``), and
+# the first of them with their whole rows (``streamed``).
+# Positions are a call's slots for a rule without state, and absolute positions in a
+# generation for a rule with state, whose slots follow no target (design: "lossless").
+
+
+MIN_BLOCKS = 1_000_000
+MIN_NGRAM_BLOCKS = 300_000
+MAX_BLOCKS = 1 << 26
+
+PILOT_BLOCKS = 1 << 15
+PILOT_SHARE = 16
+"""A run is planned on a pilot of at least one in so many of its trials."""
+
+PILOT_TRIALS = 1 << 61
+"""First trial of pilot runs: they size a run and never enter its tests."""
+
+PIT_MARGIN = 0.98
+"""Share of the deviation to detect that is planned for: a run's tokens differ from a pilot's."""
+
+CONTEXT_MARGIN = 0.94
+"""The same where contexts count, some of them rarely reached: of 60 runs the worst found 1.03 times
+what it was planned for.
+"""
+
+CERTIFICATE_DELTA = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class SampledCheck:
+    """Tests of one kernel on ``counts``, which took ``seconds`` to simulate.
+
+    ``lossless`` judges its tokens, and acceptance above the optimum; ``acceptance`` whether
+    it accepts as the declared rule does.
+    """
+
+    counts: Counts
+    lossless: TestReport
+    acceptance: TestReport
+    certificate: stats.Certificate
+    seconds: float
+
+    @property
+    def tests(self) -> tuple[stats.TestResult, ...]:
+        """All tests, those of the declared rule last."""
+        return self.lossless.tests + self.acceptance.tests
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """All findings, in words."""
+        return self.lossless.findings + self.acceptance.findings
+
+
+def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
+    """Return how many first calls make the intervals narrow and the acceptance test sharp."""
+    floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
+    alpha = _trial_shares(trial, calls=calls)["acceptance"]
+    return _min_detecting_trials(
+        floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha)
+    )
+
+
+def plan_trials(trial: KernelTrial, *, calls: bool = False) -> int:
+    """Return how many trials find a deviation of ``trial.detect`` with power .9.
+
+    Sized on a pilot run of other trials; where contexts count and the run turns out long, on
+    a longer one, since rarely visited contexts do not show in a short one. Up to
+    ``MAX_BLOCKS``, from a floor that makes the intervals narrow; the floor where more trials
+    would not keep the promise.
+    """
+    floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
+    if not trial.by_slot:
+        # A generation fills all its positions: fewer give as many tokens.
+        floor, least = max(floor // trial.gamma, 1), least // trial.gamma
+    shares = _trial_shares(trial, calls=calls)
+    predict = predict_contexts if trial.by_context else predict_pits
+    margin = CONTEXT_MARGIN if trial.by_context else PIT_MARGIN
+    size, trials = least, floor
+    for first in (PILOT_TRIALS, PILOT_TRIALS + MAX_BLOCKS):
+        pilot = trial.run(size, first)
+        trials = _min_detecting_trials(
+            floor,
+            margin * trial.detect,
+            lambda n, pilot=pilot: predict(trial, pilot, n, shares),  # type: ignore[misc]
+        )
+        size = trials // PILOT_SHARE
+        if size <= least or not trial.by_context:
+            break
+    return trials
+
+
+def _min_detecting_trials(floor: int, detect: float, detectable: Callable[[int], float]) -> int:
+    """Return the first number, in steps of a twentieth, that detects small enough a deviation.
+
+    ``floor`` if it is enough or if none up to ``MAX_BLOCKS`` is.
+    """
+    steps = [floor]
+    while steps[-1] < MAX_BLOCKS:
+        steps.append(max(steps[-1] * 21 // 20, steps[-1] + 1))
+    low, high = 0, len(steps) - 1
+    if detectable(steps[low]) <= detect or detectable(steps[high]) > detect:
+        return floor
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if detectable(steps[middle]) <= detect else (middle, high)
+    return steps[high]
+
+
+def sampled_check(
+    trial: KernelTrial,
+    trials: int,
+    first_calls: Counts | None = None,
+    generations: GenerationLengths | None = None,
+) -> SampledCheck:
+    """Run and test the kernel.
+
+    ``first_calls`` are counts of first calls by slot for the acceptance tests of a rule with
+    state, whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
+    after several calls, where they were asked for and are known exactly.
+    """
+    clock = time.perf_counter()
+    counts = trial.run(trials)
+    seconds = time.perf_counter() - clock
+    first = first_calls or counts
+    shares = _trial_shares(trial, calls=generations is not None)
+    if trial.by_context:
+        lossless = judge_contexts(trial, counts, shares, first_calls)
+    else:
+        lossless = judge_pits(trial, counts, shares, StreamedTokens.of(trial, trials))
+    lossy = lossy_test(trial, first, shares["lossy"])
+    findings, located = lossless.findings, lossless.located
+    if lossy.rejected:
+        findings += (lossy_finding(trial, lossy),)
+        if located is None or located.part is None:
+            located = FaultLocation(
+                "accept", None, "more is accepted than any lossless rule may accept"
+            )
+    return SampledCheck(
+        counts,
+        replace(lossless, tests=(*lossless.tests, lossy), findings=findings, located=located),
+        judge_acceptance(trial, first, generations, shares),
+        _trial_certificate(trial, counts),
+        seconds,
+    )
+
+
+def _trial_shares(trial: KernelTrial, *, calls: bool) -> dict[str, float]:
+    return kernel_shares(trial.alpha, calls=calls)
+
+
+def _trial_certificate(trial: KernelTrial, counts: Counts) -> stats.Certificate:
+    if trial.by_context:
+        return certify_contexts(trial, counts, CERTIFICATE_DELTA)
+    return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)

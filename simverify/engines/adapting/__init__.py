@@ -1,3 +1,0 @@
-"""Engines' shapes and the contracts': batches, logits, coins and trees, one into the other."""
-
-__simverify_role__ = "wrapper"

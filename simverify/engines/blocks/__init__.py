@@ -1,1 +1,0 @@
-"""Adapters of repositories' functions that judge one block, read from a checkout; a file each."""

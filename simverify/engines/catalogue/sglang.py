@@ -1,0 +1,158 @@
+"""SGLang: ``chain_speculative_sampling_triton``, token and block verification.
+
+The coins are arguments; the root token stands in slot 0 of the candidates; outputs are written
+into buffers. One file is loaded, not the package, which would pull in its kernels.
+"""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.adapt import COIN_BITS, Signature, VerifyFunction, as_verify, compiled_on_gpu
+from simverify.engines.base import BLOCK_DEFAULTS, Engine
+from simverify.engines.extract import load_file, load_function, torch, torch_without_seeding
+from simverify.triton_cpu import load_tiles
+
+SGLANG_FUNCTION = "chain_speculative_sampling_triton"
+
+
+def sglang_chain_sampling(
+    function: Any, *, block: bool = False, device: str = "cpu"
+) -> VerifyFunction:
+    """Return the function as a ``verify``, which may be given its coins: the last is for a draw."""
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, _: Any, coins: Any) -> list[list[int]]:
+        places = torch.arange(coins.numel(), device=coins.device).reshape(coins.shape)
+        indices = torch.full_like(places, -1, dtype=torch.int32)
+        predicted, counts = indices.flatten().clone(), indices[:, 0].clone()
+        function(
+            predicted,
+            indices,
+            counts,
+            torch.nn.functional.pad(draft_tokens, (1, 0)),
+            places,
+            None,
+            None,
+            coins[:, :-1].contiguous(),
+            coins[:, -1].contiguous(),
+            target,
+            draft,
+            1.0,
+            1.0,
+            True,
+            block_verification=block,
+        )
+        rows = zip(indices.tolist(), counts.tolist(), strict=True)
+        return [[int(predicted[place]) for place in row[: count + 1]] for row, count in rows]
+
+    return as_verify(sample, Signature("coins", "torch", "float32", device), "padded")
+
+
+def load_sglang(path: Path, *, block: bool, device: str = "cpu") -> VerifyFunction:
+    """Return a rule as a ``verify`` callable: run without a GPU, or compiled for one."""
+    name = "simverify_loaded.sglang_reject_sampling"
+    module = load_tiles(path, [SGLANG_FUNCTION]) if device == "cpu" else load_file(path, name)
+    return sglang_chain_sampling(getattr(module, SGLANG_FUNCTION), block=block, device=device)
+
+
+def _make_sglang_engine(name: str, *, block: bool) -> Engine:
+    engine = Engine(
+        name=name,
+        package="sglang",
+        source="kernels/ops/speculative/reject_sampling.py",
+        function=SGLANG_FUNCTION,
+        **BLOCK_DEFAULTS,
+        loader=partial(load_sglang, block=block),
+        versions=">=0.5.23,<0.6",
+        parameters=(
+            "predicts",
+            "accept_index",
+            "accept_token_num",
+            "candidates",
+            "retrive_index",
+            "uniform_samples",
+            "target_probs",
+            "draft_probs",
+            "block_verification",
+        ),
+    )
+    compiled = partial(load_sglang, block=block, device="cuda")
+    return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
+
+
+BASE_ENGINES = (
+    _make_sglang_engine("sglang", block=False),
+    _make_sglang_engine("sglang-block", block=True),
+)
+
+
+# SGLang: ``blockwise_rejection_torch``, the reference of its DSpark verification.
+#
+# Takes logits and computes in float32. It seeds a generator from a key and a step counter:
+# ``sglang-dspark-as-is`` draws the counter, ``sglang-dspark`` hands it torch's global generator,
+# which the exact tier follows.
+
+
+SGLANG_DSPARK_FUNCTION = "blockwise_rejection_torch"
+SGLANG_DSPARK_KEY, SGLANG_DSPARK_COUNTERS = 7, 1 << 30
+"""Of the server's seed, which is one for all its steps; and steps that a server may be at."""
+
+
+def load_sglang_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
+    """Return the function as a ``verify`` callable, with its seeds or with none."""
+    given: dict[str, Any] = {} if seeded else {"torch": torch_without_seeding()}
+    rule = load_function(path, SGLANG_DSPARK_FUNCTION, **given)
+
+    def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any, rng: Any) -> Any:
+        counter = int(rng.integers(SGLANG_DSPARK_COUNTERS)) if seeded else 0
+        accepted, last, _ = rule(
+            candidates=torch.nn.functional.pad(draft_tokens, (1, 0)),
+            target_logits=target[0],
+            draft_logits=draft,
+            target_temperatures=torch.ones(1),
+            draft_temperatures=torch.ones(1),
+            noise=SimpleNamespace(key=SGLANG_DSPARK_KEY, counter=torch.tensor([counter])),
+        )
+        return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
+
+    return as_verify(sample, Signature(arrays="torch", logits=True, randomness="numpy"))
+
+
+SGLANG_DSPARK_EXACT_ENGINE = Engine(
+    name="sglang-dspark",
+    package="sglang",
+    source="kernels/ops/speculative/dspark/blockwise_rejection.py",
+    function=SGLANG_DSPARK_FUNCTION,
+    **BLOCK_DEFAULTS,
+    loader=partial(load_sglang_dspark, seeded=False),
+    note="the adapter replaces the generator that it seeds itself: see sglang-dspark-as-is",
+    versions=">=0.5.23,<0.6",
+    parameters=(
+        "candidates",
+        "target_logits",
+        "draft_logits",
+        "target_temperatures",
+        "draft_temperatures",
+        "noise",
+    ),
+)
+SGLANG_DSPARK_AS_IS_ENGINE: dict[str, Any] = {
+    "name": "sglang-dspark-as-is",
+    "tier": "sampled",
+    "gamma": 2,
+    "vocab": 4,
+    "note": "",
+}
+SGLANG_DSPARK_ENGINES = (
+    SGLANG_DSPARK_EXACT_ENGINE,
+    replace(
+        SGLANG_DSPARK_EXACT_ENGINE,
+        **SGLANG_DSPARK_AS_IS_ENGINE,
+        loader=partial(load_sglang_dspark, seeded=True),
+    ),
+)
+
+
+ENGINES = (*BASE_ENGINES, *SGLANG_DSPARK_ENGINES)

@@ -1,0 +1,89 @@
+"""shreyansh26/Speculative-Decoding: ``probabilistic_verify``.
+
+Takes the target as a model, and the draft's probabilities.
+:mod:`~simverify.engines.catalogue.shreyansh` is the same author's older repository.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from simverify.engines.adapt import Signature, VerifyFunction, as_verify
+from simverify.engines.base import BLOCK_DEFAULTS, LOOP_DEFAULTS, Engine
+from simverify.engines.extract import load_function, load_names
+from simverify.engines.fake_models import BOS_TOKEN, loop_as_step
+
+SHREYANSH_NEW_FUNCTION = "probabilistic_verify"
+
+
+def load_shreyansh_new(path: Path) -> VerifyFunction:
+    """Return the function as a ``verify`` callable."""
+    rule = load_function(path, SHREYANSH_NEW_FUNCTION)
+
+    def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
+        model = lambda _: SimpleNamespace(logits=target[None])  # noqa: E731
+        return rule(model, [BOS_TOKEN], draft_tokens.tolist(), draft.exp()).emitted_ids
+
+    return as_verify(verify, Signature(arrays="torch", logits=True, batched=False))
+
+
+BASE_ENGINES = (
+    Engine(
+        name="shreyansh-new",
+        package="common",
+        source="verification.py",
+        function=SHREYANSH_NEW_FUNCTION,
+        **BLOCK_DEFAULTS,
+        loader=load_shreyansh_new,
+        repository="https://github.com/shreyansh26/Speculative-Decoding",
+        commit="76335be",
+        parameters=("model", "prefix_ids", "draft_ids", "draft_probs"),
+    ),
+)
+
+
+# shreyansh26/Speculative-Sampling: ``speculative_sampling``, a whole loop.
+
+
+SHREYANSH_OLD_FUNCTION = "speculative_sampling"
+SHREYANSH_OLD_HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
+
+
+def load_shreyansh_old(path: Path) -> Callable[..., Any]:
+    """Return the function as a ``step`` callable."""
+    rule = load_function(
+        path, SHREYANSH_OLD_FUNCTION, **load_names(path.parent / "utils.py", SHREYANSH_OLD_HELPERS)
+    )
+
+    def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
+        length = ids.shape[1] + 1
+        return rule(target, draft, ids, length, None, lookahead=gamma, debug=False)
+
+    return loop_as_step(loop)
+
+
+SHREYANSH_OLD_ENGINES = (
+    Engine(
+        name="shreyansh-old",
+        package="",
+        source="speculative_sampling.py",
+        function=SHREYANSH_OLD_FUNCTION,
+        **LOOP_DEFAULTS,
+        loader=load_shreyansh_old,
+        repository="https://github.com/shreyansh26/Speculative-Sampling",
+        commit="81fb3b2",
+        parameters=(
+            "target_model",
+            "draft_model",
+            "initial_prompt_seq",
+            "target_len",
+            "tokenizer",
+            "lookahead",
+            "debug",
+        ),
+    ),
+)
+
+
+ENGINES = (*BASE_ENGINES, *SHREYANSH_OLD_ENGINES)

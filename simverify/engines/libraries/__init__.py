@@ -1,1 +1,0 @@
-"""Adapters of installable Python packages that are no servers; a file each."""

@@ -1,1 +1,0 @@
-"""Pieces of an engine's source, and a model for its loop to run on."""

@@ -1,1 +1,0 @@
-"""Adapters of plain implementations of speculative decoding, read from a checkout; a file each."""

@@ -1,1 +1,0 @@
-"""Adapters of the code of papers that bring rules of their own, from a checkout; a file each."""

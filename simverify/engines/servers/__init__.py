@@ -1,1 +1,0 @@
-"""Adapters of engines that serve models; a file each."""

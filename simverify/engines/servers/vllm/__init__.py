@@ -1,1 +1,0 @@
-"""Adapters of vLLM's runners and of its forks; a file each."""

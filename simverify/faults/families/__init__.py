@@ -1,1 +1,0 @@
-"""The faulty verifiers, one family a file, each citing where it was seen."""

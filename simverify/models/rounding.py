@@ -1,0 +1,334 @@
+"""Grids of few bits that served engines put their weights on, each by its format's own rule.
+
+A rule takes a matrix and returns it as the format would give it back, by its weights alone. Formats
+that are fitted to data (AWQ, GPTQ) put them on grids of groups too, but round by what the data is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+RoundingFunction = Callable[["Tensor"], "Tensor"]
+
+_NF4_LEVELS = (
+    -1.0,
+    -0.6961928009986877,
+    -0.5250730514526367,
+    -0.39491748809814453,
+    -0.28444138169288635,
+    -0.18477343022823334,
+    -0.09105003625154495,
+    0.0,
+    0.07958029955625534,
+    0.16093020141124725,
+    0.24611230194568634,
+    0.33791524171829224,
+    0.44070982933044434,
+    0.5626170039176941,
+    0.7229568362236023,
+    1.0,
+)
+"""Levels of NF4 (Dettmers et al., "QLoRA", NeurIPS 2023, appendix E)."""
+
+
+_FP4_MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""Magnitudes of a float of 4 bits, e2m1 (OCP Microscaling Formats, 2023)."""
+
+_FIT_STEPS = 20
+"""Limits that are tried for a group, or scales for a block."""
+
+
+def _split_blocks(weight: "Tensor", size: int) -> "Tensor":
+    """Rows in blocks of ``size``, (blocks, size); the last of a row filled up with zeros."""
+    import torch
+
+    short = -weight.shape[-1] % size
+    return torch.nn.functional.pad(weight, (0, short)).reshape(-1, size)
+
+
+def _join_blocks(blocks: "Tensor", like: "Tensor") -> "Tensor":
+    rows = blocks.reshape(*like.shape[:-1], -1)
+    return rows[..., : like.shape[-1]].to(like.dtype)
+
+
+def q4_0(weight: "Tensor") -> "Tensor":
+    """Round to ggml's Q4_0: blocks of 32, -8 to 7 times the largest over -8, a half float."""
+    import torch
+
+    x = _split_blocks(weight.float(), 32)
+    largest = x.gather(1, x.abs().argmax(dim=1, keepdim=True))
+    scale = largest / -8.0
+    inverse = torch.where(scale == 0.0, torch.zeros_like(scale), 1.0 / scale)
+    codes = torch.clamp(torch.floor(x * inverse + 8.5), 0, 15) - 8.0
+    return _join_blocks(codes * scale.half().float(), weight)
+
+
+def asymmetric_groups(size: int) -> RoundingFunction:
+    """Round to 16 levels between the least and the largest of groups of ``size``."""
+
+    def rule(weight: "Tensor") -> "Tensor":
+        x = _split_blocks(weight.float(), size)
+        return _join_blocks(
+            _round_between(x, x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)), weight
+        )
+
+    return rule
+
+
+def symmetric_groups(size: int) -> RoundingFunction:
+    """Round to 16 levels about zero, the largest magnitude of a group 7.5 steps away."""
+
+    def rule(weight: "Tensor") -> "Tensor":
+        import torch
+
+        x = _split_blocks(weight.float(), size)
+        scale = (x.abs().amax(dim=1, keepdim=True) / 7.5).clamp(min=1e-12)
+        return _join_blocks(torch.clamp(torch.round(x / scale), -8, 7) * scale, weight)
+
+    return rule
+
+
+def fitted_groups(size: int) -> RoundingFunction:
+    """Round as :func:`asymmetric_groups`, with the limits of least squared error."""
+
+    def rule(weight: "Tensor") -> "Tensor":
+        import torch
+
+        x = _split_blocks(weight.float(), size)
+        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+        best, least = x, torch.full_like(low, torch.inf)
+        for step in range(_FIT_STEPS):
+            share = 1.0 - step / (2.0 * _FIT_STEPS)
+            candidate = _round_between(x, low * share, high * share)
+            off = ((candidate - x) ** 2).sum(dim=1, keepdim=True)
+            best, least = torch.where(off < least, candidate, best), torch.minimum(off, least)
+        return _join_blocks(best, weight)
+
+    return rule
+
+
+def mlx(size: int) -> RoundingFunction:
+    """Round as MLX does: 16 levels of groups, of which one is the end that is farther from zero."""
+
+    def rule(weight: "Tensor") -> "Tensor":
+        import torch
+
+        x = _split_blocks(weight.float(), size)
+        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+        down = low.abs() > high.abs()
+        scale = ((high - low) / 15.0).clamp(min=1e-7)
+        scale, end = torch.where(down, scale, -scale), torch.where(down, low, high)
+        steps = torch.round(end / scale)
+        scale = torch.where(steps == 0.0, scale, end / steps)
+        end = torch.where(steps == 0.0, torch.zeros_like(end), end)
+        return _join_blocks(
+            torch.clamp(torch.round((x - end) / scale), 0, 15) * scale + end, weight
+        )
+
+    return rule
+
+
+def _round_between(x: "Tensor", low: "Tensor", high: "Tensor") -> "Tensor":
+    import torch
+
+    low, high = low.clamp(max=0.0), high.clamp(min=0.0)
+    scale = ((high - low) / 15.0).clamp(min=1e-12)
+    zero = torch.round(-low / scale)
+    return (torch.clamp(torch.round(x / scale) + zero, 0, 15) - zero) * scale
+
+
+def nf4(weight: "Tensor") -> "Tensor":
+    """Round to the 16 levels of NF4, blocks of 64 over their largest magnitude."""
+    import torch
+
+    x = _split_blocks(weight.float(), 64)
+    scale = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-12)
+    return _join_blocks(
+        _nearest_level(x / scale, torch.tensor(_NF4_LEVELS, device=x.device)) * scale, weight
+    )
+
+
+def fp8(weight: "Tensor") -> "Tensor":
+    """Round to float8 (e4m3), the largest of each row at its largest number, 448."""
+    import torch
+
+    x = weight.float()
+    scale = (x.abs().amax(dim=-1, keepdim=True) / 448.0).clamp(min=1e-12)
+    return ((x / scale).to(torch.float8_e4m3fn).float() * scale).to(weight.dtype)
+
+
+def mxfp4(weight: "Tensor") -> "Tensor":
+    """Round to MXFP4: floats of 4 bits, blocks of 32 with a power of two as their scale."""
+    import torch
+
+    x = _split_blocks(weight.float(), 32)
+    largest = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
+    return _join_blocks(_round_fp4(x, torch.exp2(torch.floor(torch.log2(largest)) - 2.0)), weight)
+
+
+def nvfp4(weight: "Tensor") -> "Tensor":
+    """Round to NVFP4: floats of 4 bits, blocks of 16 whose scale is a float8, and one of all."""
+    import torch
+
+    x = _split_blocks(weight.float(), 16)
+    whole = (weight.float().abs().max() / (448.0 * 6.0)).clamp(min=1e-30)
+    scales = (x.abs().amax(dim=1, keepdim=True) / 6.0 / whole).clamp(max=448.0)
+    return _join_blocks(_round_fp4(x, scales.to(torch.float8_e4m3fn).float() * whole), weight)
+
+
+def _round_fp4(x: "Tensor", scale: "Tensor") -> "Tensor":
+    import torch
+
+    half = torch.tensor(_FP4_MAGNITUDES, device=x.device)
+    levels = torch.cat([-half.flip(0), half[1:]])
+    return _nearest_level((x / scale.clamp(min=1e-30)).clamp(-6.0, 6.0), levels) * scale
+
+
+def _nearest_level(x: "Tensor", levels: "Tensor") -> "Tensor":
+    import torch
+
+    return levels[torch.bucketize(x, (levels[1:] + levels[:-1]) / 2.0)]
+
+
+def q4_1(weight: "Tensor") -> "Tensor":
+    """Round to ggml's Q4_1: blocks of 32, 16 levels from the least to the largest, half floats."""
+    import torch
+
+    x = _split_blocks(weight.float(), 32)
+    low = x.amin(dim=1, keepdim=True)
+    scale = (x.amax(dim=1, keepdim=True) - low) / 15.0
+    inverse = torch.where(scale == 0.0, torch.zeros_like(scale), 1.0 / scale)
+    codes = torch.clamp(torch.floor((x - low) * inverse + 0.5), 0, 15)
+    return _join_blocks(codes * scale.half().float() + low.half().float(), weight)
+
+
+def q4_k(weight: "Tensor") -> "Tensor":
+    """Round to ggml's Q4_K: eight blocks of 32 share a half float, each has six bits of its own.
+
+    Scale and least of a block are those of the least weighted squared error, large values
+    weighing more, of the scales that are tried; then both are rounded, and the codes set anew.
+    """
+    import torch
+
+    x = _split_blocks(weight.float(), 256).reshape(-1, 32)
+    heavy = (x * x).mean(dim=1, keepdim=True).sqrt() + x.abs()
+    scale, least = _fit_scale_and_minimum(x, heavy)
+    scale, least = scale.reshape(-1, 8), -least.reshape(-1, 8)
+    rounded = (_round_six_bits(scale), _round_six_bits(least))
+    scale, least = (value.reshape(-1, 1) for value in rounded)
+    inverse = torch.where(scale > 0.0, 1.0 / scale.clamp(min=1e-30), torch.zeros_like(scale))
+    codes = torch.clamp(torch.round((x + least) * inverse), 0, 15)
+    return _join_blocks((scale * codes - least).reshape(-1, 256), weight)
+
+
+def _round_six_bits(values: "Tensor") -> "Tensor":
+    """Round to 0 to 63 times a half float, a row each."""
+    import torch
+
+    unit = values.amax(dim=1, keepdim=True) / 63.0
+    codes = torch.clamp(torch.round(values / unit.clamp(min=1e-30)), 0, 63)
+    return codes * unit.half().float()
+
+
+def _fit_scale_and_minimum(x: "Tensor", heavy: "Tensor") -> tuple["Tensor", "Tensor"]:
+    """Return the scale and the least value, 0 at most, of each row: float32 (rows, 1) each."""
+    import torch
+
+    def total(value: "Tensor") -> "Tensor":
+        return (heavy * value).sum(dim=1, keepdim=True)
+
+    low = x.amin(dim=1, keepdim=True).clamp(max=0.0)
+    span = (x.amax(dim=1, keepdim=True) - low).clamp(min=1e-12)
+    scale, least = span / 15.0, low
+    codes = torch.clamp(torch.round((x - low) / scale), 0, 15)
+    error = total((scale * codes + least - x) ** 2)
+    for step in range(_FIT_STEPS + 1):
+        codes = torch.clamp(torch.round((14.0 + 0.1 * step) / span * (x - low)), 0, 15)
+        weights, ones, squares = total(torch.ones_like(x)), total(codes), total(codes**2)
+        both, sums = total(x * codes), total(x)
+        spread = weights * squares - ones**2
+        slope, start = (
+            (weights * both - sums * ones) / spread,
+            (squares * sums - ones * both) / spread,
+        )
+        slope = torch.where(start > 0.0, both / squares.clamp(min=1e-30), slope)
+        start = start.clamp(max=0.0)
+        off = total((slope * codes + start - x) ** 2)
+        better = (spread > 0.0) & (off < error)
+        scale, least = torch.where(better, slope, scale), torch.where(better, start, least)
+        error = torch.where(better, off, error)
+    return scale, least
+
+
+# Weights as served engines round them: to few bits, each format by its own rule (``grids``).
+#
+# Used for the laws that an engine with such weights would sample.
+
+
+class WeightFormat(NamedTuple):
+    """How matrices are rounded; ``whole``: embeddings and the head too, not layers alone."""
+
+    rule: RoundingFunction
+    whole: bool = False
+
+
+WEIGHT_FORMATS = {
+    "4 bits (Q4_0)": WeightFormat(q4_0, whole=True),
+    "4 bits (Q4_0, layers)": WeightFormat(q4_0),
+    "4 bits (Q4_1)": WeightFormat(q4_1),
+    "4 bits (Q4_K)": WeightFormat(q4_k),
+    "4 bits (groups of 32)": WeightFormat(asymmetric_groups(32)),
+    "4 bits (groups of 64)": WeightFormat(asymmetric_groups(64)),
+    "4 bits (groups of 128)": WeightFormat(asymmetric_groups(128)),
+    "4 bits (groups of 128, symmetric)": WeightFormat(symmetric_groups(128)),
+    "4 bits (groups of 64, fitted)": WeightFormat(fitted_groups(64)),
+    "4 bits (MLX, groups of 64)": WeightFormat(mlx(64), whole=True),
+    "4 bits (NF4)": WeightFormat(nf4),
+    "4 bits (MXFP4)": WeightFormat(mxfp4),
+    "4 bits (NVFP4)": WeightFormat(nvfp4),
+    "8 bits (float8 e4m3)": WeightFormat(fp8),
+}
+"""By name; most formats leave embeddings and the head alone, ggml's may round them too."""
+
+
+@contextmanager
+def use_weight_format(model: Any, rounding: WeightFormat) -> Iterator[None]:
+    """Let a model compute with rounded matrices, each rounded as it is used; it is left as it was.
+
+    Only one matrix is held twice at a time.
+    """
+    originals: dict[int, Tensor] = {}
+
+    def before(module: Any, _inputs: Any) -> None:
+        originals[id(module)] = module.weight.data
+        module.weight.data = rounding.rule(module.weight.data)
+
+    def after(module: Any, _inputs: Any, _output: Any) -> None:
+        module.weight.data = originals.pop(id(module))
+
+    hooks = []
+    try:
+        for module in _weight_matrices(model, rounding.whole):
+            hooks.append(module.register_forward_pre_hook(before))
+            hooks.append(module.register_forward_hook(after, always_call=True))
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _weight_matrices(model: Any, whole: bool) -> Iterator[Any]:
+    """Linear layers, and embeddings, whose weights are numbers and not codes already."""
+    import torch
+
+    head = model.get_output_embeddings()
+    for module in model.modules():
+        kind = isinstance(module, torch.nn.Linear) and module is not head
+        if whole:
+            kind = isinstance(module, torch.nn.Linear | torch.nn.Embedding)
+        if kind and module.weight.is_floating_point() and module.weight.dim() == 2:
+            yield module

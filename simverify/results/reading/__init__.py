@@ -1,1 +1,0 @@
-"""Result documents as files: written whole, read, checked."""

@@ -1,1 +1,0 @@
-"""The documents on tokens that other engines emitted: audits, comparisons, triage, watches."""

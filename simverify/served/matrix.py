@@ -1,0 +1,1231 @@
+"""The matrix from its cells to its document: each asked of the server, in turn, and judged."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from simverify import results as doc
+from simverify import stats
+from simverify.arrays import Floats
+from simverify.battery.battery import start_meta
+from simverify.checks import MIN_ALPHA, check_ranges
+from simverify.errors import UsageError
+from simverify.models.transformer import TransformerPair
+from simverify.results import CellOutcome
+from simverify.served.client import (
+    ServerFailure,
+    ServerRefusal,
+    Transport,
+    api_key_from_environment,
+)
+from simverify.served.collect import collect_answers
+from simverify.served.distribution import STAGES, Law, Mask, law_fields
+from simverify.served.evidence import RepeatedAnswers, copies_log_evalue
+from simverify.served.judge import measure_rounding, prompt_mismatch_note
+from simverify.served.requests import Prompt, Request, limit_tokens, prompt_ids
+from simverify.served.rescore import MAX_BATCH, logits_before
+from simverify.served.server import Endpoint
+from simverify.stats.evalues import RATIO_CAP
+
+# Laws that an engine may follow where it was asked for another, and the rows of each.
+#
+# The hidden ones, of an engine that applies a parameter on some rows of a drafted block alone, are
+# followed by the forward algorithm: where a block stands is not seen, only how likely each place is
+# after the tokens so far.
+
+
+AlternativeOutcome = Literal[
+    "honoured", "dropped", "one side", "first row only", "last row only", "wrong order", "other"
+]
+
+
+class RequestLogits:
+    """A request with its logits float32 (n, V), of the target and of a draft, None without one."""
+
+    def __init__(
+        self,
+        request: Request,
+        target: npt.NDArray[np.float32],
+        draft: npt.NDArray[np.float32] | None,
+    ) -> None:
+        self.request, self.target, self.draft = request, target, draft
+        self._known: dict[tuple[str, Law], Floats] = {}
+
+    def p(self, law: Law) -> Floats:
+        """Rows (n, V) of the target by a law."""
+        return self._rows("p", law, self.target)
+
+    def q(self, law: Law) -> Floats:
+        """Rows (n, V) of the draft by a law."""
+        assert self.draft is not None
+        return self._rows("q", law, self.draft)
+
+    def of(self, rows: Floats) -> Floats:
+        """The emitted tokens' own entries of rows (n, V), float64 (n,)."""
+        entries: Floats = rows[np.arange(len(rows)), np.array(self.request.tokens)]
+        return entries
+
+    def _rows(self, side: str, law: Law, logits: npt.NDArray[np.float32]) -> Floats:
+        if (side, law) not in self._known:
+            rows = law.after(logits, self.request.prompt, self.request.tokens)
+            self._known[side, law] = rows
+        return self._known[side, law]
+
+
+@dataclass(frozen=True, eq=False)
+class Alternative:
+    """A law that an engine may follow: what it is called, and what it gives.
+
+    ``rows``: float64 (n, V), where every row is the same law's; None where a token's place in a
+    block is hidden, and then ``chances``, float64 (n,), has those of the emitted tokens alone.
+    """
+
+    outcome: AlternativeOutcome
+    words: str
+    rows: Callable[[RequestLogits], Floats] | None = None
+    chances: Callable[[RequestLogits], Floats] | None = None
+
+
+def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
+    """Return the way of an engine that follows ``law`` on every row."""
+    return Alternative(outcome, words, lambda seen: seen.p(law))
+
+
+def first_token_only(words: str, law: Law, without: Law) -> Alternative:
+    """Return the way of one that applies ``law`` to a request's first token alone."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        return np.concatenate([seen.p(law)[:1], seen.p(without)[1:]])
+
+    return Alternative("dropped", words, rows)
+
+
+def ignoring_prompt(words: str, law: Law) -> Alternative:
+    """Return the way of one whose penalties count no prompt."""
+    return Alternative("other", words, lambda s: law.after(s.target, (), s.request.tokens))
+
+
+def counting_prompt_as_output(words: str, law: Law) -> Alternative:
+    """Return the way of one whose penalties count the prompt as if it had been emitted."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        prompt, tokens = seen.request.prompt, seen.request.tokens
+        return law.after(seen.target, (), (*prompt, *tokens), first=len(prompt))
+
+    return Alternative("other", words, rows)
+
+
+def counting_window(words: str, law: Law, window: int) -> Alternative:
+    """Return the way of one whose penalties count the last ``window`` tokens, prompt and all."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        whole = (*seen.request.prompt, *seen.request.tokens)
+        result = np.empty(seen.target.shape)
+        for row in range(len(result)):
+            end = len(seen.request.prompt) + row
+            last = whole[max(end - window, 0) : end]
+            result[row] = law.after(seen.target[row : row + 1], last, last, first=len(last))[0]
+        return result
+
+    return Alternative("other", words, rows)
+
+
+KEEP_PROBABILITIES = (0.3, 0.6, 0.85)
+"""Chances that a drafted token is kept, where no draft says them."""
+
+
+def block_row_alternatives(
+    law: Law, without: Law, gammas: Sequence[int], drafted: bool
+) -> list[Alternative]:
+    """Return the ways of engines that apply ``law`` on the first row of a block, or its last."""
+    ways = []
+    for gamma in gammas:
+        for kept_share in (None,) if drafted else KEEP_PROBABILITIES:
+            suffix = "" if kept_share is None else f", {kept_share:g} kept"
+            choices: tuple[tuple[AlternativeOutcome, Law, Law, Law], ...] = (
+                ("first row only", law, without, without),
+                ("last row only", without, without, law),
+            )
+            for outcome, first, rest, last in choices:
+                own_rows = _BlockAlternative(law, first, rest, last, gamma, kept_share)
+                ways.append(Alternative(outcome, f"gamma {gamma}{suffix}", chances=own_rows))
+    return ways
+
+
+@dataclass(frozen=True)
+class _BlockAlternative:
+    """Chances of tokens from an engine whose blocks apply a law of their own on each row."""
+
+    start: Law
+    first: Law
+    rest: Law
+    last: Law
+    gamma: int
+    kept: float | None
+
+    def __call__(self, seen: RequestLogits) -> Floats:
+        first, rest = self._place(seen, self.first), self._place(seen, self.rest)
+        ends = seen.of(seen.p(self.last))
+        places = [first, *[rest] * (self.gamma - 1), (np.zeros_like(ends), ends)]
+        return forward_probabilities(places, seen.of(seen.p(self.start)))
+
+    def _place(self, seen: RequestLogits, law: Law) -> tuple[Floats, Floats]:
+        p = seen.of(seen.p(law))
+        accepted = self.kept * p if self.kept is not None else np.minimum(p, seen.of(seen.q(law)))
+        return accepted, p - accepted
+
+
+_NO_MASS = 1e-12
+
+VERIFIER_SIDES = (
+    ("the draft draws by it, and no row that judges", ("with", "raw", "raw", "raw")),
+    ("the draft draws without it, and is judged as if it had", ("raw", "with", "with", "with")),
+    ("the draft draws by it, and is judged as if it had not", ("with", "raw", "with", "with")),
+    ("the acceptance alone, not what replaces a rejected token", ("raw", "raw", "with", "raw")),
+    ("what replaces a rejected token alone, not the acceptance", ("raw", "raw", "raw", "with")),
+)
+"""What of a verifier has the parameter: the draw, the row it is judged by, acceptance, residual."""
+
+
+def one_side_alternatives(law: Law, without: Law, gammas: Sequence[int]) -> list[Alternative]:
+    """Return the ways of engines that apply ``law`` to a part of the verification alone."""
+
+    def found(which: tuple[str, ...], gamma: int) -> Callable[[RequestLogits], Floats]:
+        def chances(seen: RequestLogits) -> Floats:
+            laws = [law if name == "with" else without for name in which]
+            drawn, judged = seen.q(laws[0]), seen.q(laws[1])
+            accept, residual = seen.p(laws[2]), seen.p(laws[3])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(judged > 0.0, accept / judged, np.where(accept > 0.0, 1.0, 0.0))
+            accepted = drawn * np.minimum(ratio, 1.0)
+            left = np.maximum(residual - judged, 0.0)
+            total = left.sum(axis=1)
+            new = np.where(
+                total > _NO_MASS, seen.of(left) / np.maximum(total, _NO_MASS), seen.of(residual)
+            )
+            ends = new * np.maximum(1.0 - accepted.sum(axis=1), 0.0)
+            bonus = seen.of(residual)
+            places = [(seen.of(accepted), ends)] * gamma + [(np.zeros_like(bonus), bonus)]
+            return forward_probabilities(places, seen.of(seen.p(law)))
+
+        return chances
+
+    return [
+        Alternative("one side", f"{words}, gamma {gamma}", chances=found(which, gamma))
+        for words, which in VERIFIER_SIDES
+        for gamma in gammas
+    ]
+
+
+def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats) -> Floats:
+    """Return each token's chance given all before it, where its place in a block is hidden.
+
+    Parameters
+    ----------
+    places
+        For each row of a block float64 (n,) twice: the mass of the token where it is a draft that
+        is kept, after which the next row comes, and where it ends the block.
+    start
+        Chances float64 (n,), of which the first is that of a request's first token, after which a
+        block begins.
+    """
+    chances = start.copy()
+    accepted, ends = (np.array(side) for side in zip(*places, strict=True))
+    weights = np.eye(len(places))[0]
+    for i in range(1, len(start)):
+        after = np.append((weights * ends[:, i]).sum(), (weights * accepted[:, i])[:-1])
+        chances[i] = total = after.sum()
+        weights = after / total if total > 0.0 else np.eye(len(places))[0]
+    return chances
+
+
+# What each cell of the matrix asks, at a value that matters here, and what may come instead.
+
+
+DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)
+"""Draft lengths that are tried where none is named."""
+
+PENALTY_WINDOWS = (20, 64)
+"""Tokens that mlx-lm's and llama.cpp's penalties count where no request says how many."""
+
+_COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
+
+_LOG_CAP = 4.0
+"""What a token may add to the worth of a value at most, in nats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One question to a server: ``law`` is asked, and may be served as ``ways`` say.
+
+    ``name``: the parameter, or those whose order is looked at. ``value``: in words. ``body``:
+    fields of its requests beside those that ask for ``law``.
+    """
+
+    name: str
+    value: str
+    law: Law
+    ways: tuple[Alternative, ...]
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PilotRows:
+    """Rows of the target on the prompts, and what its tokens are like.
+
+    ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
+    ``ends``: those that end a request; ``words``: ids of a word to be banned.
+    """
+
+    seen: Sequence[RequestLogits]
+    common: Sequence[int]
+    ends: tuple[int, ...]
+    words: tuple[tuple[int, ...], ...]
+
+
+def make_cells(
+    pilot: PilotRows, order: tuple[str, ...], gammas: Sequence[int], drafted: bool
+) -> Iterator[Cell]:
+    """Yield every cell, each at the value of those tried that tells its plain laws apart best."""
+    base = Law(order=order)
+    for name, values in _candidate_values(pilot).items():
+        laws = [
+            replace(base, **(value if isinstance(value, dict) else {name: value}))
+            for value in values
+        ]
+        law = max(
+            laws,
+            key=lambda own: _expected_information(
+                pilot, _plain_alternatives(own, _law_without(own, name), name)
+            ),
+        )
+        without = _law_without(law, name)
+        yield _best_cell(
+            name, (name,), law, without, _plain_alternatives(law, without, name), gammas, drafted
+        )
+    for names, candidates in _PARAMETER_PAIRS.items():
+        laws = [
+            replace(base, **dict(zip(names, value, strict=True))) for value in candidates(pilot)
+        ]
+        law = max(
+            laws, key=lambda own: _expected_information(pilot, _pair_alternatives(own, names))
+        )
+        yield _best_cell(
+            "order",
+            names,
+            law,
+            base,
+            _pair_alternatives(law, names),
+            gammas,
+            drafted,
+        )
+
+
+def mask_cell(
+    mask: Mask,
+    body: Mapping[str, Any],
+    order: tuple[str, ...],
+    gammas: Sequence[int],
+    drafted: bool,
+) -> Cell:
+    """Return the cell of structured output, which the server is asked for by ``body``."""
+    law = Law(mask=mask, order=order)
+    without = _law_without(law, "mask")
+    ways = _cell_alternatives(
+        ("mask",), law, without, _plain_alternatives(law, without, "mask"), gammas, drafted
+    )
+    return Cell("mask", mask.name, law, ways, body)
+
+
+def _law_without(law: Law, name: str) -> Law:
+    return replace(law, **{name: getattr(Law(), name)})
+
+
+def _best_cell(
+    name: str,
+    names: tuple[str, ...],
+    law: Law,
+    without: Law,
+    plain: list[Alternative],
+    gammas: Sequence[int],
+    drafted: bool,
+) -> Cell:
+    ways = _cell_alternatives(names, law, without, plain, gammas, drafted)
+    shown = ", ".join(f"{own.replace('_', '-')} {_value_text(getattr(law, own))}" for own in names)
+    title = names[0] if name != "order" else " before ".join(_sort_by_stage(law, names))
+    return Cell(title.replace("_", "-"), shown, law, ways)
+
+
+def _cell_alternatives(
+    names: tuple[str, ...],
+    law: Law,
+    without: Law,
+    plain: list[Alternative],
+    gammas: Sequence[int],
+    drafted: bool,
+) -> tuple[Alternative, ...]:
+    first = first_token_only("ignored after the first token", law, without)
+    ways = [
+        *plain,
+        first,
+        *_counting_alternatives(law, names),
+        *block_row_alternatives(law, without, gammas, drafted),
+    ]
+    if drafted:
+        ways += one_side_alternatives(law, without, gammas)
+    return tuple(ways)
+
+
+def _candidate_values(pilot: PilotRows) -> dict[str, list[Any]]:
+    """The values that are tried for each parameter."""
+    values: dict[str, list[Any]] = {
+        "temperature": [0.5, 2.0],
+        "top_k": [2, 5, 20],
+        "top_p": [0.3, 0.5, 0.8],
+        "min_p": [0.05, 0.1, 0.3],
+        "typical_p": [0.2, 0.5, 0.8],
+        "repetition_penalty": [1.3, 2.0],
+        "presence_penalty": [1.0, 2.0],
+        "frequency_penalty": [1.0, 2.0],
+        "logit_bias": [
+            tuple((token, 3.0 if i % 2 else -3.0) for i, token in enumerate(pilot.common[:count]))
+            for count in (10, 40)
+        ],
+    }
+    if pilot.words:
+        values["bad_words"] = [pilot.words]
+    if pilot.ends:
+        # The end is made likely, so that few tokens show whether it was banned.
+        end = pilot.ends[0]
+        values["min_tokens"] = [
+            {"min_tokens": 8, "ends": pilot.ends, "logit_bias": ((end, bias),)}
+            for bias in (2.0, 4.0, 6.0, 8.0)
+        ]
+    return values
+
+
+def _bias_and_min_tokens(pilot: PilotRows) -> list[tuple[Any, ...]]:
+    return [(((pilot.common[0], 3.0),), 2), (((pilot.common[3], 4.0),), 3)]
+
+
+_PARAMETER_PAIRS: dict[tuple[str, ...], Callable[[PilotRows], list[tuple[Any, ...]]]] = {
+    ("temperature", "top_p"): lambda _: [(2.0, 0.5), (2.0, 0.8), (0.5, 0.8)],
+    ("temperature", "min_p"): lambda _: [(2.0, 0.1), (2.0, 0.3), (0.5, 0.1)],
+    ("top_k", "top_p"): lambda _: [(3, 0.5), (5, 0.7), (10, 0.8)],
+    ("presence_penalty", "temperature"): lambda _: [(2.0, 0.4), (2.0, 2.0)],
+    ("repetition_penalty", "presence_penalty"): lambda _: [(2.0, 2.0), (1.5, 2.0)],
+    ("logit_bias", "top_k"): _bias_and_min_tokens,
+}
+"""Parameters that interact, with the values that are tried."""
+
+
+def _plain_alternatives(law: Law, without: Law, name: str) -> list[Alternative]:
+    ways = [every_row("honoured", "as asked", law), every_row("dropped", "ignored", without)]
+    if name == "temperature":
+        ways.append(
+            every_row("other", "applied twice", replace(law, temperature=law.temperature**2))
+        )
+    if name == "min_tokens":
+        ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
+    if name == "repetition_penalty":
+        ways.append(ignoring_prompt("counts no prompt", law))
+    if name in ("presence_penalty", "frequency_penalty"):
+        ways.append(counting_prompt_as_output("counts the prompt, too", law))
+    if name == "frequency_penalty":
+        flat = replace(law, frequency_penalty=None, presence_penalty=law.frequency_penalty)
+        ways.append(every_row("other", "taken off once, as a presence penalty", flat))
+    return ways
+
+
+def _pair_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
+    """The ways of two parameters in an order: the other order, or without one of them or both."""
+    stages = [_STAGE_NAMES.get(name, name.replace("_", "-")) for name in names]
+    swap = dict(zip(stages, reversed(stages), strict=True))
+    swapped = replace(law, order=tuple(swap.get(stage, stage) for stage in law.order))
+    last = " before ".join(reversed(_sort_by_stage(law, names)))
+    ways = [
+        every_row("honoured", "as asked", law),
+        every_row("wrong order", last.replace("_", "-"), swapped),
+    ]
+    for name in names:
+        ways.append(
+            every_row("dropped", f"{name.replace('_', '-')} ignored", _law_without(law, name))
+        )
+    both = _law_without(_law_without(law, names[0]), names[1])
+    return [*ways, every_row("dropped", "both ignored", both)]
+
+
+def _counting_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
+    """The ways of penalties that count other tokens than they should.
+
+    They choose no value: on short prompts a window may hide nothing.
+    """
+    if not _COUNTING_PENALTIES.intersection(names):
+        return []
+    ways = [
+        counting_window(f"counts the last {window} tokens alone, the prompt's too", law, window)
+        for window in PENALTY_WINDOWS
+    ]
+    if len(names) == 1:
+        return ways
+    return [*ways, counting_prompt_as_output("counts the prompt, too", law)]
+
+
+_STAGE_NAMES = {
+    "repetition_penalty": "repetition",
+    "presence_penalty": "presence",
+    "frequency_penalty": "presence",
+}
+
+
+def _sort_by_stage(law: Law, names: tuple[str, ...]) -> list[str]:
+    places = {
+        name: law.order.index(_STAGE_NAMES.get(name, name.replace("_", "-"))) for name in names
+    }
+    return sorted(names, key=lambda name: places[name])
+
+
+def _expected_information(pilot: PilotRows, ways: Sequence[Alternative]) -> float:
+    """What a token says, on average, to whoever must tell the first way from the nearest other.
+
+    With what it says of the nearest two of all, by which what is wrong gets its name.
+    """
+    try:
+        rows = [_alternative_rows(way, pilot) for way in ways]
+    except UsageError:
+        return -1.0  # nothing is left to draw
+    apart = {
+        (i, j): _capped_divergence(rows[i], rows[j]) + _capped_divergence(rows[j], rows[i])
+        for i in range(len(rows))
+        for j in range(i)
+    }
+    return min(worth for (_, j), worth in apart.items() if j == 0) + min(apart.values())
+
+
+def _alternative_rows(way: Alternative, pilot: PilotRows) -> npt.NDArray[np.float64]:
+    assert way.rows is not None
+    return np.concatenate([way.rows(seen) for seen in pilot.seen])
+
+
+def _capped_divergence(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
+    """Mean divergence of rows a from rows b, in nats, each token's part capped."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(a > 0.0, np.log(a / b), 0.0)
+    return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum()) / len(a)
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        first = value[0]
+        if len(value) > 1:
+            return f"of {len(value)}"
+        return f"{first[1]:+g} on {first[0]}" if len(first) == 2 else f"id {first[0]}"
+    return f"{value:g}"
+
+
+# The server of a matrix, cell by cell: what it refuses, and what is left when it breaks off.
+
+
+RETRY_SECONDS = 60.0
+"""Seconds in which a server that broke off may come back, before the rest is left."""
+
+_RETRY_PAUSE = 2.0
+_UNSUPPORTED_STATUSES = (400, 422, 501)
+"""Statuses by which a server says that it does not take a parameter."""
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """Why a cell has no answers, in the server's words: ``refused``, or it broke off."""
+
+    words: str
+    refused: bool
+
+
+@dataclass
+class CellClient:
+    """Asks an endpoint for the answers of each cell, ``keep`` a folder for them or None.
+
+    A server that ends in a cell costs that cell alone, if it comes back. With ``keep`` a mark lies
+    beside the cell's answers, by which a later run asks such cells last.
+    """
+
+    endpoint: Endpoint
+    prompts: Sequence[Prompt]
+    pair: TransformerPair
+    keep: Path | None
+    say: Callable[[str], None]
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._answered, self._broke, self._away = False, "", False
+
+    def in_turn(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the cells as they are asked: last those in which the server broke off before."""
+        return sorted(cells, key=self._broke_before)
+
+    def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | CellFailure:
+        """Answers of a cell; why there are none."""
+        pair = replace(self.pair, sampling=cell.law)
+        body = {**self.endpoint.extra_body, **cell.body}
+        endpoint = replace(self.endpoint, extra_body=body)
+        samples = None
+        if cell.law.min_tokens:
+            # As many as it takes where it is honoured: without it answers may be of one token.
+            samples = -(-tokens // (cell.law.min_tokens * len(self.prompts)))
+        return self.ask(cell.name, endpoint, self.prompts, pair, tokens, samples)
+
+    def ask(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        prompts: Sequence[Prompt],
+        pair: TransformerPair,
+        tokens: int,
+        samples: int | None,
+    ) -> tuple[Request, ...] | CellFailure:
+        """Answers to ``prompts``, which are kept under ``name``.
+
+        Raises
+        ------
+        UsageError
+            If the server fails before it answered any cell, wants another key, or gives what cannot
+            be judged.
+        """
+        if self._away or (self._broke and not self._back()):
+            self._away = True
+            return CellFailure(
+                f"not asked: the server was gone since the cell {self._broke}", False
+            )
+        file, mark = self._file(name), self._mark(name)
+        try:
+            found = collect_answers(
+                endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
+            )
+        except UsageError as error:
+            why = error.__cause__
+            if isinstance(why, ServerRefusal) and why.code in _UNSUPPORTED_STATUSES:
+                self._answered = True
+                return CellFailure(str(error), True)
+            lost = isinstance(why, ServerFailure) and not (
+                isinstance(why, ServerRefusal) and why.code in (401, 403)
+            )
+            if lost and mark is not None:
+                mark.write_text(f"{error}\n")
+            if not lost or not self._answered:
+                raise
+            self._broke = name
+            self.say(f"{error}; the cell {name} is left, and the next is asked")
+            return CellFailure(f"no answer: {error}", False)
+        self._answered, self._broke = True, ""
+        if mark is not None:
+            mark.unlink(missing_ok=True)
+        self.notes.update(dict.fromkeys(found.notes))
+        return found.requests
+
+    def _back(self) -> bool:
+        """Wait for a server that broke off, for a while; whether it is there."""
+        end, announced = time.monotonic() + RETRY_SECONDS, False
+        while True:
+            transport = Transport(api_key_from_environment(), lambda _: None, self.endpoint.timeout)
+            try:
+                transport.call(self.endpoint.at("models"), None)
+            except ServerFailure:
+                if transport.reached:
+                    return True  # it answers, if with an error
+            else:
+                return True
+            if time.monotonic() >= end:
+                return False
+            if not announced:
+                self.say(f"the server is gone since the cell {self._broke}: waiting for it")
+                announced = True
+            time.sleep(_RETRY_PAUSE)
+
+    def _broke_before(self, cell: Cell) -> bool:
+        mark = self._mark(cell.name)
+        return mark is not None and mark.exists()
+
+    def _file(self, name: str) -> Path | None:
+        return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
+
+    def _mark(self, name: str) -> Path | None:
+        return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.broke"
+
+
+# Which of the named laws a cell's tokens follow: each is rejected by bets on all the others.
+#
+# A bet on one law against another is their ratio of an emitted token's chances. Were the tokens
+# those of the other, its product would rarely be large: with probability alpha at most above
+# 1/alpha.
+# So the law that an engine follows is rejected with probability alpha at most, whichever it is, and
+# what is left when all others are rejected is named.
+
+
+MIX_STRENGTHS = (1.0, 0.3, 0.05)
+"""How strongly another law is mixed into the one that is bet against."""
+
+_POWER_QUANTILE = 1.2816
+"""Quantile of the normal distribution at power .9."""
+
+_SEARCH_STEPS = 60
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """What tokens say of the laws.
+
+    ``left``: outcomes that were not rejected, likeliest first, each with words. ``found``: the
+    least share of tokens drawn without the parameter that would have been found with power .9,
+    None if not even all would. ``evalue``: natural logarithm of the e-value against the law that
+    was asked for. ``unlike``: whether it was rejected as no law fits, by its PITs. ``tells``: how
+    many tokens would leave one outcome, with power .9 if bets go on as so far; None if one is left,
+    or if they win nothing.
+    """
+
+    left: tuple[tuple[AlternativeOutcome, str], ...]
+    found: float | None
+    evalue: float
+    unlike: bool
+    tells: int | None
+
+
+class CellComparison:
+    """Sums over the requests of a cell; ``ways[0]`` is the law that was asked for."""
+
+    def __init__(self, ways: Sequence[Alternative], seed: int) -> None:
+        self.ways = tuple(ways)
+        self.n = 0
+        k = len(self.ways)
+        self._wealth, self._squares = np.zeros((2, k, k, len(MIX_STRENGTHS)))
+        self._chance = np.zeros(k)
+        self._moments = np.zeros((2, 2, len(MIX_STRENGTHS)))
+        self._pits: list[list[Floats]] = [[] for _ in self.ways]
+        self._rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 4, 0]))
+
+    def add(self, seen: RequestLogits) -> None:
+        """Count a request."""
+        tokens = np.array(seen.request.tokens)
+        self.n += len(tokens)
+        v = self._rng.random(len(tokens))
+        chances = np.empty((len(self.ways), len(tokens)))
+        expected = dropped = None
+        for i, way in enumerate(self.ways):
+            if way.rows is None:
+                assert way.chances is not None
+                chances[i] = way.chances(seen)
+                continue
+            rows = way.rows(seen)
+            chances[i] = seen.of(rows)
+            self._pits[i].append(_randomized_pits(rows, tokens, v))
+            if i == 0:
+                expected = rows
+            elif way.outcome == "dropped" and dropped is None:
+                dropped = rows
+        with np.errstate(divide="ignore"):
+            self._chance += np.log(chances).sum(axis=1)
+        for i, chance in enumerate(chances):
+            ratios = _likelihood_ratio(chances, chance)
+            with np.errstate(divide="ignore"):
+                for s, share in enumerate(MIX_STRENGTHS):
+                    won = np.log1p(share * (ratios - 1.0))
+                    self._wealth[i, :, s] += won.sum(axis=1)
+                    self._squares[i, :, s] += (won**2).sum(axis=1)
+        if expected is not None and dropped is not None:
+            self._moment(expected, dropped)
+
+    def judge(self, alpha: float, ball: float, planned: int = 0) -> ComparisonResult:
+        """Return what is left at level ``alpha``, where rows may be off by ``ball`` on average.
+
+        Tokens below those ``planned`` are filled up with fresh uniforms in the PITs: how many came
+        may depend on what they were, and all together are uniform then whatever it was.
+        """
+        fill = self._rng.random((2, max(planned - self.n, 0)))
+        price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
+        weights = self._weights()
+        left = []
+        evalues = np.empty(len(self.ways))
+        unlike = False
+        for i, way in enumerate(self.ways):
+            bets = self._wealth[i] - price
+            with np.errstate(divide="ignore"):
+                mixed = special.logsumexp(bets, axis=1, b=1.0 / len(MIX_STRENGTHS))
+                evalues[i] = special.logsumexp(mixed, b=weights[i])
+            rejected = evalues[i] >= math.log(2.0 / alpha)
+            if not rejected and way.rows is not None:
+                rejected = self._unlike(i, fill, alpha / 2.0, ball)
+                unlike = unlike or (i == 0 and rejected)
+            if not rejected:
+                left.append(i)
+        left.sort(key=lambda i: -self._chance[i])
+        least_share = self._least_share(alpha, price, float(weights[0].max()))
+        named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
+        tells = self._tells(left, alpha, price, weights)
+        return ComparisonResult(tuple(named), least_share, float(evalues[0]), unlike, tells)
+
+    def _tells(
+        self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
+    ) -> int | None:
+        """Return after how many tokens the likeliest outcome's bets would reject the others."""
+        others = [i for i in left if self.ways[i].outcome != self.ways[left[0]].outcome]
+        if not self.n:
+            return None
+        most = 0.0
+        for i in others:
+            weight = weights[i, left[0]] / len(MIX_STRENGTHS)
+            mean = (self._wealth[i, left[0]] - price) / self.n
+            with np.errstate(invalid="ignore"):  # what a law rules out is lost at once
+                square = self._squares[i, left[0]] / self.n - (mean + price / self.n) ** 2
+            win = np.isfinite(square) & (mean > 0)
+            if not win.any():
+                return None
+            mean, spread = mean[win], _POWER_QUANTILE * np.sqrt(np.maximum(square[win], 0.0))
+            root = spread + np.sqrt(spread**2 + 4 * mean * math.log(2.0 / (alpha * weight)))
+            most = max(most, float(((root / (2 * mean)) ** 2).min()))
+        return math.ceil(most) if others else None
+
+    def _weights(self) -> Floats:
+        """Of each bet against each law: outcomes alike, and alike within an outcome."""
+        k = len(self.ways)
+        weights = np.zeros((k, k))
+        for i in range(k):
+            others = [j for j in range(k) if j != i]
+            kinds = {self.ways[j].outcome for j in others}
+            for j in others:
+                same = sum(self.ways[m].outcome == self.ways[j].outcome for m in others)
+                weights[i, j] = 1.0 / (len(kinds) * same)
+        return weights
+
+    def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
+        """Whether tokens are not those of a law, by its PITs in two orders."""
+        pits = np.concatenate([*self._pits[way], fill], axis=1)
+        for row in pits:
+            bins = np.minimum((row * stats.PIT_BINS).astype(np.int64), stats.PIT_BINS - 1)
+            histogram = np.bincount(bins, minlength=stats.PIT_BINS)
+            if stats.pit_ks(histogram, alpha=alpha / len(pits), ball=ball, name="PIT").rejected:
+                return True
+        return False
+
+    def _moment(self, asked: Floats, dropped: Floats) -> None:
+        """Add what bets on the parameter being dropped win: means and squares, by either law."""
+        ratios = _likelihood_ratio(dropped, asked)
+        for s, share in enumerate(MIX_STRENGTHS):
+            with np.errstate(divide="ignore"):
+                logs = np.maximum(np.log1p(share * (ratios - 1.0)), -50.0)
+            for law, rows in enumerate((asked, dropped)):
+                mean = (rows * logs).sum(axis=1)
+                self._moments[law, 0, s] += mean.sum()
+                self._moments[law, 1, s] += ((rows * logs**2).sum(axis=1)).sum()
+
+    def _least_share(self, alpha: float, price: Floats, weight: float) -> float | None:
+        needed = (
+            math.log(2.0 / alpha) - math.log(weight / len(MIX_STRENGTHS)) if weight else math.inf
+        )
+        for share in np.geomspace(0.005, 1.0, _SEARCH_STEPS):
+            mean = (1 - share) * self._moments[0, 0] + share * self._moments[1, 0] - price
+            square = (1 - share) * self._moments[0, 1] + share * self._moments[1, 1]
+            spread = np.sqrt(np.maximum(square - (mean + price) ** 2 / max(self.n, 1), 0.0))
+            if (mean - _POWER_QUANTILE * spread >= needed).any():
+                return float(share)
+        return None
+
+
+def _likelihood_ratio(others: Floats, own: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios: Floats = np.where(others == own, 1.0, others / own)
+    return np.minimum(ratios, RATIO_CAP)
+
+
+def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
+    """Randomised PITs in token order and in descending P, float64 (2, n)."""
+    pits = []
+    for kind in ("index", "descending"):
+        order = stats.order_key(kind, rows)
+        low, high = stats.pit_bounds(rows, order, tokens)
+        pits.append(np.clip(low + v * (high - low), 0.0, 1.0))
+    return np.stack(pits)
+
+
+# What the target says of the prompts, by which the values of the cells are chosen.
+
+
+_MAX_PILOT_PROMPTS = 12
+"""Prompts whose rows choose the values."""
+
+_BANNED_WORD_COUNT = 8
+"""Words of the cell that bans some."""
+
+
+def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
+    """Rows on the later halves of the first prompts, and the likeliest words there."""
+    ids = [prompt_ids(prompt, pair) for prompt in prompts[:_MAX_PILOT_PROMPTS]]
+    requests = [Request(own[: max(len(own) // 2, 1)], own[max(len(own) // 2, 1) :]) for own in ids]
+    requests = [request for request in requests if request.tokens]
+    if not requests:
+        raise UsageError("prompts: all are of one token: expected some of two or more")
+    logits = logits_before(pair, pair.target_model, requests)
+    seen = [RequestLogits(r, rows, None) for r, rows in zip(requests, logits, strict=True)]
+    mean = sum(own.p(Law()).sum(axis=0) for own in seen)
+    special = {*pair.eos, *getattr(pair.tokenizer, "all_special_ids", ())}
+    ranked = [int(t) for t in (-mean).argsort() if int(t) not in special]
+    return PilotRows(
+        seen,
+        tuple(ranked[:50]),
+        tuple(sorted(pair.eos)),
+        tuple(dict.fromkeys(_single_token_words(ranked, pair))),
+    )
+
+
+def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:
+    """Yield the ids of the likeliest words that a server reads from their texts as one token."""
+    count = 0
+    for token in ranked[:200]:
+        text = pair.tokenizer.decode([token]).strip()
+        if not text or "\ufffd" in text:
+            continue
+        words = law_fields({"bad_words": [text]}, "matrix", pair)["bad_words"]
+        if (token,) in words:
+            yield from words
+            count += 1
+        if count == _BANNED_WORD_COUNT:
+            return
+
+
+# Whether a seed is honoured: the same answers to the same seed, others to another.
+
+
+MIN_COMMON_SHARE = 0.25
+"""Share of an answer that two requests of a seed have in common where rounding parts them."""
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """What became of seeds, in words too; ``log_evalue``: against the answers being independent."""
+
+    outcome: CellOutcome
+    words: str
+    log_evalue: float
+
+
+def judge_seeds(
+    first: Sequence[Request],
+    again: Sequence[Request],
+    other: Sequence[Request],
+    pair: TransformerPair,
+    alpha: float,
+) -> SeedResult:
+    """Compare answers to a seed, to the same once more, and to another, prompt by prompt.
+
+    What two independent answers have in common at their beginning has a chance that the first one's
+    rows give; what beats ``alpha`` is not chance.
+    """
+    same = [_common_prefix_length(a, b) for a, b in zip(first, again, strict=True)]
+    stray = [_common_prefix_length(a, b) for a, b in zip(first, other, strict=True)]
+    whole = [
+        n == len(a.tokens) == len(b.tokens) for n, a, b in zip(same, first, again, strict=True)
+    ]
+    shared, shared_other = (_prefix_surprise(first, found, pair) for found in (same, stray))
+    limit = np.log(1.0 / alpha)
+    if shared_other >= limit:
+        return SeedResult("other", "another seed gives the same answers", shared_other)
+    if shared < limit:
+        whole_answers = _prefix_surprise(first, [len(r.tokens) for r in first], pair)
+        if whole_answers < limit:
+            return SeedResult("inconclusive", "answers are too certain to tell seeds by", shared)
+        return SeedResult("dropped", "the same seed gives other answers", shared)
+    if all(whole):
+        return SeedResult("honoured", f"{len(same)} answers repeat", shared)
+    share = float(np.mean([n / len(a.tokens) for n, a in zip(same, first, strict=True)]))
+    words = f"{sum(whole)} of {len(whole)} answers repeat whole, {share:.0%} of them on average"
+    return SeedResult("honoured" if share >= MIN_COMMON_SHARE else "other", words, shared)
+
+
+def _common_prefix_length(a: Request, b: Request) -> int:
+    """How many tokens two answers begin with alike."""
+    pairs = zip(a.tokens, b.tokens, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a.tokens), len(b.tokens)))
+
+
+def _prefix_surprise(
+    requests: Sequence[Request], common: Sequence[int], pair: TransformerPair
+) -> float:
+    """Minus the log chance that answers drawn anew begin with as much of these."""
+    total = 0.0
+    for request, n in zip(requests, common, strict=True):
+        if n:
+            total -= float(
+                np.log(np.maximum(_token_probabilities(request, pair)[:n], 1e-300)).sum()
+            )
+    return total
+
+
+def _token_probabilities(request: Request, pair: TransformerPair) -> Floats:
+    (logits,) = logits_before(pair, pair.target_model, [request])
+    rows = request.rows(logits, pair)
+    chances: Floats = rows[np.arange(len(rows)), np.array(request.tokens)]
+    return chances
+
+
+_MIN_TOLERANCE = 1e-6
+_COPY_SHARE = 0.1
+"""Share of a cell's rate that is for answers from a cache."""
+
+_MAX_SEED_PROMPTS = 12
+"""Prompts that are asked thrice for the seed."""
+
+
+@dataclass(frozen=True)
+class MatrixSettings:
+    """How a matrix is asked and judged.
+
+    ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``:
+    names of those that are asked, all if empty. ``order``: in which the parameters are to act.
+    ``mask``: structured output that is asked for in a cell of its own, by ``mask_body``.
+    """
+
+    tokens: int = 2048
+    alpha: float = 1e-6
+    ball: float | None = None
+    gamma: int | None = None
+    seed: int = 0
+    cells: tuple[str, ...] = ()
+    order: tuple[str, ...] = STAGES
+    mask: Mask | None = None
+    mask_body: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rules = (
+            ("tokens", self.tokens, 16 <= self.tokens <= 10_000_000, "16 to 10000000"),
+            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
+            ("ball", self.ball, self.ball is None or 0 <= self.ball < 1, "0 or more, below 1"),
+            ("gamma", self.gamma, self.gamma is None or 1 <= self.gamma <= 64, "1 to 64"),
+            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
+        )
+        check_ranges(rules)
+
+
+def audit_matrix(
+    endpoint: Endpoint,
+    prompts: Sequence[Prompt],
+    pair: TransformerPair,
+    reproduce: str,
+    settings: MatrixSettings | None = None,
+    *,
+    drafted: bool = False,
+    keep: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> doc.MatrixRun:
+    """Ask a server for each parameter at a value that matters, and name what it does with it.
+
+    Parameters
+    ----------
+    pair
+        The target; its draft is near the engine's own where ``drafted`` says so, and one-sided laws
+        are computed from it.
+    keep
+        A folder that holds the answers of each cell; one that an earlier run began is gone on with.
+
+    Raises
+    ------
+    UsageError
+        If the server does not answer, or a cell is unknown.
+    """
+    settings, say, stamp = settings or MatrixSettings(), progress or (lambda _: None), start_meta()
+    gammas = DEFAULT_GAMMAS if settings.gamma is None else (settings.gamma,)
+    cells = list(make_cells(make_pilot(prompts, pair), settings.order, gammas, drafted))
+    if settings.mask is not None:
+        cells.append(mask_cell(settings.mask, settings.mask_body, settings.order, gammas, drafted))
+    known = [cell.name for cell in cells] + ["seed"]
+    if unknown := [name for name in settings.cells if name not in known]:
+        raise UsageError(f"cells: {unknown[0]!r} is none of {', '.join(known)}")
+    chosen = [cell for cell in cells if not settings.cells or cell.name in settings.cells]
+    seeded = not settings.cells or "seed" in settings.cells
+    each = settings.alpha / (len(chosen) + seeded)
+    asker = CellClient(endpoint, prompts, pair, keep, say)
+    if seeded:
+        chosen.append(_SEED_CELL)
+    ball = _MIN_TOLERANCE
+    judged: dict[str, doc.MatrixCell] = {}
+    for i, cell in enumerate(asker.in_turn(chosen), 1):
+        say(f"cell {i} of {len(chosen)}: {cell.name}, {cell.value}")
+        if cell is _SEED_CELL:
+            judged[cell.name] = _seed_cell(asker, pair, each)
+            continue
+        answers = asker.answers(cell, settings.tokens)
+        if isinstance(answers, CellFailure):
+            judged[cell.name] = _failed_cell(cell, answers)
+            continue
+        requests = limit_tokens(answers, settings.tokens)
+        ball = max(ball, settings.ball or _rounding_tv(requests, pair))
+        judged[cell.name] = judge_cell(
+            cell, requests, pair, drafted, each, ball, settings.seed, planned=settings.tokens
+        )
+    results = [judged[cell.name] for cell in chosen]
+    text = sum(cell.words.startswith("text alone") for cell in results)
+    return doc.MatrixRun(
+        schema_version=doc.SCHEMA_VERSION,
+        source=endpoint.url,
+        target=pair.target_name,
+        proxy=pair.draft_name if drafted else None,
+        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        alpha=settings.alpha,
+        cell_alpha=each,
+        ball=ball,
+        budget=settings.tokens,
+        gammas=tuple(gammas),
+        order=settings.order,
+        cells=tuple(results),
+        seed=settings.seed,
+        verdict=doc.matrix_verdict(tuple(results)),
+        notes=(*_matrix_notes(drafted, text), *asker.notes),
+        reproduce=reproduce,
+        meta=stamp(),
+    )
+
+
+def judge_cell(
+    cell: Cell,
+    kept: Sequence[Request],
+    pair: TransformerPair,
+    drafted: bool,
+    alpha: float,
+    ball: float,
+    seed: int,
+    *,
+    planned: int | None = None,
+) -> doc.MatrixCell:
+    """Judge the answers to a cell at level ``alpha``, ``kept`` in the order of their requests.
+
+    ``planned``: tokens that were to come; None: those that did.
+    """
+    tokens = sum(len(request.tokens) for request in kept)
+    outcomes = tuple(dict.fromkeys(way.outcome for way in cell.ways))
+    if any(request.from_text for request in kept):
+        words = "text alone does not say which tokens were drawn: it takes token ids"
+        return _cell_document(cell, "inconclusive", words, outcomes, outcomes, tokens, None, None)
+    if differing := [request for request in kept if request.differs == "untold"]:
+        words = prompt_mismatch_note(differing, len(kept))
+        return _cell_document(cell, "inconclusive", words, outcomes, outcomes, tokens, None, None)
+    comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
+    for begin in range(0, len(kept), MAX_BATCH):
+        batch = kept[begin : begin + MAX_BATCH]
+        rows = logits_before(pair, pair.target_model, batch)
+        drafts = logits_before(pair, pair.draft_model, batch) if drafted else [None] * len(batch)
+        for request, target, draft in zip(batch, rows, drafts, strict=True):
+            seen = RequestLogits(request, target, draft)
+            comparison.add(seen)
+            # As likely as under whichever law makes it likeliest.
+            every = [way.rows(seen) for way in cell.ways if way.rows is not None]
+            repeats.add(request, np.max(every, axis=0))
+    evidence = copies_log_evalue(repeats.compared, list(repeats.copies(ball)))
+    if evidence >= -math.log(_COPY_SHARE * alpha):
+        words = "answers are copies of earlier ones to the prompt: a cache, or one seed"
+        return _cell_document(cell, "other", words, ("other",), outcomes, tokens, None, evidence)
+    compared = comparison.judge((1.0 - _COPY_SHARE) * alpha, ball, planned or tokens)
+    outcome, words = _cell_outcome(compared)
+    left = tuple(dict.fromkeys(own for own, _ in compared.left))
+    return _cell_document(
+        cell, outcome, words, left, outcomes, tokens, compared.found, compared.evalue
+    )
+
+
+def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
+    left = list(dict.fromkeys(outcome for outcome, _ in compared.left))
+    if not left:
+        return "other", "none of the laws that were tried"
+    words = compared.left[0][1]
+    if len(left) == 1:
+        return left[0], words
+    if "honoured" not in left:
+        return "not honoured", " or ".join(left)
+    others = " or ".join(outcome for outcome in left if outcome != "honoured")
+    how_many = "more tokens may not tell"
+    if compared.tells is not None:
+        digits = 10 ** max(len(str(compared.tells)) - 2, 0)
+        how_many = f"about {-(-compared.tells // digits) * digits:,} tokens may tell"
+    return "inconclusive", f"honoured, or {others}: {how_many}"
+
+
+def _cell_document(
+    cell: Cell,
+    outcome: doc.CellOutcome,
+    words: str,
+    left: tuple[str, ...],
+    tried: tuple[str, ...],
+    tokens: int,
+    found: float | None,
+    evalue: float | None,
+) -> doc.MatrixCell:
+    return doc.MatrixCell(
+        name=cell.name,
+        value=cell.value,
+        outcome=outcome,
+        words=words,
+        left=left,
+        tried=tried,
+        tokens=tokens,
+        found=found,
+        log_evalue=evalue,
+    )
+
+
+def _failed_cell(
+    cell: Cell, why: CellFailure, tried: tuple[doc.CellOutcome, ...] = ()
+) -> doc.MatrixCell:
+    tried = tried or tuple(dict.fromkeys(way.outcome for way in cell.ways))
+    outcome: doc.CellOutcome = "refused" if why.refused else "no answer"
+    words = why.words[:200]
+    if why.refused and cell.law.min_tokens and cell.law.logit_bias:
+        words = f"asked with a logit bias of the end, which may be what is refused: {words}"
+    return _cell_document(cell, outcome, words, (), tried, 0, None, None)
+
+
+_SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())
+"""The same prompts thrice, by two seeds."""
+
+
+def _seed_cell(asker: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
+    prompts = asker.prompts[:_MAX_SEED_PROMPTS]
+    rounds: list[tuple[Request, ...]] = []
+    outcomes: tuple[doc.CellOutcome, ...] = ("honoured", "dropped", "other")
+    for turn, seed in enumerate((1, 1, 2)):
+        body = {**asker.endpoint.extra_body, "seed": seed}
+        endpoint = replace(asker.endpoint, extra_body=body)
+        plain = replace(pair, sampling=Law())
+        answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
+        if isinstance(answers, CellFailure):
+            return _failed_cell(_SEED_CELL, answers, outcomes)
+        rounds.append(answers)
+    tokens = sum(len(r.tokens) for own in rounds for r in own)
+    if any(request.from_text for own in rounds for request in own):
+        return _cell_document(
+            _SEED_CELL, "inconclusive", "text alone", outcomes, outcomes, tokens, None, None
+        )
+    first, again, other = rounds
+    judged = judge_seeds(first, again, other, pair, alpha)
+    return _cell_document(
+        _SEED_CELL, judged.outcome, judged.words, (judged.outcome,), outcomes, tokens, None, None
+    )
+
+
+def _rounding_tv(kept: Sequence[Request], pair: TransformerPair) -> float:
+    if str(pair.target_model.dtype) == "torch.float32":
+        return _MIN_TOLERANCE
+    return measure_rounding(kept, pair, False).tv
+
+
+def _matrix_notes(drafted: bool, text: int) -> Iterator[str]:
+    if not drafted:
+        yield (
+            "--draft was not given: parameters that are applied to one side of the verification "
+            "alone were not looked for, and places in a block are known by their rate alone"
+        )
+    if text:
+        yield f"{text} cells have text alone, which does not say which tokens were drawn"

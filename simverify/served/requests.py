@@ -1,0 +1,790 @@
+"""Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
+
+import json
+import math
+import reprlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simverify.arrays import Floats
+from simverify.errors import UsageError
+from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
+from simverify.served.distribution import (
+    NEUTRAL_VALUES,
+    Law,
+    as_law,
+    law_fields,
+    request_parameters,
+)
+
+# What a request was asked for, as its line says: the law that it is judged by.
+
+
+def declared_law(value: Mapping[str, Any], where: str, pair: TransformerPair) -> Law | None:
+    """Return the law that a line names, None where it names none.
+
+    Of ``asked``, what it does not name was not asked for; of fields of the line itself, it is as
+    the declared law says. No line names a mask or an order, so those are always as declared.
+
+    Raises
+    ------
+    UsageError
+        If a value is no number or out of range.
+    """
+    request, declared = value.get("asked"), as_law(pair.sampling)
+    whole = isinstance(request, dict)
+    parameters = request_parameters(
+        request if isinstance(request, dict) else {}, where
+    ) | request_parameters(value, where)
+    if not parameters:
+        return None
+    base = Law(mask=declared.mask, order=declared.order) if whole else declared
+    fields = law_fields(parameters, where, pair)
+    try:
+        return replace(base, **fields)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def contradictions(laws: Sequence[Law | None], given: Mapping[str, Any]) -> Iterator[str]:
+    """Say which of the ``given`` parameters, by their names here, the lines contradict."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        expected = None if NEUTRAL_VALUES.get(name) == value else value
+        other = Counter(
+            getattr(law, name) for law in laws if law is not None and getattr(law, name) != expected
+        )
+        for actual, count in other.items():
+            yield (
+                f"--{name.replace('_', '-')} {_value_text(value)} contradicts the file: {count:,} "
+                f"requests were asked with {_value_text(actual)}, and are judged by that"
+            )
+
+
+def _value_text(value: Any) -> str:
+    if value in (None, (), 0):
+        return "none"
+    return f"{value:g}" if isinstance(value, (int, float)) else f"{len(value)} entries"
+
+
+# Conversations: messages and tools, and the prompt that a chat template makes of them.
+
+
+CHAT_FIELDS = ("messages", "tools", "chat_template_kwargs")
+"""What of a request a chat template is given."""
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation that waits for its next turn, as the JSON of its fields."""
+
+    text: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a request says of it: ``messages``, and ``tools`` and more if it has any."""
+        found: dict[str, Any] = json.loads(self.text)
+        return found
+
+
+Prompt = str | Chat
+"""What a server is asked to go on with."""
+
+
+def prompt_fields(prompt: Prompt) -> dict[str, Any]:
+    """Return what a line of a file, or the body of a request, says of a prompt."""
+    return {"prompt": prompt} if isinstance(prompt, str) else prompt.fields
+
+
+def prompt_ids(prompt: Prompt, pair: TransformerPair) -> tuple[int, ...]:
+    """Return the ids that the target's tokenizer, and its chat template, make of a prompt."""
+    if isinstance(prompt, Chat):
+        return chat_ids(prompt, pair, "prompts")
+    return tuple(pair.encode(prompt))
+
+
+def read_prompts_and_chats(path: Path) -> tuple[Prompt, ...]:
+    """Return the prompts of a file as :func:`read_prompts` does, conversations among them.
+
+    A line of a ``.jsonl`` file with ``messages`` is one: a list of objects with ``role``, and
+    ``content`` or ``tool_calls``, the last not the assistant's; ``tools`` may stand beside it.
+
+    Raises
+    ------
+    UsageError
+        As :func:`read_prompts`, and for messages that are none.
+    """
+    if path.suffix != ".jsonl":
+        return read_prompts(path)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError):
+        return read_prompts(path)  # which says what is wrong
+    prompts: list[Prompt] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and "messages" in value:
+            prompts.append(check_chat(value, f"prompts: {where}"))
+        elif text := check_prompt(where, line):
+            prompts.append(text)
+    return tuple(prompts) or read_prompts(path)
+
+
+def check_chat(value: dict[str, Any], where: str) -> Chat:
+    """Return the conversation of an object; ``UsageError`` if its messages are none."""
+    messages = value.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise UsageError(f"{where}: messages is no list: expected one message or more")
+    for i, message in enumerate(messages):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise UsageError(f"{where}: messages[{i}] has no role: expected user, or another")
+        if not any(message.get(name) is not None for name in ("content", "tool_calls")):
+            raise UsageError(f"{where}: messages[{i}] has neither content nor tool_calls")
+    if messages[-1]["role"] == "assistant":
+        raise UsageError(f"{where}: the last message is the assistant's: expected one to answer")
+    if value.get("tools") is not None and not isinstance(value["tools"], list):
+        raise UsageError(f"{where}: tools is {type(value['tools']).__name__}: expected a list")
+    fields = {name: value[name] for name in CHAT_FIELDS if value.get(name)}
+    text = json.dumps(fields, ensure_ascii=False)
+    return Chat(check_unicode(text, where))
+
+
+def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
+    """Return the ids that the target's chat template makes of a conversation, as a server does.
+
+    Raises
+    ------
+    UsageError
+        If the tokenizer has no template, or the template refuses the conversation.
+    """
+    fields = chat.fields
+    tokenizer = pair.tokenizer
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise UsageError(
+            f"{where} has messages, and the tokenizer of {pair.target_name} has no chat template: "
+            f"give prompt, the text or the ids that the server made of them"
+        )
+    more = fields.get("chat_template_kwargs") or {}
+    messages = [_parse_tool_arguments(message) for message in fields["messages"]]
+    try:
+        text = tokenizer.apply_chat_template(
+            messages, tools=fields.get("tools"), add_generation_prompt=True, tokenize=False, **more
+        )
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UsageError(
+            f"{where}: the chat template of {pair.target_name} refuses its messages: {words}"
+        ) from None
+    return tuple(tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _parse_tool_arguments(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose calls of tools have their arguments as objects, as templates want."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    return message | {"tool_calls": [_parse_call(call) for call in calls]}
+
+
+def _parse_call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        return call
+    return call | {"function": function | {"arguments": arguments}}
+
+
+# Token ids in a server's answer: where servers put them, and whether they spell the text.
+
+
+TEXT_ONLY, TOKEN_TEXTS, TOKEN_IDS = range(3)
+"""What an answer says of its tokens: nothing, the text of each, or the id of each."""
+
+_TOKEN_ID_PREFIX = "token_id:"
+
+
+def token_id_support(answer: Any) -> int:
+    """Return what the first choice of an answer says of its tokens."""
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        return TEXT_ONLY
+    ids, pieces = raw_token_ids(choice, answer)
+    return TOKEN_IDS if ids is not None else TEXT_ONLY if pieces is None else TOKEN_TEXTS
+
+
+def raw_token_ids(choice: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, list[str] | None]:
+    """Return a choice's token ids as they stand there, and the texts of its tokens instead."""
+    if choice.get("token_ids") is not None:
+        return choice["token_ids"], None
+    verbose = answer.get("__verbose")
+    if isinstance(verbose, dict) and verbose.get("tokens") and len(answer["choices"]) == 1:
+        return verbose["tokens"], None  # llama.cpp: all of them, as beside log probabilities not
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, dict):
+        return None, None
+    content = logprobs.get("content")
+    pieces = logprobs.get("tokens")
+    if isinstance(content, list) and content and all(isinstance(e, dict) for e in content):
+        if all(type(entry.get("id")) is int for entry in content):
+            return [entry["id"] for entry in content], None  # llama.cpp
+        pieces = [entry.get("token") for entry in content]  # OpenAI's chat completions
+    if isinstance(pieces, list) and all(type(piece) is int for piece in pieces):
+        return pieces, None  # mlx-lm
+    if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
+        return None, None
+    if all(
+        piece.startswith(_TOKEN_ID_PREFIX) and piece[len(_TOKEN_ID_PREFIX) :].isdigit()
+        for piece in pieces
+    ):
+        return [int(piece[len(_TOKEN_ID_PREFIX) :]) for piece in pieces], None
+    return None, pieces
+
+
+def choice_token_ids(choice: dict[str, Any], answer: dict[str, Any], pair: TransformerPair) -> Any:
+    """Return token ids of a choice, however it gives them; None where it does not."""
+    ids, pieces = raw_token_ids(choice, answer)
+    if ids is not None or pieces is None:
+        return ids
+    known = _token_by_text(pair.tokenizer, pair.vocab_size)
+    tokens = [known.get(piece) for piece in pieces]
+    return None if None in tokens else tokens
+
+
+@lru_cache(maxsize=2)
+def _token_by_text(tokenizer: Any, vocab_size: int) -> dict[str, int | None]:
+    """Each token's own text; those of which two have the same tell nothing."""
+    vocabulary: dict[str, int | None] = {}
+    for token in range(vocab_size):
+        text = tokenizer.decode([token], clean_up_tokenization_spaces=False)
+        vocabulary[text] = None if text in vocabulary else token
+    return vocabulary
+
+
+def ids_match_text(ids: Any, text: str, pair: TransformerPair) -> bool:
+    """Return whether a server's text may be that of its ids.
+
+    Servers differ in spaces, special tokens and characters that are cut in two, so those do not
+    count. What are no ids of the model is for others to refuse.
+    """
+    if not isinstance(ids, list) or not all(
+        type(token) is int and 0 <= token < pair.vocab_size for token in ids
+    ):
+        return True
+    expected = normalize_text(text)
+    return not expected or any(
+        normalize_text(
+            pair.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
+        )
+        == expected
+        for skip in (True, False)
+    )
+
+
+def normalize_text(text: str) -> str:
+    """Return a text without what servers differ in: blanks, and marks of cut characters."""
+    return "".join(text.replace("\ufffd", "").split())
+
+
+# Log probabilities that an engine says its tokens had: where they stand, and how fine they are.
+
+
+_FLOAT32_DECIMALS = 7
+"""So many decimals of a number are taken for all of float32's."""
+
+_MAX_POSITIVE = 1e-3
+"""Rounding brings a log probability of a certain token so far above 0."""
+
+
+def choice_logprobs(choice: dict[str, Any]) -> list[float | None] | None:
+    """Return those of a choice, one a token, None for one that is missing; None for no list."""
+    logprobs = _raw_logprobs(choice)
+    return None if logprobs is None else _as_numbers(logprobs)
+
+
+def logprobs_problem(choice: dict[str, Any], tokens: int) -> str | None:
+    """Say what cannot be right of a choice's values for so many tokens; None: nothing, or none."""
+    logprobs = _raw_logprobs(choice)
+    if not logprobs:
+        return None
+    odd = next((v for v in logprobs if v is not None and type(v) not in (int, float)), None)
+    if odd is not None:
+        return f"{reprlib.repr(odd)} is no number: expected a number or null for each token"
+    if len(logprobs) != tokens:
+        return f"{len(logprobs)} of {tokens} tokens: expected one a token"
+    above = next((v for v in logprobs if v is not None and v > _MAX_POSITIVE), None)
+    if above is not None:
+        return f"{above:g} is above 0: a log probability is 0 at most"
+    return None
+
+
+def _raw_logprobs(choice: dict[str, Any]) -> list[Any] | None:
+    """What stands where log probabilities stand."""
+    logprobs = choice.get("logprobs")
+    if isinstance(logprobs, list):
+        return logprobs
+    if not isinstance(logprobs, dict):
+        return None
+    content = logprobs.get("content")
+    if isinstance(content, list) and all(isinstance(entry, dict) for entry in content):
+        return [entry.get("logprob") for entry in content]
+    values = logprobs.get("token_logprobs")
+    return values if isinstance(values, list) else None
+
+
+def _as_numbers(values: list[Any]) -> list[float | None] | None:
+    """The values, each a number or None; None where one is neither, or there is no number."""
+    kinds = all(value is None or type(value) in (int, float) for value in values)
+    if not kinds or all(value is None for value in values):
+        return None
+    return [None if v is None or not math.isfinite(v) else float(v) for v in values]
+
+
+def logprob_resolution(values: Sequence[float]) -> float:
+    """Return by how much reported values may be off, as they are written or were computed.
+
+    Values of few decimals are off by half of the last; those of half precision by half a unit of
+    their own.
+    """
+    x = np.array([value for value in values if value not in (0.0, None)], float)
+    if not len(x):
+        return 0.0
+    for decimals in range(1, _FLOAT32_DECIMALS):
+        if np.allclose(x, np.round(x, decimals), rtol=0, atol=1e-12):
+            return 0.5 * 10.0**-decimals
+    bits = x.astype(np.float32).view(np.uint32)
+    sizes = float(np.abs(x).max())
+    for dropped in (16, 13):  # bfloat16, float16
+        if np.allclose(x, x.astype(np.float32), rtol=1e-9) and not (bits % (1 << dropped)).any():
+            return sizes * 2.0 ** (dropped - 24)
+    return sizes * 2.0**-24
+
+
+# A server's raw answers, as they came: JSON with choices, and what was asked beside it or not.
+
+
+_END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
+_PROMPT_FIELDS = ("prompt", *CHAT_FIELDS)
+
+
+def expand_choices(
+    value: Any, where: str, pair: TransformerPair | None
+) -> Iterator[tuple[str, Any]]:
+    """Yield a line as one object for each request that it answers; others as they are.
+
+    A raw answer has ``choices``, at the top or under ``response`` (and its ``body``); ``request``
+    beside it is what was asked. A prompt that is not there is taken from ``prompt_token_ids``.
+    ``pair`` None: nothing is scored, and choices are as :func:`raw_fields` has them.
+
+    Raises
+    ------
+    UsageError
+        If it is a part of a stream, answers with an error, or nothing says what was asked.
+    """
+    answer = _find_answer(value)
+    if answer is None:
+        yield where, value
+        return
+    if str(answer.get("object", "")).endswith(".chunk"):
+        raise UsageError(f"{where} is a piece of a stream: expected whole answers")
+    choices = answer.get("choices")
+    whole = isinstance(choices, list) and all(isinstance(one, dict) for one in choices)
+    if not whole or not choices:
+        raise UsageError(f"{where} is an answer without choices: expected those of a completion")
+    request = value.get("request")
+    request = request if isinstance(request, dict) else {}
+    if request.get("echo"):
+        raise UsageError(f"{where} was asked with echo: its text holds the prompt, too")
+    parameters = {name: own for name, own in request.items() if name not in _PROMPT_FIELDS}
+    outer = {name: own for name, own in value.items() if name not in _ENVELOPE_FIELDS}
+    for place, choice in enumerate(choices):
+        at = where if len(choices) == 1 else f"{where}, choice {place}"
+        shown = {name: own for name, own in (request | outer).items() if name in _PROMPT_FIELDS}
+        prompts = shown.get("prompt")
+        if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
+            each = max(len(choices) // len(prompts), 1)
+            shown["prompt"] = prompts[min(place // each, len(prompts) - 1)]
+        single = len(choices) == 1 or not isinstance(prompts, list)
+        fields = outer | shown
+        fields |= (
+            raw_fields(answer, choice)
+            if pair is None
+            else answer_fields(answer, choice, pair, alone=single)
+        )
+        if not shown and "prompt_token_ids" not in fields:
+            raise UsageError(
+                f"{at} is an answer, and nothing says to what: put the request beside it, as "
+                f'{{"request": ..., "response": ...}}, or ask for return_token_ids'
+            )
+        yield at, fields | ({"asked": parameters} if parameters else {})
+
+
+def answer_fields(
+    answer: dict[str, Any], choice: dict[str, Any], pair: TransformerPair, *, alone: bool = True
+) -> dict[str, Any]:
+    """Return what a choice says, as a line of a file of outputs does.
+
+    ``tokens`` or ``text``, ``unlike`` for ids that do not spell the text beside them, how it
+    ended, ``logprobs``; of the prompt its ids, or their number where a request is ``alone``.
+    """
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    text = choice.get("text", message.get("content"))
+    ids = choice_token_ids(choice, answer, pair)
+    fields = {name: choice[name] for name in _END_FIELDS if choice.get(name) is not None}
+    calls = any(message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning"))
+    if isinstance(ids, list) and (
+        calls or not isinstance(text, str) or ids_match_text(ids, text, pair)
+    ):
+        fields["tokens"] = ids
+        stated = choice_logprobs(choice)
+        if stated is not None and len(stated) == len(ids):
+            fields["logprobs"] = stated
+        elif logprobs_problem(choice, len(ids)) is not None:
+            fields["logprobs"] = choice["logprobs"]
+    elif ids is not None and isinstance(text, str):
+        fields |= {"text": text, "unlike": ids}
+    elif ids is not None:
+        fields["tokens"] = ids
+    elif calls:
+        fields["parsed"] = True
+    else:
+        fields["text"] = text
+    prompt = choice.get("prompt_token_ids", answer.get("prompt_token_ids"))
+    usage = answer.get("usage")
+    count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    if isinstance(prompt, list):
+        fields["prompt_token_ids"] = prompt
+    elif alone and type(count) is int:
+        fields["prompt_tokens"] = count
+    return fields
+
+
+def raw_fields(answer: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
+    """Return ids, texts of tokens, text, as far as a choice has them, and how it ended."""
+    ids, pieces = raw_token_ids(choice, answer)
+    fields = {name: choice[name] for name in _END_FIELDS if choice.get(name) is not None}
+    if isinstance(ids, list):
+        fields["tokens"] = ids
+    if pieces is not None:
+        fields["pieces"] = pieces
+    message = choice.get("message")
+    text = choice.get("text", message.get("content") if isinstance(message, dict) else None)
+    if isinstance(text, str):
+        fields["text"] = text
+    return fields
+
+
+_ENVELOPE_FIELDS = (
+    "request",
+    "response",
+    "choices",
+    "usage",
+    "object",
+    "id",
+    "created",
+    "model",
+    "prompt_token_ids",
+    "prompt_logprobs",
+)
+
+
+def _find_answer(value: Any) -> dict[str, Any] | None:
+    """The answer in a line, wherever it stands; None where the line is none."""
+    if not isinstance(value, dict):
+        return None
+    inner = value.get("response")
+    if isinstance(inner, dict):
+        body = inner.get("body")
+        return body if isinstance(body, dict) else inner
+    return value if "choices" in value else None
+
+
+STOP_REASONS = ("stop", "tool_calls", "function_call")
+"""Reasons of a request that ended by itself, with a call of a tool or without."""
+
+_END_REASONS = (None, "length", *STOP_REASONS)
+_STOP_FIELDS = ("stop_reason", "matched_stop")
+"""What stopped a request: vLLM's name for it and SGLang's; a string, or the token's id."""
+
+
+PromptMismatch = Literal["told", "untold"]
+"""A server's prompt has other tokens than here: it told them, or their number alone."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt and what was emitted after it, as token ids.
+
+    ``tokens`` ends with the end-of-sequence token where the engine drew one; ``restored``:
+    whether it, or another token that ended the request, was put back because the engine said
+    that it stopped there. ``from_text``: the
+    ids are the tokenizer's for a text; ``round_trips``: they give that text again.
+    ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
+    line says that it was asked for, None where it says nothing. ``slots``: each token's place in
+    the draft that it was judged with, from 0, or -1; None where nothing says. ``logprobs``: what
+    the engine says that the first tokens' log probabilities were, if it does. ``differs``: whether
+    the server's prompt has other tokens than are made of it here; those that it told are taken.
+    ``unread``: what cannot be right of its log probabilities.
+    """
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    restored: bool = False
+    from_text: bool = False
+    round_trips: bool = True
+    unfinished: bool = False
+    law: Law | None = None
+    slots: tuple[int, ...] | None = None
+    logprobs: tuple[float | None, ...] | None = None
+    differs: PromptMismatch | None = None
+    unread: str | None = None
+
+    def judged_by(self, pair: TransformerPair) -> Law:
+        """The law of its line; where that says nothing, the declared one."""
+        return as_law(pair.sampling) if self.law is None else self.law
+
+    def rows(self, logits: npt.ArrayLike, pair: TransformerPair) -> Floats:
+        """Rows of its first tokens under its law, float64 (n, V), from logits (n, V)."""
+        return self.judged_by(pair).after(logits, self.prompt, self.tokens)
+
+
+def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
+    """Read a JSONL file, one object a request, or a server's answers as they came.
+
+    An object has ``prompt`` or ``messages``, and ``tokens`` or ``text``; of answers see
+    :func:`expand_choices`. ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are
+    taken where a ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
+    end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id of
+    the token that it drew. ``temperature``, ``min_p`` and the like are what was asked for, and
+    ``asked``, which --keep writes, is all of it. ``slots``, a list as long as ``tokens``, says
+    where in its draft each token stood, from 0. Other fields are not looked at; a byte order mark
+    is none.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read or holds no request, a line is no such object, an id is
+        outside the vocabulary, a request does not fit into the context, or ended by anything
+        but a stop or the limit of its length.
+    """
+    requests = [
+        check_request(own, at, pair)
+        for where, value in read_objects(path, "outputs")
+        for at, own in expand_choices(value, where, pair)
+    ]
+    if not requests:
+        raise UsageError(f"outputs: {path} holds no request: expected one JSON object a line")
+    return tuple(requests)
+
+
+def read_objects(path: Path, kind: str, size: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield what the lines of a JSONL file hold, each with words for where it stands.
+
+    ``size``: bytes that are read; None: all.
+    """
+    try:
+        text = path.read_bytes()[:size].decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{kind}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{kind}: {path} is not UTF-8 text (byte {error.start})") from None
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            where = f"{kind}: {path}, line {number}"
+            try:
+                yield where, json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UsageError(f"{where} is no JSON: {error}") from None
+
+
+def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
+    """Return the request of an object as :func:`read_requests` takes it; ``UsageError`` if none."""
+    if not isinstance(value, dict):
+        raise UsageError(f"{where} is no object: expected prompt, and tokens or text")
+    prompt, differs = _prompt_and_mismatch(value, where, pair)
+    round_trips, from_text = True, value.get("tokens") is None
+    if not from_text:
+        tokens = _check_ids(value["tokens"], f"{where}: tokens", pair)
+    elif isinstance(value.get("text"), str):
+        tokens, round_trips = _retokenise_text(check_unicode(value["text"], f"{where}: text"), pair)
+    elif value.get("parsed"):
+        raise UsageError(
+            f"{where} has calls of tools, or reasoning, that the server cut out of its text: their "
+            f"tokens are not told: ask for token ids"
+        )
+    else:
+        raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
+    slots = None if from_text else _check_slots(value.get("slots"), where, len(tokens))
+    stated = None if from_text else choice_logprobs(value)
+    unread = None if from_text else logprobs_problem(value, len(tokens))
+    if stated is not None and len(stated) != len(tokens):
+        stated = None
+    left_out = _omitted_end_token(value, tokens, from_text, where, pair)
+    tokens += left_out
+    if not tokens:
+        raise UsageError(
+            f'{where} emitted nothing: keep its end-of-sequence token, or finish_reason "stop"'
+        )
+    if len(prompt) + len(tokens) > pair.context:
+        raise UsageError(
+            f"{where} has {len(prompt)} + {len(tokens)} tokens: the context of "
+            f"{pair.target_name} holds {pair.context}"
+        )
+    return Request(
+        prompt,
+        tokens,
+        bool(left_out),
+        from_text,
+        round_trips,
+        unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
+        law=declared_law(value, where, pair),
+        slots=None if slots is None else slots + (-1,) * len(left_out),
+        differs=differs,
+        logprobs=None if stated is None else tuple(stated),
+        unread=unread,
+    )
+
+
+def _prompt_and_mismatch(
+    value: dict[str, Any], where: str, pair: TransformerPair
+) -> tuple[tuple[int, ...], PromptMismatch | None]:
+    """Ids of the prompt, and how what the server made of it differs from what is made here."""
+    reported_ids = value.get("prompt_token_ids")
+    encoded: tuple[int, ...] | None = None
+    if "messages" in value:
+        encoded = (
+            None
+            if reported_ids is not None and not _has_template(pair)
+            else chat_ids(check_chat(value, where), pair, where)
+        )
+    elif isinstance(value.get("prompt"), str):
+        encoded = tuple(pair.encode(check_unicode(value["prompt"], f"{where}: prompt")))
+    elif "prompt" in value:
+        encoded = _check_ids(value["prompt"], f"{where}: prompt", pair)
+    elif reported_ids is None:
+        raise UsageError(f"{where} has no prompt: expected the text or the token ids before it")
+    ids = (
+        encoded
+        if reported_ids is None
+        else _check_ids(reported_ids, f"{where}: prompt_token_ids", pair)
+    )
+    assert ids is not None
+    if not ids:
+        raise UsageError(f"{where}: prompt is empty: a causal model needs one token or more")
+    if reported_ids is not None:
+        return ids, None if encoded in (None, ids) else "told"
+    count = value.get("prompt_tokens")
+    return ids, "untold" if type(count) is int and count != len(ids) else None
+
+
+def _has_template(pair: TransformerPair) -> bool:
+    return getattr(pair.tokenizer, "chat_template", None) is not None
+
+
+def limit_tokens(requests: Sequence[Request], most: int) -> list[Request]:
+    """Return the first requests, the last one cut, so that they hold ``most`` tokens or all."""
+    selected, room = [], most
+    for request in requests:
+        if not room:
+            break
+        cut = replace(request, tokens=request.tokens[:room])
+        if len(cut.tokens) < len(request.tokens):
+            cut = replace(cut, unfinished=False)
+        selected.append(cut)
+        room -= len(cut.tokens)
+    return selected
+
+
+def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:
+    """Return the tokenizer's ids for a text that follows a prompt."""
+    return tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
+
+
+def _retokenise_text(text: str, pair: TransformerPair) -> tuple[tuple[int, ...], bool]:
+    tokens = retokenise(text, pair)
+    again = pair.tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
+    return tokens, again == text
+
+
+def _omitted_end_token(
+    value: dict[str, Any],
+    tokens: tuple[int, ...],
+    from_text: bool,
+    where: str,
+    pair: TransformerPair,
+) -> tuple[int, ...]:
+    """Return the token that ended a request and is not among its tokens, if there is one."""
+    reason = value.get("finish_reason")
+    if reason not in _END_REASONS:
+        raise UsageError(
+            f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
+            f"what it holds may depend on what was drawn"
+        )
+    if reason not in STOP_REASONS or (tokens and tokens[-1] in pair.eos):
+        return ()
+    stop = next((value[name] for name in _STOP_FIELDS if value.get(name) is not None), None)
+    if stop is None:
+        return (_single_eos(where, pair),)
+    if not isinstance(stop, str):
+        (token,) = _check_ids([stop], f"{where}: stop_reason", pair)
+        return () if tokens and tokens[-1] == token else (token,)
+    if from_text:
+        raise UsageError(
+            f"{where} ended at the stop string {json.dumps(stop)[:40]}, whose tokens its text "
+            f"does not tell: give token ids, or ask without stop strings"
+        )
+    return ()
+
+
+def _check_slots(value: Any, where: str, n: int) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if (
+        not isinstance(value, list)
+        or len(value) != n
+        or not all(type(slot) is int and -1 <= slot < 1 << 20 for slot in value)
+    ):
+        raise UsageError(
+            f"{where}: slots is no list of {n} places in a draft: expected one a token, from 0"
+        )
+    return tuple(value)
+
+
+def _single_eos(where: str, pair: TransformerPair) -> int:
+    if len(pair.eos) != 1:
+        known = f"{len(pair.eos)} such tokens" if pair.eos else "no such token"
+        raise UsageError(
+            f"{where} stopped without its end-of-sequence token, and {pair.target_name} has "
+            f"{known}: write token ids that end with the one that was drawn"
+        )
+    return min(pair.eos)
+
+
+def _check_ids(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise UsageError(f"{where} is {type(value).__name__}: expected a list of token ids")
+    for i, token in enumerate(value):
+        if type(token) is not int or not 0 <= token < pair.vocab_size:
+            raise UsageError(
+                f"{where}[{i}] is {json.dumps(token)[:40]}: expected an id of "
+                f"{pair.target_name}, 0 to {pair.vocab_size - 1}"
+            )
+    return tuple(value)

@@ -1,0 +1,785 @@
+"""The tests of two engines' answers, what they find, and what is bounded if they find nothing."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from simverify import results as doc
+from simverify import stats
+from simverify.arrays import Floats
+from simverify.battery.battery import (
+    certificate_document,
+    rejection_findings,
+    start_meta,
+    test_document,
+)
+from simverify.errors import UsageError
+from simverify.models.transformer import Sampling
+from simverify.served.answers import (
+    ANSWER_DEVIATION,
+    END_UNIT,
+    MAX_PILOT_PROMPTS,
+    MAX_REPEATED_PROMPTS,
+    MAX_SIZES,
+    ONE_TOKEN_DEVIATION,
+    PILOT_PAIRS,
+    POWER,
+    AgainstSettings,
+    Answer,
+    AnswerPairs,
+    FeatureDifferences,
+    PromptGroup,
+    Unit,
+    bigrams,
+    check_answer,
+    collision_rate,
+    count_copied_prompts,
+    count_prefixes,
+    feature_differences,
+    first_units,
+    frequent_columns,
+    gram_matrices,
+    iter_pairs,
+    limit_pairs,
+    most_repeated_prompts,
+    ngrams,
+    pair_answers,
+    pair_scores,
+    prefixes,
+    summary_differences,
+    unigrams,
+)
+from simverify.served.client import (
+    ProgressThrottle,
+    ServerFailure,
+    Transport,
+    api_key_from_environment,
+    check_concurrency,
+    run_in_order,
+)
+from simverify.served.collect import AnswerLog
+from simverify.served.requests import Prompt, read_objects
+from simverify.served.server import Endpoint, Server
+
+# Two servers asked the same prompts in pairs, side by side, so that time tells nothing of them.
+
+
+@dataclass(frozen=True)
+class BothAnswers:
+    """Answers of two servers, each in the order in which it was asked, and remarks on them."""
+
+    first: tuple[Answer, ...]
+    second: tuple[Answer, ...]
+    notes: tuple[str, ...]
+
+
+def second_answer_file(keep: Path) -> Path:
+    """Return the file that keeps the second server's answers, beside that of the first."""
+    return keep.with_name(f"{keep.stem}.against{keep.suffix}")
+
+
+def collect_both(
+    endpoints: tuple[Endpoint, Endpoint],
+    prompts: Sequence[Prompt],
+    law: Sampling,
+    *,
+    seed: int = 0,
+    concurrency: int | None = None,
+    keep: Path | None = None,
+    before: BothAnswers | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> BothAnswers:
+    """Ask two servers the prompts in turn, in pairs; one that stands there often is asked often.
+
+    Which of a pair is sent first is drawn by ``seed``. ``concurrency``: requests under way at a
+    time, of both together. ``keep``: file of the first server's answers; :func:`second_answer_file`
+    it lies that of the second. Files that are there are gone on with; where none are kept, so are
+    the answers ``before``.
+
+    Raises
+    ------
+    UsageError
+        If a server does not answer, answers with an error, or with no completion; if a kept file
+        holds other than answers to these requests.
+    """
+    width = check_concurrency(concurrency)
+    say = ProgressThrottle(progress or (lambda _: None))
+    transports = [Transport(api_key_from_environment(), say, own.timeout) for own in endpoints]
+    try:
+        servers = [
+            Server(endpoint, law, transport)
+            for endpoint, transport in zip(endpoints, transports, strict=True)
+        ]
+    except ServerFailure as failure:
+        raise UsageError(str(failure)) from None
+    files = (None, None) if keep is None else (keep, second_answer_file(keep))
+    total = len(prompts)
+    known = (None, None) if keep is not None or before is None else (before.first, before.second)
+    rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 4, 0]))
+    swapped = rng.integers(0, 2, total)
+    with (
+        PartialAnswers(files[0], prompts, servers[0].asked, say, known[0]) as first,
+        PartialAnswers(files[1], prompts, servers[1].asked, say, known[1]) as second,
+    ):
+        sides = (first, second)
+        for side, party in zip(("first", "second"), sides, strict=True):
+            if party.count and before is None:
+                say(f"kept: {party.count:,} answers of the {side}")
+
+        def owner(slot: int) -> int:
+            return (slot % 2) ^ int(swapped[slot // 2])
+
+        def work(slot: int) -> dict[str, Any]:
+            pair, index = slot // 2, owner(slot)
+            ahead = sides[index].ahead.get(pair)
+            if ahead is not None:
+                return ahead
+            return servers[index].complete(pair, prompts[pair])
+
+        def taken(slot: int, value: dict[str, Any]) -> None:
+            index = owner(slot)
+            sides[index].add(value, f"{endpoints[index].url}: answer {slot // 2}")
+            say.now_and_then(f"{first.count + second.count:,} of {2 * total:,} answers are there")
+
+        def early(slot: int, value: dict[str, Any]) -> None:
+            sides[owner(slot)].add_early(slot // 2, value)
+
+        done = [own.count for own in sides]
+        todo = [slot for slot in range(2 * min(done), 2 * total) if slot // 2 >= done[owner(slot)]]
+        try:
+            # The first of either finds out how to ask, alone.
+            for each in (0, 1):
+                head = next((slot for slot in todo if owner(slot) == each), None)
+                if head is not None:
+                    todo.remove(head)
+                    taken(head, work(head))
+            window = run_in_order(work, todo, width, say.waiting, early=early)
+            with closing(window):
+                for slot, value in window:
+                    taken(slot, value)
+        except ServerFailure as failure:
+            fates = "; ".join(own.fate for own in sides if own.fate)
+            raise UsageError(f"{failure}{'; ' if fates else ''}{fates}") from None
+        finally:
+            for transport in transports:
+                transport.leave()
+    notes = tuple(_server_notes(servers, sides, keep))
+    return BothAnswers(tuple(first.answers), tuple(second.answers), notes)
+
+
+class PartialAnswers(AnswerLog):
+    """Answers so far, as far as a server says what they are, ``answers``."""
+
+    def __init__(
+        self,
+        keep: Path | None,
+        prompts: Sequence[Prompt],
+        asked: dict[str, Any],
+        say: Callable[[str], None],
+        known: Sequence[Answer] | None = None,
+    ) -> None:
+        self.answers: list[Answer] = []
+        super().__init__(keep, prompts, asked, say)
+        if known is not None:
+            self.answers, self.count = list(known), len(known)
+
+    def _read(self, value: dict[str, Any], where: str) -> None:
+        self.answers.append(check_answer(value, where))
+
+
+def _server_notes(
+    servers: Sequence[Server], sides: Sequence[PartialAnswers], keep: Path | None
+) -> Iterator[str]:
+    unknown = [
+        name for name, own in zip(("first", "second"), servers, strict=True) if not own.known
+    ]
+    if unknown:
+        yield (
+            f"the {' and the '.join(unknown)} does not say what it is: what was not asked for, "
+            f"such as top-k, is as its own defaults have it, and a difference may come from there"
+        )
+    if keep is None:
+        yield (
+            "asked again they answer otherwise: --keep FILE keeps all answers, for a command that "
+            "reproduces this run"
+        )
+
+
+_DELTA = 1e-3
+
+_MAX_POOLED_PAIRS = 2500
+"""Pairs whose single units are held against each other over all prompts, at most."""
+
+
+_MAX_AGREEMENT_PRODUCTS = 8_000_000
+"""Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
+
+_MAX_PERMUTATION_PRODUCTS = 2e11
+"""Products that permutations may take: some minutes at most."""
+
+
+@dataclass(frozen=True)
+class TwoSampleResult:
+    """Tests and what follows.
+
+    ``not_run``: a test that this level cannot have, in words. ``shown``: where the two differ most,
+    in words; empty where nothing was found. ``detectable``: mean TV of the laws of an answer's
+    first two units that is found, over the ``asked_most`` prompts; ``once``: the share of answers
+    that begin as no other does, of which nothing is promised.
+    """
+
+    tests: tuple[stats.TestResult, ...]
+    findings: tuple[str, ...]
+    detectable: float
+    asked_most: int
+    once: float
+    certificate: stats.Certificate
+    not_run: str | None
+    shown: tuple[str, ...]
+
+
+def compare_answers(pairs: AnswerPairs, settings: AgainstSettings) -> TwoSampleResult:
+    """Judge whether the answers of two engines follow one law; all is fixed by ``settings``."""
+    shares, seed = settings.shares(), settings.seed
+    some = limit_pairs(pairs, max(int((_MAX_AGREEMENT_PRODUCTS / len(pairs.groups)) ** 0.5), 2))
+    sizes = [len(group) for group in some.groups]
+    begins, firsts = feature_differences(pairs, prefixes), feature_differences(pairs, first_units)
+    units = feature_differences(pairs, unigrams)
+    tests = [_prefix_sign_test(pairs, begins, firsts, shares["contexts"])]
+    most = most_repeated_prompts(pairs)
+    starts = count_prefixes(most)
+    detectable = starts.detectable(shares["counts"])
+    tests.append(
+        replace(
+            stats.quadratic_test(
+                starts.blocks, alpha=shares["counts"], name="counts of first two tokens, by prompt"
+            ),
+            min_detectable=detectable if detectable < 1.0 else math.inf,
+            deviation=ANSWER_DEVIATION,
+        )
+    )
+    tests.append(
+        stats.quadratic_test(
+            [pair_scores(pairs)], alpha=shares["scores"], name="how tokens fit what came before"
+        )
+    )
+    shared = begins if some.n == pairs.n else feature_differences(some, prefixes)
+    in_prefixes = gram_matrices(shared.weighted(), sizes)
+    tests.append(
+        stats.agreement_test(
+            in_prefixes, alpha=shares["prefixes"], seed=seed, name="agreement in shared prefixes"
+        )
+    )
+    in_grams = gram_matrices(feature_differences(some, ngrams).weighted(), sizes)
+    tests.append(
+        stats.agreement_test(
+            in_grams, alpha=shares["n-grams"], seed=seed, name="agreement in n-grams, in a prompt"
+        )
+    )
+    for difference, share, what in (
+        (units, "pooled", "single tokens"),
+        (feature_differences(pairs, bigrams), "twos", "pairs of tokens"),
+    ):
+        rows = np.unique(
+            np.linspace(0, pairs.n - 1, min(pairs.n, _MAX_POOLED_PAIRS)).astype(np.int64)
+        )
+        pooled = difference.weighted()[rows]
+        tests.append(
+            stats.agreement_test(
+                gram_matrices(pooled, [pooled.shape[0]]),
+                alpha=shares[share],
+                seed=seed,
+                name=f"agreement in {what}, over all prompts",
+            )
+        )
+    length = max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9)
+    rates = stats.directions_test(
+        frequent_columns(units),
+        alpha=shares["rates"],
+        per_pair=length,
+        name="rates of single tokens",
+        deviation=ONE_TOKEN_DEVIATION,
+    )
+    names, numbers = summary_differences(pairs)
+    tests += [
+        rates,
+        stats.directions_test(
+            numbers,
+            alpha=shares["summaries"],
+            name="summaries of answers",
+            deviation="mean of a summary",
+        ),
+    ]
+    not_run = None
+    swaps = stats.swaps_needed(shares["swaps"])
+    if (
+        swaps > stats.MOST_SWAPS
+        or swaps * sum(size**2 for size in sizes) > _MAX_PERMUTATION_PRODUCTS
+    ):
+        not_run = (
+            f"permutations of whole answers: alpha {settings.alpha:g} takes {swaps:,} of them, too "
+            f"many for {pairs.n:,} pairs"
+        )
+    elif not any(test.rejected for test in tests):
+        tests.append(
+            stats.swap_test(
+                _sum_scaled_kernels(in_prefixes, in_grams),
+                alpha=shares["swaps"],
+                seed=seed,
+                name="permutations of whole answers",
+            )
+        )
+    findings = tuple(rejection_findings(tests))
+    return TwoSampleResult(
+        tests=tuple(tests),
+        findings=findings,
+        detectable=min(detectable, 1.0),
+        asked_most=len(most),
+        once=starts.once,
+        certificate=first_unit_certificate(most, chosen=len(most) < len(pairs.groups)),
+        not_run=not_run,
+        shown=_largest_differences(pairs, begins, units, names, numbers) if findings else (),
+    )
+
+
+def first_unit_certificate(
+    groups: Sequence[PromptGroup], *, chosen: bool = False
+) -> stats.Certificate:
+    """Bound the TV between the two laws of an answer's first unit, on average over the prompts.
+
+    The plug-in TV is at least the true one in expectation, and moves by 1/n at most with each of
+    the 2 n answers to a prompt (McDiarmid). It holds for each of the three sizes that a run may
+    have, at a third of its error rate. ``chosen``: of more prompts, by their first answers, which
+    may therefore be other than they would be.
+    """
+    distance, moves, penalty = 0.0, 0.0, 0.0
+    for group in groups:
+        one, other = (Counter(pair[side][:1] for pair in group) for side in (0, 1))
+        off = sum(abs(one[unit] - other[unit]) for unit in {*one, *other})
+        distance += off / (2 * len(group))
+        moves += 2.0 / len(group)
+        penalty += 2.0 * PILOT_PAIRS / len(group) if chosen else 0.0
+    count = len(groups)
+    slack = math.sqrt(math.log(MAX_SIZES / _DELTA) * moves / 2.0) / count
+    return stats.Certificate(
+        bound=min((distance + penalty) / count + slack, 1.0),
+        delta=_DELTA,
+        method=f"TV of the counts + sqrt(ln({MAX_SIZES}/delta) S / 2) / P"
+        + (f" + {penalty / count:.2g} for those that were tried" if chosen else "")
+        + f", {count} prompts",
+        assumption="answers do not depend on each other and how often each prompt is asked was "
+        "fixed beforehand, or doubled by simverify; it is of an answer's first token, to these "
+        "prompts",
+    )
+
+
+def _prefix_sign_test(
+    pairs: AnswerPairs, begins: FeatureDifferences, firsts: FeatureDifferences, alpha: float
+) -> stats.TestResult:
+    """Sign tests of who alone begins with a prefix: in each prompt, and first units over all."""
+    sides = []
+    for sign in (1, -1):
+        both = sparse.hstack([begins.values, firsts.values])
+        sides.append(np.asarray((both * sign > 0).sum(axis=0)).ravel().astype(np.int64))
+    return stats.discordant_test(
+        *sides, n=pairs.n, alpha=alpha, name="repeated contexts, first tokens and shared prefixes"
+    )
+
+
+def _sum_scaled_kernels(first: list[np.ndarray], second: list[np.ndarray]) -> list[np.ndarray]:
+    """Add two kernels, each over how much its sum varies."""
+    spreads = [
+        math.sqrt(sum(float((np.tril(own, -1) ** 2).sum()) for own in grams)) or 1.0
+        for grams in (first, second)
+    ]
+    return [a / spreads[0] + b / spreads[1] for a, b in zip(first, second, strict=True)]
+
+
+def _largest_differences(
+    pairs: AnswerPairs,
+    begins: FeatureDifferences,
+    units: FeatureDifferences,
+    names: Sequence[str],
+    numbers: Floats,
+) -> tuple[str, ...]:
+    """Say where the two differ most: a prefix, a unit, a summary; without an error rate."""
+    lines = []
+    total = np.asarray(begins.values.sum(axis=0)).ravel()
+    squares = np.asarray(begins.values.multiply(begins.values).sum(axis=0)).ravel()
+    score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
+    if begins.names:
+        prompt, prefix = cast("tuple[int, tuple[Unit, ...]]", begins.names[int(score.argmax())])
+        group = pairs.groups[prompt]
+        counts = [sum(pair[side][: len(prefix)] == prefix for pair in group) for side in (0, 1)]
+        lines.append(
+            f"answers to the prompt {pairs.prompts[prompt]!r:.40} that begin with "
+            f"{_unit_words(prefix)}: {counts[0]:,} of {len(group):,}, and {counts[1]:,} of "
+            f"{len(group):,}"
+        )
+    total = np.asarray(units.values.sum(axis=0)).ravel()
+    squares = np.asarray(units.values.multiply(units.values).sum(axis=0)).ravel()
+    score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
+    if units.names:
+        unit = cast("Unit", units.names[int(score.argmax())])
+        rates = []
+        for side in (0, 1):
+            seen = [pair[side].count(unit) for group in pairs.groups for pair in group]
+            rates.append(sum(seen) / max(pairs.units(side), 1))
+        lines.append(
+            f"rate of {_unit_words((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"
+        )
+    spread = np.sqrt((numbers**2).sum(axis=0))
+    scores = numbers.sum(axis=0) / np.where(spread > 0.0, spread, 1.0)
+    worst = int(np.abs(scores).argmax())
+    more = "more" if scores[worst] > 0 else "less"
+    lines.append(f"{names[worst]}: {more} in the first, by {abs(scores[worst]):.1f} sd")
+    return tuple(lines)
+
+
+def _unit_words(units: tuple[Unit, ...]) -> str:
+    """Return units in words, the end of an answer among them."""
+    shown = [
+        "(end)" if unit == END_UNIT else str(unit) if isinstance(unit, int) else repr(unit)
+        for unit in units[:8]
+    ]
+    more = "" if len(units) <= 8 else f" and {len(units) - 8} more"
+    return " ".join(shown) + more
+
+
+# Which prompts two servers are asked, how often: all are tried, a few are asked often.
+#
+# What is asked next depends on how answers begin, of both engines together, and on nothing that a
+# swap of a pair would change: all error rates stay those of the swaps.
+
+
+_MAX_COLLISION_RATE = 0.9
+"""Share of pairs of answers that begin alike: a prompt with more tells little."""
+
+
+@dataclass(frozen=True)
+class ScheduledAnswers:
+    """Answers of two servers, and the pairs that were asked for in all."""
+
+    asked: BothAnswers
+    planned: int
+
+
+def collect_in_rounds(
+    endpoints: tuple[Endpoint, Endpoint],
+    prompts: Sequence[Prompt],
+    law: Sampling,
+    settings: AgainstSettings,
+    *,
+    concurrency: int | None = None,
+    keep: Path | None = None,
+    say: Callable[[str], None],
+) -> ScheduledAnswers:
+    """Ask two servers until the deviation of ``settings`` would be found, or the plan ends.
+
+    With ``repeats`` each prompt is asked as often. Without, up to 64 prompts are tried; of those
+    that are not answered in one way alone, the eight that are answered in the fewest ways are
+    asked as often as is planned, and once more if that was too little.
+
+    Raises
+    ------
+    UsageError
+        As :func:`collect_both`.
+    """
+
+    def ask(schedule: Sequence[Prompt], before: BothAnswers | None) -> BothAnswers:
+        return collect_both(
+            endpoints,
+            schedule,
+            law,
+            seed=settings.seed,
+            concurrency=concurrency,
+            keep=keep,
+            before=before,
+            progress=say,
+        )
+
+    return run_schedule(prompts, settings, ask, _read_saved_answers(keep), say)
+
+
+def run_schedule(
+    prompts: Sequence[Prompt],
+    settings: AgainstSettings,
+    ask: Callable[[Sequence[Prompt], BothAnswers | None], BothAnswers],
+    kept: tuple[tuple[Answer, ...], tuple[Answer, ...]] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> ScheduledAnswers:
+    """Call ``ask`` with longer and longer schedules of prompts, and the answers before.
+
+    ``kept``: answers of an earlier run, which say how far it had come.
+    """
+    if settings.repeats is not None:
+        schedule = list(prompts) * settings.repeats
+    else:
+        count = min(len(prompts), MAX_PILOT_PROMPTS)
+        schedule = [prompts[i * len(prompts) // count] for i in range(count)] * PILOT_PAIRS
+    while kept is not None and min(map(len, kept)) >= len(schedule):
+        size = len(schedule)
+        earlier = BothAnswers(kept[0][:size], kept[1][:size], ())
+        longer = _extend_schedule(earlier, schedule, settings, lambda _: None)
+        if longer is None:
+            break
+        schedule = longer
+    answers = ask(schedule, None)
+    while (longer := _extend_schedule(answers, schedule, settings, say)) is not None:
+        schedule = longer
+        answers = ask(schedule, answers)
+    return ScheduledAnswers(answers, len(schedule))
+
+
+def _extend_schedule(
+    asked: BothAnswers,
+    schedule: list[Prompt],
+    settings: AgainstSettings,
+    say: Callable[[str], None],
+) -> list[Prompt] | None:
+    """Return the schedule with what is asked next behind it; None if nothing is."""
+    if settings.repeats is not None:
+        return None
+    pairs = pair_answers(asked.first, asked.second)
+    names = dict(zip((answer.prompt for answer in asked.first), schedule, strict=False))
+    largest = max(map(len, pairs.groups))
+    if largest <= PILOT_PAIRS:
+        shared = {
+            prompt: collision_rate(group)
+            for prompt, group in zip(pairs.prompts, pairs.groups, strict=True)
+        }
+        able = sorted(
+            (p for p in shared if shared[p] < _MAX_COLLISION_RATE), key=lambda p: -shared[p]
+        )
+        often = [names[prompt] for prompt in able[:MAX_REPEATED_PROMPTS]]
+        if not often:
+            return None
+        repeats = settings.planned(len(often))
+        if repeats <= PILOT_PAIRS:
+            return None
+        say(
+            f"{len(often)} of {len(shared):,} prompts are asked {repeats:,} times: "
+            f"their answers begin in the fewest ways that are several"
+        )
+        return schedule + often * (repeats - PILOT_PAIRS)
+    most = most_repeated_prompts(pairs)
+    often = [
+        names[prompt]
+        for prompt, group in zip(pairs.prompts, pairs.groups, strict=True)
+        if 2 * len(group) >= largest
+    ]
+    detectable = count_prefixes(most).detectable(settings.shares()["counts"])
+    wanted = settings.more(largest, detectable, len(often))
+    if wanted is None:
+        return None
+    say(
+        f"answers begin in more ways than planned, TV {detectable:.2g} would be found: the "
+        f"{len(often)} prompts are asked {wanted:,} times in all"
+    )
+    return schedule + often * (wanted - largest)
+
+
+def _read_saved_answers(keep: Path | None) -> tuple[tuple[Answer, ...], tuple[Answer, ...]] | None:
+    """Return what lies in the files of an earlier run, as far as it can be read.
+
+    What cannot be is told where the files are gone on with.
+    """
+    if keep is None or not (keep.is_file() and second_answer_file(keep).is_file()):
+        return None
+    sides = []
+    for path in (keep, second_answer_file(keep)):
+        answers: list[Answer] = []
+        with suppress(UsageError, OSError):
+            whole = path.read_bytes().rfind(b"\n") + 1
+            for at, value in read_objects(path, "keep", whole):
+                answers.append(check_answer(value, at))
+        sides.append(tuple(answers))
+    return sides[0], sides[1]
+
+
+# Two engines against each other, from their answers to the document.
+
+
+_COPY_REASONS = (
+    "answers to one prompt are copies of each other",
+    "the two answers are copies of each other, in each",
+)
+
+
+@dataclass(frozen=True)
+class AnswerSources:
+    """Where answers come from: names of the two, and the command that compares them again.
+
+    ``planned``: pairs as fixed beforehand; None: those that are there. ``asked``: what both were
+    asked for. ``endpoint``: whether servers were asked; ``side_by_side``: whether the answers of a
+    pair came at one time; ``notes``: remarks on them.
+    """
+
+    first: str
+    second: str
+    reproduce: str
+    planned: int | None = None
+    asked: doc.AskedFor | None = None
+    endpoint: bool = False
+    side_by_side: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def audit_against(
+    pairs: AnswerPairs, sources: AnswerSources, settings: AgainstSettings | None = None
+) -> doc.AgainstRun:
+    """Judge whether two engines' answers to the same prompts follow one law.
+
+    Raises
+    ------
+    UsageError
+        If there is no pair of answers.
+    """
+    settings, stamp = settings or AgainstSettings(), start_meta()
+    if not pairs.n:
+        raise UsageError("there is no pair of answers: ask both the same prompts")
+    comparison = compare_answers(pairs, settings)
+    open_ = _open_reason(pairs, comparison, settings, sources)
+    copies = open_ is not None and open_.startswith(_COPY_REASONS)
+    verdict: doc.Verdict = (
+        "INCONCLUSIVE"
+        if copies
+        else "FAIL"
+        if comparison.findings
+        else "INCONCLUSIVE"
+        if open_
+        else "PASS"
+    )
+    return doc.AgainstRun(
+        schema_version=doc.SCHEMA_VERSION,
+        first=sources.first,
+        second=sources.second,
+        endpoint=sources.endpoint,
+        units=pairs.kind,
+        prompts=len(pairs.groups),
+        repeats=max(map(len, pairs.groups)),
+        asked_most=comparison.asked_most,
+        once=comparison.once,
+        pairs=pairs.n,
+        planned=pairs.n if sources.planned is None else sources.planned,
+        left_out=pairs.left_out,
+        tokens=(pairs.units(0), pairs.units(1)),
+        copied=(count_copied_prompts(pairs, 0), count_copied_prompts(pairs, 1)),
+        asked=sources.asked,
+        sha256=_pairs_sha256(pairs),
+        alpha=settings.alpha,
+        detect=settings.detect,
+        power=POWER,
+        seed=settings.seed,
+        verdict=verdict,
+        tests=tuple(test_document(test) for test in comparison.tests),
+        detectable=comparison.detectable,
+        deviation=ANSWER_DEVIATION,
+        certificate=certificate_document(comparison.certificate) if verdict == "PASS" else None,
+        findings=comparison.findings,
+        shown=comparison.shown,
+        inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
+        notes=(*_verdict_notes(pairs, comparison, sources, verdict), *sources.notes),
+        reproduce=sources.reproduce,
+        meta=stamp(),
+    )
+
+
+def _open_reason(
+    pairs: AnswerPairs, found: TwoSampleResult, settings: AgainstSettings, sources: AnswerSources
+) -> str | None:
+    """Why there is no verdict, if there is none; copies leave none whatever was found."""
+    if _share_stream(pairs):
+        return (
+            f"{_COPY_REASONS[1]} of all {pairs.n:,} pairs, though those to one prompt differ: one "
+            "seed "
+            f"for both, a cache before them, or one server behind both addresses; ask without a "
+            f"seed, and each by itself"
+        )
+    # Those that were only tried may have one answer by their law, and are asked no more for that.
+    most = replace(pairs, groups=tuple(map(tuple, most_repeated_prompts(pairs))))
+    count = sum(len(group) >= 3 for group in most.groups)
+    if count and all(2 * count_copied_prompts(most, side) > count for side in (0, 1)):
+        return (
+            f"{_COPY_REASONS[0]}, in {count_copied_prompts(most, 0):,} of {count:,} "
+            f"prompts of the first and {count_copied_prompts(most, 1):,} of the second: they were "
+            "drawn at "
+            f"temperature 0 or with one seed, and asking again tells nothing; ask above 0, and "
+            f"without a seed"
+        )
+    longer = sum(len(answer) > 1 for group in pairs.groups for pair in group for answer in pair)
+    if longer < pairs.n:
+        return (
+            "most answers are one token: what speculation does shows from the second on; ask for "
+            "longer ones, by --max-tokens"
+        )
+    if found.detectable <= settings.detect:
+        return None
+    planned = pairs.n if sources.planned is None else sources.planned
+    short = f"{pairs.n:,} of {planned:,} pairs are there: " if pairs.n < planned else ""
+    often = max(map(len, pairs.groups))
+    if found.detectable >= 1.0:
+        few = min(len(pairs.groups), MAX_REPEATED_PROMPTS)
+        try:
+            amount = f"some {replace(settings, repeats=None).planned(few):,} answers"
+        except UsageError:
+            amount = "more than a million answers"
+        return (
+            f"{short}no power is promised, asked was {settings.detect:g}: that takes {amount} to "
+            "each "
+            f"of {few} prompts, of each, by --repeats"
+        )
+    wanted = math.ceil(often * (found.detectable / settings.detect) ** 2.7)
+    return (
+        f"{short}power {POWER:g} against TV {found.detectable:.2g} alone, asked was "
+        f"{settings.detect:g}: that takes some {wanted:,} answers to each prompt of each, by "
+        f"--repeats, or prompts that are answered in fewer ways"
+    )
+
+
+def _share_stream(pairs: AnswerPairs) -> bool:
+    """Whether the two answer alike pair by pair, where the answers to one prompt differ."""
+    if any(one != other for _, one, other in iter_pairs(pairs)):
+        return False
+    return any(len(group) >= 3 and len({a for a, _ in group}) > 2 for group in pairs.groups)
+
+
+def _verdict_notes(
+    pairs: AnswerPairs, found: TwoSampleResult, sources: AnswerSources, verdict: doc.Verdict
+) -> list[str]:
+    notes = []
+    if pairs.kind != "ids":
+        notes.append(
+            "text was compared, as the two give no token ids that mean the same: two ways to spell "
+            "one text are one here, and a fault that changes nothing else is not seen"
+        )
+    if not sources.side_by_side:
+        notes.append(
+            "two files do not say when their answers came: what changes over time, a model that "
+            "was reloaded say, looks like a difference here; servers are asked side by side"
+        )
+    for side, name in ((0, "first"), (1, "second")):
+        count, other = count_copied_prompts(pairs, side), count_copied_prompts(pairs, 1 - side)
+        if verdict == "FAIL" and count > len(pairs.groups) / 2 >= other:
+            notes.append(f"the {name} gives one answer alone to {count:,} prompts: one seed?")
+    if found.not_run is not None and verdict != "FAIL":
+        notes.append(f"not run: {found.not_run}")
+    if pairs.left_out:
+        notes.append(f"{pairs.left_out:,} answers have no other beside them: left out")
+    return notes
+
+
+def _pairs_sha256(pairs: AnswerPairs) -> str:
+    digest = hashlib.sha256()
+    for prompt, group in zip(pairs.prompts, pairs.groups, strict=True):
+        digest.update((json.dumps([prompt, group]) + "\n").encode())
+    return digest.hexdigest()

@@ -1,0 +1,585 @@
+"""A watch: reads or asks, bets, keeps, tells; until an alarm, an interrupt, or the log's end."""
+
+import importlib.util
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from simverify import results as doc
+from simverify.arrays import Floats
+from simverify.battery.battery import start_meta
+from simverify.errors import UsageError
+from simverify.models.transformer import TransformerPair
+from simverify.served.client import (
+    ServerFailure,
+    ServerRefusal,
+    Transport,
+    api_key_from_environment,
+)
+from simverify.served.judge import prompt_mismatch_note
+from simverify.served.monitor import (
+    POWER,
+    LogTail,
+    MonitorEvidence,
+    WatchSettings,
+    WatchState,
+    order_names,
+)
+from simverify.served.requests import Request, check_request, expand_choices
+from simverify.served.rescore import MAX_BATCH, ScoredRequest, rescore
+from simverify.served.server import Endpoint, Server
+
+# A server that is asked now and then: each answer is a line of a file before it is looked at.
+
+
+MAX_WAIT = 60.0
+"""Seconds between tries of a server that does not answer, at most."""
+
+_FATAL_STATUSES = (401, 403)
+"""Statuses that no waiting mends."""
+
+
+@dataclass
+class PromptClient:
+    """Asks ``endpoint`` the prompts in turn and writes each answer to ``file``.
+
+    ``up``: whether it answered last, ``why`` not; what it says when it does not is told once, and
+    once when it answers again. A prompt whose answer takes too long is left out, in writing: to ask
+    again would favour short answers.
+    """
+
+    endpoint: Endpoint
+    prompts: Sequence[str]
+    pair: TransformerPair
+    file: Path
+    say: Callable[[str], None]
+    up: bool = True
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        self._server: Server | None = None
+        # What is tried again in a minute or two, the transport says itself: here nobody would read
+        # it, since a server that stays away is told of below.
+        self._transport = Transport(
+            api_key_from_environment(), lambda _: None, self.endpoint.timeout
+        )
+        self._down, self._wait = 0.0, 1.0
+
+    def once(self, number: int) -> bool:
+        """Ask request ``number``; whether there is an answer, or that there will be none."""
+        prompt = self.prompts[number % len(self.prompts)]
+        try:
+            if self._server is None:
+                self._server = Server(self.endpoint, self.pair, self._transport)
+            value = self._server.complete(number, prompt)
+        except ServerRefusal as refused:
+            if refused.code in _FATAL_STATUSES:
+                raise UsageError(str(refused)) from None
+            self._failed(str(refused))
+            return False
+        except ServerFailure as failure:
+            if isinstance(failure.__context__, TimeoutError):
+                self._failed(f"{failure}; this request is left out")
+                self._write({"prompt": prompt, "unanswered": str(failure)})
+                return True
+            self._failed(str(failure))
+            return False
+        if not self.up:
+            self.up, self._wait = True, 1.0
+            away = time.monotonic() - self._down
+            self.say(f"{self.endpoint.url} answers again, after {away:,.0f} s")
+        self._write(value)
+        return True
+
+    def leave(self) -> None:
+        """Try nothing again from here on."""
+        self._transport.leave()
+
+    @property
+    def wait(self) -> float:
+        """Seconds until a server that does not answer is asked again; longer each time."""
+        self._wait = min(2.0 * self._wait, MAX_WAIT)
+        return self._wait
+
+    def _failed(self, why: str) -> None:
+        self.why = why
+        if self.up:
+            self.up, self._down = False, time.monotonic()
+            self.say(f"{why}; nothing is lost, and it is asked again and again")
+
+    def _write(self, value: object) -> None:
+        try:
+            with self.file.open("ab") as file:
+                file.write(json.dumps(value).encode() + b"\n")
+        except OSError as error:
+            raise UsageError(f"{self.file} cannot be written: {error.strerror}") from None
+
+
+def drop_partial_line(file: Path) -> None:
+    """Take a last line away that was being written when a watch was killed: it is asked anew.
+
+    A file that is not there is made.
+    """
+    try:
+        file.touch()
+        content = file.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            with file.open("r+b") as opened:
+                opened.truncate(whole)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be used: {error.strerror}") from None
+
+
+# What a watch tells Prometheus, on a local port.
+#
+# prometheus_client serves it: the text format, its escapes and what scrapers negotiate are its
+# matter. Values come from the state, so that counters go on where a killed process left them.
+
+
+METRIC_PREFIX = "simverify_watch"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that is told: its ``name`` behind the prefix, and what it is."""
+
+    name: str
+    words: str
+    value: float
+    counter: bool = False
+
+
+def serve_metrics(
+    address: str, port: int, read: Callable[[], list[Metric]], labels: dict[str, str]
+) -> Callable[[], None]:
+    """Serve what ``read`` returns, with these labels; return what ends it.
+
+    Raises
+    ------
+    UsageError
+        If prometheus_client is missing, or the port cannot be had.
+    """
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise UsageError("--metrics needs prometheus_client: pip install 'simverify[metrics]'")
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    registry.register(_Collector(read, labels))
+    try:
+        server, thread = start_http_server(port, address, registry)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"metrics: {address}:{port} cannot be served: {why}") from None
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return end
+
+
+class _Collector:
+    """Reads the numbers when a scraper asks."""
+
+    def __init__(self, read: Callable[[], list[Metric]], labels: dict[str, str]) -> None:
+        self._read, self._labels, self._lock = read, labels, threading.Lock()
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        with self._lock:
+            for one in self._read():
+                kind = CounterMetricFamily if one.counter else GaugeMetricFamily
+                family = kind(f"{METRIC_PREFIX}_{one.name}", one.words, labels=list(self._labels))
+                family.add_metric(list(self._labels.values()), one.value)
+                yield family
+
+
+def parse_address(given: str) -> tuple[str, int]:
+    """Return host and port of PORT or HOST:PORT; this machine alone is served by default."""
+    host, _, port = given.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"metrics is {given!r}: expected PORT or HOST:PORT, such as 9464")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+# What a watch says: the numbers of now, and the document of a life.
+
+
+@dataclass(frozen=True)
+class WatchSubject:
+    """What is watched, and how.
+
+    ``log``: the file that is read; ``asker``: what writes it, None of a log of others. ``once``:
+    end where the log ends; ``stay``: go on after an alarm. ``every``: seconds between looks or
+    requests.
+    """
+
+    name: str
+    log: Path
+    folder: Path
+    reproduce: str
+    asker: PromptClient | None = None
+    once: bool = False
+    stay: bool = False
+    every: float = 1.0
+
+
+def watch_metrics(
+    watched: WatchSubject, state: WatchState, settings: WatchSettings, proxy: bool, seen: float
+) -> list[Metric]:
+    """Return the numbers of now; ``seen``: when the last line was read, seconds since 1970."""
+    canary, asker = state.canary, watched.asker
+    delay = settings.delay(
+        0 if canary is None else canary.tokens,
+        proxy,
+        {} if canary is None else canary.balls,
+    )
+    return [
+        Metric("alarm", "1 from an alarm on.", float(bool(canary and canary.alarm))),
+        Metric("log_evalue", "Logarithm of the e-value now.", canary.log_evalue if canary else 0.0),
+        Metric(
+            "log_evalue_highest", "The largest there ever was.", canary.highest if canary else 0.0
+        ),
+        Metric(
+            "log_evalue_alarm",
+            "The value at which the alarm is raised, ln(1 / alpha).",
+            settings.hurdle,
+        ),
+        Metric(
+            "delay_tokens",
+            f"Tokens within which a TV of {settings.detect:g} from now "
+            f"on is told, with probability {POWER:g}.",
+            delay,
+        ),
+        Metric("tokens", "Tokens judged.", canary.tokens if canary else 0, True),
+        Metric("requests", "Requests judged.", canary.requests if canary else 0, True),
+        Metric(
+            "unsupported",
+            "Tokens that truncation cuts off, beyond the margin.",
+            canary.unsupported if canary else 0,
+            True,
+        ),
+        Metric("unread", "Lines that could not be judged.", state.unread, True),
+        Metric(
+            "log_restarts",
+            "Times that the log was rotated, cut or replaced.",
+            state.place.restarts,
+            True,
+        ),
+        Metric(
+            "server_up",
+            "Whether the server, or the log, is there.",
+            float(asker.up if asker else watched.log.exists()),
+        ),
+        Metric("last_read_seconds", "When the last line was read, seconds since 1970.", seen),
+    ]
+
+
+def watch_document(
+    watched: WatchSubject,
+    state: WatchState,
+    settings: WatchSettings,
+    pair: TransformerPair,
+    proxy: bool,
+    meta: doc.Meta,
+) -> doc.WatchRun:
+    """Return what was seen in all of a life."""
+    canary = state.canary or MonitorEvidence(settings, proxy)
+    afters = sorted({0, canary.tokens, 1_000_000})
+    delays = [settings.delay(n, proxy, canary.balls) for n in afters]
+    why = _too_few_words(canary.tokens, delays[0])
+    if watched.asker is None and not watched.log.exists():
+        why = f"{watched.log} is not there: {why}"
+    enough = canary.tokens >= delays[0]
+    verdict: doc.Verdict = "FAIL" if canary.alarm else "PASS" if enough else "INCONCLUSIVE"
+    return doc.WatchRun(
+        schema_version=doc.SCHEMA_VERSION,
+        source=watched.name,
+        endpoint=watched.asker is not None,
+        target=pair.target_name,
+        draft=pair.draft_name if proxy else None,
+        state=str(watched.folder),
+        device=str(pair.target_model.device),
+        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        temperature=pair.sampling.temperature,
+        top_k=pair.sampling.top_k,
+        top_p=pair.sampling.top_p,
+        requests=canary.requests,
+        tokens=canary.tokens,
+        unread=state.unread,
+        text_alone=state.text_alone,
+        restarts=state.place.restarts,
+        alpha=settings.alpha,
+        detect=settings.detect,
+        power=POWER,
+        balls=canary.balls,
+        delays=tuple(
+            doc.WatchDelay(after=n, tokens=None if x == float("inf") else x)
+            for n, x in zip(afters, delays, strict=True)
+        ),
+        log_evalue=canary.log_evalue,
+        highest=canary.highest,
+        highest_at=canary.highest_at,
+        weights=settings.weights or UNSET,
+        hurdle=settings.hurdle,
+        near=canary.near,
+        unsupported=canary.unsupported,
+        alarm=canary.alarm,
+        alarm_at=canary.alarm_at,
+        seed=settings.seed,
+        verdict=verdict,
+        findings=(canary.alarm,) if canary.alarm else (),
+        inconclusive=None if verdict != "INCONCLUSIVE" else why,
+        notes=tuple(_watch_notes(state)),
+        reproduce=watched.reproduce,
+        meta=meta,
+    )
+
+
+def _too_few_words(tokens: int, delay: float) -> str:
+    if delay == float("inf"):
+        return f"{tokens:,} tokens are there, and no number tells that deviation: rounding hides it"
+    return f"{tokens:,} tokens are there: that deviation is told within {delay:,.0f}"
+
+
+def _watch_notes(state: WatchState) -> list[str]:
+    notes = []
+    if state.unread:
+        alone = f", {state.text_alone:,} of them for want of token ids" if state.text_alone else ""
+        notes.append(
+            f"{state.unread:,} lines could not be judged{alone}: were they left out for what they "
+            f"say, the alarm rate does not hold"
+        )
+    if state.place.restarts:
+        notes.append(
+            f"the log was rotated, cut or replaced {state.place.restarts:,} times: what was lost "
+            f"between was not judged"
+        )
+    return notes
+
+
+def state_key(
+    pair: TransformerPair, settings: WatchSettings, source: str, proxy: bool
+) -> dict[str, Any]:
+    """Return what a state is of: another target, law, precision or rate is another life."""
+    law = pair.sampling
+    return {
+        "source": source,
+        "target": pair.target_name,
+        "draft": pair.draft_name if proxy else None,
+        "vocabulary": pair.vocab_size,
+        "dtype": str(pair.target_model.dtype),
+        "temperature": law.temperature,
+        "top_k": law.top_k,
+        "top_p": law.top_p,
+        "alpha": settings.alpha,
+        "seed": settings.seed,
+        **({"weights": settings.weights} if settings.weights else {}),
+    }
+
+
+LINES_PER_SAVE = 64
+"""Lines that are read before the state is written again."""
+
+_MAX_REPORTED_LINES = 3
+"""Lines that cannot be judged which are told one by one; then every tenfold number."""
+
+
+class Watch:
+    """A watch over its life; :meth:`run` returns the document when it ends."""
+
+    def __init__(
+        self,
+        watched: WatchSubject,
+        pair: TransformerPair,
+        settings: WatchSettings,
+        state: WatchState,
+        *,
+        proxy: bool,
+        say: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._watched, self._pair, self._settings = watched, pair, settings
+        self._state, self._proxy, self._say, self._sleep = state, proxy, say, sleep
+        self._stamp, self._seen = start_meta(), time.time()
+        self._told_alarm = self._answered = False
+        self._first = state.place.lines
+
+    def run(self) -> doc.WatchRun:
+        """Watch until there is an alarm, or for ``once`` the log has ended."""
+        watched, state = self._watched, self._state
+        if state.canary is not None:
+            self._say(f"state: {state.canary.tokens:,} tokens are counted in {watched.folder}")
+        if watched.asker is not None:
+            drop_partial_line(watched.log)
+        tail = LogTail(watched.log, state.place, self._say)
+        try:
+            while True:
+                read = self._read(tail)
+                if self._alarmed() and not watched.stay:
+                    return self.document()
+                if read:
+                    continue
+                if self._ended():
+                    return self.document()
+                self._wait()
+        finally:
+            tail.close()
+
+    def _read(self, tail: LogTail) -> bool:
+        """Judge the lines that are new, and keep what they come to; whether there were any."""
+        requests, read = [], False
+        for line in tail.lines(LINES_PER_SAVE):
+            read = True
+            requests += self._requests(line)
+        if not read:
+            return False
+        self._seen = time.time()
+        if requests:
+            self._judge(requests)
+        self._state.save()
+        return True
+
+    def _requests(self, line: bytes) -> list[Request]:
+        """Return what a line holds, one request or the choices of an answer as it came.
+
+        What cannot be judged is said, and left out.
+        """
+        if not line.strip():
+            return []
+        where = f"{self._watched.log}, line {self._state.place.lines:,}"
+        try:
+            value = json.loads(line)
+            if isinstance(value, dict) and "unanswered" in value:
+                raise UsageError(f"{where} was not answered")
+            each = list(expand_choices(value, where, self._pair))
+        except UsageError as error:
+            self._unread(str(error))
+            return []
+        except (ValueError, RecursionError):
+            self._unread(f"{where} is no JSON")
+            return []
+        return [request for at, value in each if (request := self._request(value, at)) is not None]
+
+    def _request(self, value: Any, where: str) -> Request | None:
+        """Return the request of an object, None for one that cannot be judged, which is said."""
+        try:
+            request = check_request(value, where, self._pair)
+        except UsageError as error:
+            self._unread(str(error))
+            return None
+        if request.differs == "untold":
+            self._unread(f"{where}: {prompt_mismatch_note([request], 1)}")
+            return None
+        if request.from_text:
+            self._state.text_alone += 1
+            if self._watched.asker is not None and self._state.canary is None:
+                raise UsageError(
+                    f"{self._watched.name} gives no token ids, and texts do not tell their tokens: "
+                    f"a watch needs a server that does, such as vLLM, SGLang or llama.cpp"
+                )
+            self._unread(f"{where} has no token ids: log them beside the text")
+            return None
+        return request
+
+    def _unread(self, why: str) -> None:
+        self._state.unread += 1
+        n = self._state.unread
+        if n <= _MAX_REPORTED_LINES or (n >= 10 and str(n).strip("0") == "1"):
+            more = "" if n <= _MAX_REPORTED_LINES else f"; {n:,} lines so far"
+            self._say(f"not judged: {why}{more}")
+
+    def _judge(self, requests: Sequence[Request]) -> None:
+        scored = list(rescore(requests, self._pair, self._proxy))
+        canary = self._state.canary
+        if canary is None:
+            canary = self._state.canary = MonitorEvidence(self._settings, self._proxy)
+        before = max(canary.balls.values())
+        names = order_names(self._proxy)
+        if canary.moved.measure(scored, self._pair, names, self._proxy):
+            self._say_rounding(before, canary.balls)
+        formats = self._formats(canary, scored)
+        for i, one in enumerate(scored):
+            canary.add(one, formats.get(i))
+
+    def _formats(
+        self, canary: MonitorEvidence, scored: Sequence[ScoredRequest]
+    ) -> dict[int, Floats]:
+        """Return, by their places, the factors of those requests that formats are bet on."""
+        bets, first = canary.formats, canary.requests
+        if bets is None:
+            return {}
+        chosen = [i for i in range(len(scored)) if bets.wanted(first + i)]
+        factors: dict[int, Floats] = {}
+        for start in range(0, len(chosen), MAX_BATCH):
+            part = chosen[start : start + MAX_BATCH]
+            factors.update(
+                zip(part, bets.factors([scored[i] for i in part], self._pair), strict=True)
+            )
+        return factors
+
+    def _say_rounding(self, before: float, balls: Mapping[str, float]) -> None:
+        """Say what rounding comes to where it is more than float32's, and more than was said."""
+        now = max(balls.values())
+        if now > max(1e-5, 1.25 * before):
+            tokens = self._settings.delay(0, self._proxy, balls)
+            self._say(
+                f"rounding moves the rows by {now:.2g}: a TV of {self._settings.detect:g} is told "
+                f"within {tokens:,.0f} tokens"
+            )
+
+    def _alarmed(self) -> bool:
+        canary = self._state.canary
+        if canary is None or canary.alarm is None:
+            return False
+        if not self._told_alarm:
+            self._told_alarm = True
+            self._say(f"ALARM at token {canary.alarm_at:,}: {canary.alarm}")
+        return True
+
+    def _ended(self) -> bool:
+        """Whether there is no more to come: the log has ended, or each prompt was asked once."""
+        asker = self._watched.asker
+        if not self._watched.once:
+            return False
+        return asker is None or self._state.place.lines >= self._first + len(asker.prompts)
+
+    def _wait(self) -> None:
+        """Wait for lines: ask for one, or let some time pass."""
+        asker = self._watched.asker
+        if asker is None:
+            self._sleep(self._watched.every)
+            return
+        if self._answered:
+            self._sleep(self._watched.every)
+        self._answered = asker.once(self._state.place.lines)
+        if not self._answered:
+            if self._watched.once:
+                raise UsageError(f"{asker.why}; {self.fate}")
+            self._sleep(asker.wait)
+
+    @property
+    def fate(self) -> str:
+        """What became of the tokens where the watch ends."""
+        n = 0 if self._state.canary is None else self._state.canary.tokens
+        where = self._watched.folder
+        return f"{n:,} tokens are counted in {where}: the same command goes on from there"
+
+    def metrics(self) -> list[Metric]:
+        """Return the numbers of now."""
+        return watch_metrics(self._watched, self._state, self._settings, self._proxy, self._seen)
+
+    def document(self) -> doc.WatchRun:
+        """Return what was seen in all this life."""
+        return watch_document(
+            self._watched, self._state, self._settings, self._pair, self._proxy, self._stamp()
+        )

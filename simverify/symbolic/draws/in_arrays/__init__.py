@@ -1,1 +1,0 @@
-"""Numpy arrays that hold symbolic draws, and numpy's functions of them."""

@@ -1,1 +1,0 @@
-"""Draws that meet: products, pairs, races and their winners."""

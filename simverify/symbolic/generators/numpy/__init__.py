@@ -1,1 +1,0 @@
-"""Symbolic twins of numpy's generators, old and new."""

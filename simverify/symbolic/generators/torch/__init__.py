@@ -1,1 +1,0 @@
-"""Symbolic twins of torch's generators and of its operators on draws."""

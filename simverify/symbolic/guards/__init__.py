@@ -1,1 +1,0 @@
-"""What ends or contains code that does not end or behave by itself."""

@@ -1,0 +1,657 @@
+"""What a value is, in a form that can be compared: equal images behave alike.
+
+Code may carry anything from one call to the next. Two calls that begin after the same tokens
+with equal images of all that was carried have one law, so only one of them need be run. An
+image is a nest of tuples: the values of numbers, strings, arrays and tensors, the contents of
+containers in their order, the attributes, slots and closures of objects, and which of them are
+the same object. Whatever a look from outside cannot read raises :class:`UnreadableState`: a draw
+that is not decided yet, a running generator, an object of compiled code.
+"""
+
+import array
+import collections
+import datetime
+import decimal
+import dis
+import enum
+import fractions
+import functools
+import inspect
+import operator
+import os
+import pathlib
+import re
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from simverify.symbolic.numpy_random import SymbolicGenerator, SymbolicRandomState
+from simverify.symbolic.provenance import (
+    is_library,
+    is_machinery,
+    is_user_file,
+    is_user_function,
+    unwrap,
+)
+from simverify.symbolic.scalar import Draw
+
+MAX_PARTS = 20_000
+"""A value of more parts is not read: that would take longer than to run a call again."""
+
+MAX_BYTES = 1 << 20
+"""The same for the bytes of arrays."""
+
+_VALUE_TYPES = frozenset(
+    {
+        int,
+        str,
+        bytes,
+        bool,
+        complex,
+        type(None),
+        type(...),
+        type(NotImplemented),
+        range,
+        decimal.Decimal,
+        fractions.Fraction,
+        datetime.date,
+        datetime.datetime,
+        datetime.timedelta,
+        pathlib.PosixPath,
+        pathlib.PurePosixPath,
+    }
+)
+_CONSTANT_TYPES = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.CodeType,
+    types.ModuleType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+    re.Pattern,
+    np.dtype,
+    np.ufunc,
+    staticmethod,
+    classmethod,
+    property,
+    functools.cached_property,
+    types.GenericAlias,
+    functools.singledispatchmethod,
+)
+"""What nothing can be kept in: one object is one value."""
+
+_LOCK_TYPES = (type(threading.Lock()), type(threading.RLock()))
+_READABLE_BASES = (
+    object,
+    types.SimpleNamespace,
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    collections.deque,
+    collections.OrderedDict,
+    int,
+    str,
+    float,
+    bytes,
+    BaseException,
+    Exception,
+)
+"""What a class written in Python may inherit of those that are not."""
+
+
+class BoundNames:
+    """Some names of a module or class; read as what they are bound to now.
+
+    ``owner``: the class, whose names are written by it alone.
+    """
+
+    def __init__(
+        self, space: Mapping[str, Any], names: Iterable[str], owner: type | None = None
+    ) -> None:
+        self.space = space
+        self.names = sorted(names)
+        self.owner = owner
+
+    def values(self) -> list[Any]:
+        """Return the values, None for a name that is not bound."""
+        return [self.space.get(name) for name in self.names]
+
+
+class UnreadableState(Exception):
+    """A value whose state cannot be read from outside."""
+
+
+class StateReader:
+    """Reads values into images; objects that it meets twice are told to be the same.
+
+    ``held``: called with each object that can be changed in place, in the order met.
+    ``constant``: tells functions that keep nothing, as a library's.
+    """
+
+    def __init__(
+        self,
+        held: Callable[[Any], None] | None = None,
+        constant: Callable[[types.FunctionType], bool] = lambda _: False,
+    ) -> None:
+        self._seen: dict[int, int] = {}
+        self._alive: list[Any] = []
+        self._parts = self._bytes = 0
+        self._held = held
+        self._is_constant = constant
+
+    def image(self, x: Any) -> Hashable:
+        """Return the image of one value; :class:`UnreadableState` if it has none."""
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise UnreadableState("a value of too many parts")
+        kind = type(x)
+        if kind in _VALUE_TYPES:
+            return (kind, x)
+        if kind is float:
+            return (kind, x.hex())
+        if kind is tuple:
+            return (kind, *map(self.image, x))
+        if issubclass(kind, np.generic):
+            return (kind, x.tobytes())
+        if issubclass(kind, Draw):
+            # It passes for a float, and its value is none.
+            raise UnreadableState("a draw")
+        if issubclass(kind, _CONSTANT_TYPES) or (issubclass(kind, enum.Enum)):
+            return self._constant(x)
+        if issubclass(kind, type):
+            return ("type", id(x))
+        if kind is types.FunctionType and self._is_constant(x):
+            return ("constant", id(x))
+        number = self._seen.get(id(x))
+        if number is not None:
+            return ("again", number)
+        self._seen[id(x)] = len(self._seen)
+        self._alive.append(x)
+        return (kind, *self._changeable(x, kind))
+
+    def _constant(self, x: Any) -> Hashable:
+        owner = getattr(x, "__self__", None)
+        if isinstance(x, types.BuiltinFunctionType) and not isinstance(
+            owner, types.ModuleType | type | type(None)
+        ):
+            return ("method", x.__name__, self.image(owner))
+        return ("constant", id(x))
+
+    def _changeable(self, x: Any, kind: type) -> Iterable[Hashable]:
+        if self._held is not None:
+            self._held(x)
+        if kind is dict or kind is types.MappingProxyType:
+            return self._pairs(x)
+        if kind in (list, set, frozenset):
+            return map(self.image, x)
+        if kind is BoundNames:
+            return map(self.image, x.values())
+        if kind is types.FunctionType:
+            return self._function(x)
+        if kind is types.MethodType:
+            return (self.image(x.__func__), self.image(x.__self__))
+        if kind is types.CellType:
+            return self._cell(x)
+        if kind is functools.partial:
+            return (self.image(x.func), self.image(x.args), self.image(x.keywords))
+        if isinstance(x, np.ndarray):
+            return self._array(x)
+        if kind is array.array:
+            return (x.typecode, self._raw(x.tobytes()))
+        if kind in _LOCK_TYPES:
+            return ()
+        if kind is weakref.ReferenceType:
+            return (self.image(x()),)
+        if isinstance(x, SymbolicGenerator | SymbolicRandomState):
+            return self._generator(x)
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(x, torch.Tensor):
+            return self._tensor(x, torch)
+        if torch is not None and isinstance(x, torch.dtype | torch.device | torch.Size):
+            return (repr(x),)
+        return self._object(x, kind)
+
+    def _pairs(self, x: Mapping[Any, Any]) -> Iterable[Hashable]:
+        for key, value in list(x.items()):
+            yield self.image(key)
+            yield self.image(value)
+
+    def _function(self, x: types.FunctionType) -> Iterable[Hashable]:
+        yield id(x.__code__)
+        yield self.image(x.__defaults__)
+        yield self.image(x.__kwdefaults__)
+        yield self.image(x.__closure__)
+        yield self.image(x.__dict__)
+
+    def _cell(self, x: types.CellType) -> Iterable[Hashable]:
+        try:
+            yield self.image(x.cell_contents)
+        except ValueError:
+            yield "empty"
+
+    def _raw(self, data: bytes) -> bytes:
+        self._bytes += len(data)
+        if self._bytes > MAX_BYTES:
+            raise UnreadableState("an array of too many bytes")
+        return data
+
+    def _array(self, x: Any) -> Iterable[Hashable]:
+        root = x
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        # Two arrays over one piece of memory change together.
+        place = x.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        shared = self._seen.setdefault(id(root), len(self._seen))
+        self._alive.append(root)
+        if x.nbytes > MAX_BYTES:
+            raise UnreadableState("an array of too many bytes")
+        shape = (x.dtype.str, x.shape, x.strides, shared, place)
+        if x.dtype.hasobject:
+            plain = x.view(np.ndarray)
+            return (*shape, *map(self.image, plain.ravel().tolist()))
+        return (*shape, self._raw(x.tobytes()))
+
+    def _tensor(self, x: Any, torch: Any) -> Iterable[Hashable]:
+        with torch._C.DisableTorchFunction():
+            if x.numel() * x.element_size() > MAX_BYTES or x.device.type == "meta":
+                raise UnreadableState("a tensor of too many bytes")
+            storage = x.untyped_storage().data_ptr()
+            # Two tensors over one piece of memory change together.
+            shared = self._seen.setdefault(-storage, len(self._seen))
+            plain = x.detach().cpu().contiguous().reshape(-1)
+            if plain.is_floating_point() and bool(torch.isnan(plain).any()):
+                raise UnreadableState("a tensor that may hold draws")
+            if not (plain.is_floating_point() or plain.dtype is torch.bool) and plain.numel():
+                lowest = torch.iinfo(plain.dtype).min if not plain.is_complex() else None
+                if lowest and bool((plain == lowest).any()):
+                    raise UnreadableState("a tensor that may hold draws")
+            data = plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+        return (
+            str(x.dtype),
+            tuple(x.shape),
+            x.stride(),
+            x.storage_offset(),
+            shared,
+            self._raw(data),
+        )
+
+    def _generator(self, x: Any) -> Iterable[Hashable]:
+        if x.stream.key is not None:
+            raise UnreadableState("a generator with a seed")
+        return self._pairs({k: v for k, v in vars(x).items() if k != "stream"})
+
+    def _object(self, x: Any, kind: type) -> Iterable[Hashable]:
+        """Read an object of a class written in Python: attributes, slots, what it inherits."""
+        if kind in _PART_READERS:
+            return _PART_READERS[kind](self, x)
+        bases = [base for base in kind.__mro__ if base not in _READABLE_BASES]
+        if any(map(_is_compiled, bases)):
+            raise UnreadableState(f"a {kind.__name__}")
+        return self._attributes(x, bases)
+
+    def _attributes(self, x: Any, own: list[type]) -> Iterable[Hashable]:
+        if isinstance(x, dict):
+            yield from self._pairs(dict(dict.items(x)))
+        elif isinstance(x, list | tuple | set | frozenset | collections.deque):
+            base: Any = type(x).__mro__[len(own)]
+            yield from map(self.image, base.__iter__(x))
+        elif isinstance(x, int | str | bytes | float):
+            yield repr(x)
+        elif isinstance(x, BaseException):
+            yield self.image(x.args)
+        for base in own:
+            for name, slot in vars(base).items():
+                if isinstance(slot, types.MemberDescriptorType):
+                    yield name
+                    yield self.image(getattr(x, name, None))
+        attributes = getattr(x, "__dict__", None)
+        if attributes is not None:
+            yield self.image(attributes)
+
+
+def _deque_parts(reader: StateReader, x: Any) -> Iterable[Hashable]:
+    yield x.maxlen
+    yield from map(reader.image, x)
+
+
+def _memo_parts(_: StateReader, x: Any) -> Iterable[Hashable]:
+    # What it remembers is not seen: one that remembers nothing is like any other.
+    if x.cache_info().currsize:
+        raise UnreadableState("a cache")
+    return (id(x.__wrapped__),)
+
+
+@functools.cache
+def _is_compiled(kind: type) -> bool:
+    """Whether a class is written in C: its objects may hold what no attribute shows."""
+    return any(
+        isinstance(x, types.MethodDescriptorType | types.WrapperDescriptorType)
+        and x.__objclass__ is kind
+        for x in vars(kind).values()
+    ) or isinstance(vars(kind).get("__new__"), types.BuiltinFunctionType)
+
+
+_PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
+    collections.deque: _deque_parts,
+    type(functools.lru_cache(_deque_parts)): _memo_parts,
+    collections.defaultdict: lambda reader, x: (reader.image(x.default_factory), *reader._pairs(x)),
+    collections.OrderedDict: lambda reader, x: reader._pairs(x),
+}
+
+
+# Puts back what code kept before it was followed: draws that it keeps are no numbers.
+
+
+def restore_contents(x: Any, held: Any) -> None:
+    """Let an object hold again what a look into it gave, as :class:`.Kept` looks.
+
+    What cannot be written, or is not written in place, is left as it is.
+    """
+    if type(x) is BoundNames:
+        _restore_names(x, held)
+    elif isinstance(x, dict):
+        count = (len(held) - 1) // 2
+        x.clear()
+        x.update(zip(held[:count], held[count : 2 * count], strict=True))
+    elif isinstance(x, list):
+        x[:] = held
+    elif isinstance(x, set):
+        x.clear()
+        x.update(held)
+    elif isinstance(x, collections.deque):
+        x.clear()
+        x.extend(held)
+    elif isinstance(x, types.CellType) and held:
+        x.cell_contents = held[0]
+    elif isinstance(x, np.ndarray) and x.dtype.hasobject:
+        for place, item in zip(np.ndindex(x.shape), held, strict=False):
+            x[place] = item
+    elif isinstance(held, list):
+        # What is in its attributes is held by their dictionary, which is an object of its own.
+        for name, item in zip(slots_of(x), held, strict=False):
+            if name != "__dict__":
+                setattr(x, name, item)
+
+
+def slots_of(x: Any) -> tuple[str, ...]:
+    """Return the names of an object's slots, with that of its dictionary; none without slots."""
+    slots = [
+        name
+        for base in type(x).__mro__
+        for name, slot in vars(base).items()
+        if isinstance(slot, types.MemberDescriptorType)
+    ]
+    return tuple([*slots, "__dict__"] if slots and hasattr(x, "__dict__") else slots)
+
+
+def _restore_names(names: BoundNames, held: list[Any]) -> None:
+    for name, value in zip(names.names, held, strict=True):
+        if name not in names.space or names.space[name] is value:
+            continue
+        if names.owner is not None:
+            setattr(names.owner, name, value)
+        elif isinstance(names.space, dict):
+            names.space[name] = value
+
+
+# What code keeps from one call to the next: in its object, and around it.
+#
+# An object that is built anew is read whole each time. What outlives it (globals that the code
+# names, closures, defaults, attributes of functions, classes and modules) is read once; after
+# that every thing in it that can be changed in place is only looked at, because it hardly ever
+# changes: if all of them hold what they held, so does the whole.
+
+
+_LRU_CACHE_TYPE = type(functools.lru_cache(len))
+
+_MISSING = object()
+
+UNCHANGED_STATE = (None, None)
+"""The image of code that keeps what it kept at the start."""
+
+_MAX_SEARCHED_ITEMS = 64
+"""Lists of more items are not searched for functions; their items are read all the same."""
+
+
+_ENVIRONMENT = frozenset({"environ", "getenv", "putenv"})
+
+
+class HiddenState:
+    """Reads what ``code`` keeps; ``rng`` is the generator it is handed, which can be written on.
+
+    ``reason``: why nothing can be compared; empty where it can.
+    """
+
+    def __init__(self, code: Any, rng: Any) -> None:
+        self._roots = [rng, *_reachable_state(code)]
+        self._known: list[tuple[Any, Callable[[], Any], Any]] = []
+        self.reason = ""
+        self._own = unwrap(code)
+        try:
+            self._outside = StateReader(self._note, self._is_constant).image(self._roots)
+        except UnreadableState as error:
+            self.reason = str(error)
+
+    def image(self, instance: Any = None, *, known: bool = True) -> Hashable:
+        """Return what is kept now; something equal to nothing where it cannot be read.
+
+        ``instance``: the rule's object, where it is built for each generation. ``known``: false
+        where more is kept, which is not the code's, as draws that will come again.
+        """
+        if self.reason or not known:
+            return NeverEqual()
+        try:
+            inside = None if instance is None else self._reader().image(instance)
+            if all(_is_unchanged(held, look()) for _, look, held in self._known):
+                return inside, None
+            outside = self._reader().image(self._roots)
+        except UnreadableState:
+            return NeverEqual()
+        return inside, None if outside == self._outside else outside
+
+    def _reader(self) -> StateReader:
+        return StateReader(None, self._is_constant)
+
+    def _is_constant(self, function: types.FunctionType) -> bool:
+        return not _is_user_function(function, self._own)
+
+    def _note(self, x: Any) -> None:
+        if (look := _content_reader(x)) is not None:
+            self._known.append((x, look, look()))
+
+    def put_back(self) -> bool:
+        """Let everything hold what it held at the start; false where that was not read whole.
+
+        For code that keeps draws of paths that are over, which nothing can be done with.
+        """
+        if self.reason:
+            return False
+        for x, look, held in self._known:
+            if not _is_unchanged(held, look()):
+                restore_contents(x, held)
+        return True
+
+
+class NeverEqual:
+    """Equal to itself alone."""
+
+
+def _content_reader(x: Any) -> Callable[[], Any] | None:
+    """Return what looks at what an object holds, one level deep; None if that cannot change."""
+    kind = type(x)
+    if kind is BoundNames:
+        return x.values  # type: ignore[no-any-return]
+    if isinstance(x, dict):
+        return lambda: [*dict.keys(x), *dict.values(x), getattr(x, "default_factory", None)]
+    if isinstance(x, list | set | frozenset | collections.deque):
+        return lambda: list(x)
+    if isinstance(x, np.ndarray):
+        if x.dtype.hasobject:
+            return lambda: [*x.flat, *x.shape]
+        return lambda: (x.shape, x.strides, x.tobytes())
+    if kind is types.FunctionType:
+        return partial(_attribute_values, x, ("__code__", "__defaults__", "__kwdefaults__"))
+    if kind is types.CellType:
+        return partial(_cell_values, x)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return lambda: StateReader().image(x)
+    if kind is array.array:
+        return x.tobytes  # type: ignore[no-any-return]
+    if isinstance(x, BaseException):
+        return lambda: list(x.args)
+    if isinstance(
+        x, _LRU_CACHE_TYPE
+    ):  # by its type: an object may answer any name, or raise at one
+        return lambda: x.cache_info()
+    names = slots_of(x)
+    return partial(_attribute_values, x, names) if names else None
+
+
+def _attribute_values(x: Any, names: tuple[str, ...]) -> list[Any]:
+    return [getattr(x, name, None) for name in names]
+
+
+def _cell_values(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _is_unchanged(before: Any, now: Any) -> bool:
+    if not isinstance(before, list):
+        return bool(before == now)
+    return len(before) == len(now) and all(map(operator.is_, before, now))
+
+
+def _reachable_state(code: Any) -> list[Any]:
+    """Return what the code's functions may read or write by name, and the code itself.
+
+    Names are taken from the bytecode: globals, attributes of the user's modules and classes, and
+    those that the code itself hangs on a library's module; and the environment of the process.
+    What is reached in other ways is not seen: ``globals()``, files.
+    """
+    root = unwrap(code)
+    functions: dict[int, types.FunctionType] = {}
+    spaces: dict[int, Mapping[str, Any]] = {}
+    classes: dict[int, type] = {}
+    libraries: dict[int, types.ModuleType] = {}
+    used: set[str] = set()
+    waiting, seen = [root, code], set[int]()
+    while waiting:
+        x = waiting.pop()
+        if id(x) not in seen:
+            seen.add(id(x))
+            if isinstance(x, types.FunctionType):
+                if _is_user_function(x, root):
+                    functions[id(x)] = x
+                    used.update(_code_names(x.__code__))
+                    spaces[id(x.__globals__)] = x.__globals__
+                    waiting += [c.cell_contents for c in x.__closure__ or () if _has_value(c)]
+            elif inspect.isclass(x):
+                if not is_library(x.__module__) and not is_machinery(x.__module__):
+                    classes[id(x)] = x
+                    waiting += [*vars(x).values(), *x.__mro__[1:]]
+            elif isinstance(x, types.ModuleType):
+                if x is sys.modules.get(x.__name__) and _is_user_module(x, root):
+                    spaces[id(vars(x))] = vars(x)
+                else:
+                    libraries[id(x)] = x
+            else:
+                waiting += _referenced_objects(x)
+        if not waiting:
+            waiting = [
+                value
+                for space in list(spaces.values())
+                for name in used & space.keys()
+                if id(value := space[name]) not in seen
+            ]
+            waiting += [m for name in used if (m := sys.modules.get(name)) and id(m) not in seen]
+    hung = {name for x in functions.values() for name in _stored_attributes(x.__code__)}
+    return [
+        code,
+        *([os.environ._data] if used & _ENVIRONMENT else ()),  # type: ignore[attr-defined]
+        *(
+            BoundNames(vars(x), filter(partial(_is_attached_value, x), hung))
+            for x in libraries.values()
+        ),
+        *(BoundNames(space, used) for space in spaces.values()),
+        *(BoundNames(vars(x), {*vars(x), *used} - _COMMON_ATTRIBUTES, x) for x in classes.values()),
+        *functions.values(),
+    ]
+
+
+_COMMON_ATTRIBUTES = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "_abc_impl"})
+
+
+def _referenced_objects(x: Any) -> list[Any]:
+    """Return what an object that is neither function, class nor module leads on to."""
+    if isinstance(x, types.MethodType):
+        return [x.__func__, x.__self__]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    if isinstance(x, staticmethod | classmethod):
+        return [x.__func__]
+    if isinstance(x, property):
+        return [x.fget, x.fset]
+    # Without asking the object, which may answer any name, or raise at it.
+    if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
+        return [x.__wrapped__]
+    kind = type(x)
+    if isinstance(getattr(x, "__dict__", None), dict) and not is_library(kind.__module__):
+        return [kind, *vars(x).values()]
+    return list(x) if isinstance(x, list | tuple) and len(x) <= _MAX_SEARCHED_ITEMS else []
+
+
+def _code_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _code_names(constant)
+
+
+def _stored_attributes(code: types.CodeType) -> Iterator[str]:
+    """Yield the names of attributes that code sets."""
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_ATTR":
+            yield str(step.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _stored_attributes(constant)
+
+
+def _is_attached_value(module: types.ModuleType, name: str) -> bool:
+    """Whether a name may be the code's own on a library's module, which has others."""
+    value = vars(module).get(name)
+    return not callable(value) and not isinstance(value, types.ModuleType)
+
+
+def _has_value(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not _MISSING
+    except ValueError:
+        return False
+
+
+def _is_user_function(function: types.FunctionType, own: Any) -> bool:
+    return is_user_function(function, own) and not is_machinery(function.__module__ or "")
+
+
+def _is_user_module(module: types.ModuleType, own: Any) -> bool:
+    name = module.__name__
+    if is_library(name) or is_machinery(name):
+        return False
+    same = name.partition(".")[0] == (getattr(own, "__module__", None) or "").partition(".")[0]
+    return same or is_user_file(getattr(module, "__file__", None) or "<none>")

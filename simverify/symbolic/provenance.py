@@ -1,0 +1,442 @@
+"""Whose code it is: this package's machinery, a library's, or the code's under audit.
+
+Asked of the frame that runs, and of the modules that are loaded.
+"""
+
+import ast
+import functools
+import inspect
+import linecache
+import operator
+import os
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from typing import Any, Literal, TypeVar
+
+from simverify.roles import folders, role_of_file, role_of_module
+
+# What stops an enumeration, and where in the user's code it happened.
+
+
+Severity = Literal["violation", "warning"]
+
+UNTRACKED_RANDOMNESS = "randomness that is not tracked, or state kept between calls"
+"""What is to blame if one path of draws went two ways."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something the code under audit did that its contract forbids.
+
+    ``kind`` is a stable short name, ``severity`` is ``violation`` or ``warning``, ``message``
+    says what was done and, where one is known, on which line.
+    """
+
+    kind: str
+    severity: Severity
+    message: str
+
+
+def keep_most_severe(findings: dict[str, Finding], new: Finding) -> None:
+    """Keep the first finding of each kind, unless a later one is the first violation among them.
+
+    What goes wrong at the edge of a draw on one path, which is a warning, may go wrong on many.
+    """
+    known = findings.get(new.kind)
+    if known is None or (known.severity, new.severity) == ("warning", "violation"):
+        findings[new.kind] = new
+
+
+class StandInsChanged(Exception):
+    """Other stand-ins are needed, whose choices are not those that a run was to go on from."""
+
+
+class CannotEnumerate(Exception):
+    """The code does something with a draw that the exact tier cannot follow.
+
+    ``call`` names the operation, ``where`` the user's ``file:line`` (empty if unknown);
+    ``findings`` are those recorded before it stopped.
+    """
+
+    def __init__(self, call: str, where: str = "", findings: tuple[Finding, ...] = ()) -> None:
+        super().__init__(f"cannot follow {call}" + (f" at {where}" if where else ""))
+        self.call = call
+        self.where = where
+        self.findings = findings
+
+
+class UntrackedRandomness(CannotEnumerate):
+    """One path of draws went two ways: something drew what is not tracked."""
+
+
+class InstanceTooLarge(CannotEnumerate):
+    """What is followed on smaller instances would take too long on this one."""
+
+
+class FloatOfDraw(CannotEnumerate):
+    """A float was asked for; a stand-in for what makes floats may let the draw be one."""
+
+
+class ArrayOfDraws(CannotEnumerate):
+    """numpy itself made an array of draws: its elements would not take the array's type."""
+
+
+class RaisesOnSymbolsOnly(CannotEnumerate):
+    """The code raised on a symbol what it does not raise on numbers."""
+
+
+class IntOfDraw(CannotEnumerate):
+    """An integer of many values was asked for; a stand-in for ``int`` may let it stay a draw."""
+
+
+class TooManyValues(CannotEnumerate):
+    """A number was asked of a draw that has too many for a fork on each."""
+
+
+class OutOfTime(Exception):
+    """The time limit passed before the last path was run."""
+
+    def __init__(self, seconds: float, paths: int) -> None:
+        super().__init__(f"{paths} paths in {seconds:g} s and not done: raise the limit")
+        self.seconds = seconds
+        self.paths = paths
+
+
+class CallBroken(Exception):
+    """A call that ended so that what comes after it says nothing: a program died, or hangs.
+
+    ``kind`` and the message are those of a finding; ``line``: what was asked, as JSON.
+    """
+
+    def __init__(self, kind: str, message: str, line: str) -> None:
+        super().__init__(message)
+        self.kind, self.line = kind, line
+
+
+_OF_ADAPTERS = ("adapter", "wrapper", "kernels")
+"""Roles of what is round rows for the code that it wraps."""
+
+_NOT_CALLED = ("machinery", "interface", "stand-in")
+"""Roles of what neither is on trial nor is called by what is."""
+
+_LIBRARY_MODULES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
+
+
+def is_machinery(module: str) -> bool:
+    """Whether a module of that dotted name is this package's own machinery."""
+    return role_of_module(module) not in (None, "under test")
+
+
+def is_library(module: str) -> bool:
+    """Whether a module of that dotted name belongs to Python or to what draws are made with."""
+    return module.partition(".")[0] in _LIBRARY_MODULES
+
+
+_MARKED_FILES: set[str] = set()
+
+
+def portable_path(place: str) -> str:
+    """Return a file, or ``file:line``, as it is named on any machine.
+
+    One of an installed package is named from the package's own folder on.
+    """
+    home = next(iter(folders().values()))
+    if place.startswith(f"{home}{os.sep}"):
+        return place.removeprefix(f"{home.parent}{os.sep}")
+    root = max((root for root in _LIBRARY_ROOTS if place.startswith(root)), key=len, default="")
+    return place.removeprefix(root)
+
+
+def mark_as_user_code(path: Path) -> None:
+    """Count a source file as code under audit from now on, though it is an installed one's.
+
+    An engine's functions are audited from the package that they came in; the rest of the package
+    stays a library.
+    """
+    _MARKED_FILES.add(str(path))
+
+
+def is_marked_as_user_code(file: str | None) -> bool:
+    """Whether a source file was put on trial."""
+    return file in _MARKED_FILES
+
+
+def is_adapter_file(file: str) -> bool:
+    """Whether a source file is an adapter, which is neither machinery nor on trial itself."""
+    return role_of_file(file) in _OF_ADAPTERS
+
+
+def is_kernel_runner_file(file: str) -> bool:
+    """Whether a source file is of what runs kernels: machinery that goes with the adapters."""
+    return role_of_file(file) == "kernels"
+
+
+def is_user_file(file: str) -> bool:
+    """Whether a source file can be the code's under audit: neither ours nor an installed one."""
+    if is_marked_as_user_code(file):
+        return True
+    installed = "site-packages" in file or "/lib/python3" in file or file.startswith("<")
+    return not installed and role_of_file(file) in (None, "under test")
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_BOUNDARIES: set[int] = set()
+
+
+def boundary(function: _Function) -> _Function:
+    """Mark what runs the code under audit: whoever called it is none of that code."""
+    _BOUNDARIES.add(id(function.__code__))
+    return function
+
+
+def is_boundary(code: CodeType) -> bool:
+    """Whether the code of a frame is that of a :func:`boundary`."""
+    return id(code) in _BOUNDARIES
+
+
+def current_user_line() -> str:
+    """``file:line`` of the innermost frame that is neither ours nor a library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if not is_machinery(module) and not is_library(module):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if is_boundary(frame.f_code):
+            return ""
+        frame = frame.f_back
+    return ""
+
+
+_MAX_CALLERS = 3
+"""Lines that are named of those that called the one that raised."""
+
+
+def traceback_user_lines(error: BaseException) -> tuple[str, ...]:
+    """``file:line`` of the user code in the traceback: where it raised, then what called that."""
+    trace = error.__traceback__
+    lines: dict[str, None] = {}
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if is_user_file(file) and not (is_machinery(module) or is_library(module)):
+            place = f"{file}:{trace.tb_lineno}"
+            lines.pop(place, None)  # code that calls itself is named where it did so last
+            lines[place] = None
+        trace = trace.tb_next
+    return tuple(reversed(lines))
+
+
+def innermost_user_line(error: BaseException) -> str:
+    """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
+    lines = traceback_user_lines(error)
+    return f" ({lines[0]})" if lines else ""
+
+
+def describe_raise_site(error: BaseException) -> str:
+    """`` (file:line, called at file:line, file:line)``, from where it raised outwards, or nothing.
+
+    The nearest callers, if there are many.
+    """
+    lines = traceback_user_lines(error)
+    if not lines:
+        return ""
+    callers = ", ".join(lines[1 : _MAX_CALLERS + 1])
+    return f" ({lines[0]}, called at {callers})" if callers else f" ({lines[0]})"
+
+
+def parse_raise_site(text: str) -> tuple[str, ...]:
+    """Return each ``file:line`` that :func:`describe_raise_site` put last into a text, if any."""
+    lines: tuple[str, ...] = ()
+    for inside in re.findall(r"\(([^()]+:\d+)\)", text):
+        places = re.findall(r"(.+?:\d+)(?:, |$)", inside.replace(", called at ", ", "))
+        files = [place.rpartition(":")[0] for place in places]
+        if all(Path(file).is_file() for file in files):
+            lines = tuple(map(portable_path, places))
+    return lines
+
+
+_LIBRARY_FOLDERS = tuple(
+    {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
+)
+_LIBRARY_ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
+_INSTALL_FOLDERS = {"site-packages", "dist-packages"}
+_EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "_pytest", "pytest")
+
+
+def user_namespaces(code: Any) -> list[dict[str, Any]]:
+    """Return the globals of the modules that belong to the code, or each of its ``__parts__``."""
+    spaces: dict[int, dict[str, Any]] = {}
+    for part in getattr(code, "__parts__", (code,)):
+        for space in _user_namespaces_of(part):
+            spaces.setdefault(id(space), space)
+    return list(spaces.values())
+
+
+def _user_namespaces_of(code: Any) -> list[dict[str, Any]]:
+    root = unwrap(code)
+    spaces = getattr(root, "__globals__", None)
+    home = getattr(root, "__module__", None)
+    package = (home or type(root).__module__).split(".")[0]
+    whole = package != "__main__" and not _is_lazy_package(package)
+    loaded = _LOADED_MODULES.belonging_to(home, package if whole else None)
+    return [spaces, *loaded] if isinstance(spaces, dict) else loaded
+
+
+class _LoadedModules:
+    """What looks through the loaded modules found, for as long as the very same are loaded.
+
+    A session of tests loads thousands, hundreds of which may be the user's, and every
+    instance of an audit may ask for them.
+    """
+
+    def __init__(self) -> None:
+        self._modules: dict[str, Any] = {}
+        self._found: dict[tuple[str | None, str | None], list[dict[str, Any]]] = {}
+        self._libraries: dict[str, Any] = {}
+
+    def belonging_to(self, home: str | None, package: str | None) -> list[dict[str, Any]]:
+        """Return the globals of module ``home``, of a package, and of what no library holds."""
+        if not have_same_bindings(sys.modules, self._modules):
+            self._modules = dict(sys.modules)
+            self._found.clear()
+        if (home, package) not in self._found:
+            self._found[home, package] = list(self._look(home, package))
+        return self._found[home, package]
+
+    def _look(self, home: str | None, package: str | None) -> Iterator[dict[str, Any]]:
+        for name, module in self._modules.items():
+            mine = name == home or name.split(".")[0] == package
+            if self._libraries.get(name) is module and not mine:
+                continue
+            if not isinstance(module, ModuleType) or not (
+                mine or _may_be_user_module(name, module)
+            ):
+                self._libraries[name] = module
+            elif not _is_never_users(name):
+                yield vars(module)
+
+
+_LOADED_MODULES = _LoadedModules()
+
+
+def have_same_bindings(now: Mapping[Any, Any], before: Mapping[Any, Any]) -> bool:
+    """Whether two mappings bind the very same names to the very same objects, in one order."""
+    return (
+        len(now) == len(before)
+        and all(map(operator.is_, now, before))
+        and all(map(operator.is_, now.values(), before.values()))
+    )
+
+
+def _is_never_users(name: str) -> bool:
+    of_python = name.split(".")[0] in sys.stdlib_module_names
+    return of_python or name.startswith(_EXCLUDED_MODULES) or role_of_module(name) in _NOT_CALLED
+
+
+def _may_be_user_module(name: str, module: ModuleType) -> bool:
+    if _is_never_users(name):
+        return False
+    return role_of_module(name) in _OF_ADAPTERS or _is_module_outside_libraries(module)
+
+
+def unwrap(code: Any) -> Any:
+    """Return what partial objects, decorators and bound methods wrap."""
+    while isinstance(code, functools.partial):
+        code = code.func
+    code = inspect.unwrap(code) if callable(code) else code
+    return getattr(code, "__func__", code)
+
+
+def is_user_function(function: FunctionType, own: Any) -> bool:
+    """Whether a function belongs to the package of ``own`` or to no installed one."""
+    package = (getattr(own, "__module__", None) or "").split(".")[0]
+    same = (function.__module__ or "").split(".")[0] == package
+    file = function.__code__.co_filename
+    return same or is_marked_as_user_code(file) or _is_outside_libraries(file)
+
+
+def _is_lazy_package(package: str) -> bool:
+    # Thousands of lazily loaded modules; only the function's own is looked at.
+    return package in ("transformers", "vllm", "sglang")
+
+
+@functools.cache
+def _is_outside_libraries(file: str) -> bool:
+    # The second for the packages of another Python that this one can see.
+    return not (
+        file.startswith(_LIBRARY_FOLDERS) or _INSTALL_FOLDERS.intersection(Path(file).parts)
+    )
+
+
+def _is_module_outside_libraries(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and (is_marked_as_user_code(file) or _is_outside_libraries(file))
+
+
+# Errors of an engine that are its adapter's: what it raised, and what it gave and does not fit.
+
+
+def adapter_error_location(error: BaseException) -> str:
+    """Return where an adapter, not the engine behind it, raised ``error``; "" where it did not.
+
+    That is an error whose innermost line, libraries aside, is an adapter's; one about an
+    attribute that an object of an adapter lacks; and one about the arguments of a call of what
+    an adapter gave.
+    """
+    place, owner = "", type(getattr(error, "obj", None)).__module__
+    trace = last = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not is_library(trace.tb_frame.f_globals.get("__name__", "")):
+            place = f"{file}:{trace.tb_lineno}" if role_of_file(file) == "adapter" else ""
+        trace, last = trace.tb_next, trace
+    if isinstance(error, AttributeError) and role_of_module(owner) == "adapter":
+        return f"{owner} has no {error.name}"
+    if isinstance(error, TypeError) and last is not None:
+        code = getattr(unwrap(_failed_call_target(last)), "__code__", None)
+        # A call that has begun stands in the traceback itself.
+        if code is not None and role_of_file(code.co_filename) == "adapter":
+            return f"{code.co_filename}:{code.co_firstlineno}"
+    return place
+
+
+def _failed_call_target(trace: TracebackType) -> Any:
+    """Return the function whose call is what a traceback ends with; None where it is no call.
+
+    It is read from the source: a name, or attributes of one, that the frame still knows.
+    """
+    code = trace.tb_frame.f_code
+    first, last, start, end = list(code.co_positions())[trace.tb_lasti // 2]
+    if first is None or last is None or start is None or end is None:
+        return None
+    lines = [linecache.getline(code.co_filename, n).encode() for n in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    try:
+        call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except SyntaxError:
+        return None
+    function = _frame_value(call.func, trace) if isinstance(call, ast.Call) else None
+    if isinstance(function, type):
+        return vars(function).get("__init__")
+    is_function = any(hasattr(function, name) for name in ("__code__", "__func__", "func"))
+    return function if is_function or not callable(function) else type(function).__call__
+
+
+def _frame_value(node: ast.expr, trace: TracebackType) -> Any:
+    """Return what a name, or an attribute of one, is in the frame; None of anything else."""
+    frame = trace.tb_frame
+    if isinstance(node, ast.Name):
+        return frame.f_locals.get(node.id, frame.f_globals.get(node.id))
+    if isinstance(node, ast.Attribute):
+        with suppress(Exception):  # a property may raise anything
+            return getattr(_frame_value(node.value, trace), node.attr)
+    return None

@@ -1,0 +1,193 @@
+"""The ``random`` module, made symbolic.
+
+Its functions are methods of one hidden ``Random`` that call ``random``, ``_randbelow`` and
+``getrandbits``; those are replaced on the classes, so bound methods that the code imported
+earlier follow. The ones written in C are replaced by name as well. A method that is not known
+here, as one that a later Python adds, is refused.
+"""
+
+__simverify_role__ = "stand-in"
+
+
+import random
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from simverify.symbolic.sampler import (
+    StatePlaceholder,
+    draw_integer,
+    make_seed,
+    plain_state_seed,
+    state_placeholder,
+)
+from simverify.symbolic.source import RandomSource
+from simverify.symbolic.streams import GeneratorSeed, Stream
+
+_GLOBAL_RANDOM: Any = random._inst
+_C_RANDOM: Any = random.Random.__mro__[1]
+_REAL_SEED: Any = random.Random.seed
+
+DERIVED_METHODS = {
+    "choice",
+    "choices",
+    "paretovariate",
+    "randint",
+    "randrange",
+    "sample",
+    "shuffle",
+    "uniform",
+}
+"""Methods written in Python on top of those that are replaced; their draws are ours."""
+
+_NON_METHODS = {"VERSION"}
+
+
+class _RandomStreams:
+    """The stream of every ``Random`` instance seen on a path."""
+
+    def __init__(self, source: RandomSource) -> None:
+        self.source = source
+        self._streams: dict[int, tuple[Any, Stream]] = {}
+        self._epoch = -1
+
+    def of(self, instance: Any) -> Stream:
+        if self._epoch != self.source.epoch:
+            self._streams.clear()
+            self._epoch = self.source.epoch
+        if id(instance) not in self._streams:
+            self._streams[id(instance)] = (instance, Stream(outside=instance is _GLOBAL_RANDOM))
+        return self._streams[id(instance)][1]
+
+
+def method_patches(source: RandomSource) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """``(class, name, method)`` to set on ``random.Random`` and ``SystemRandom``."""
+    methods = _symbolic_methods(source)
+    system = {"seed": lambda self, *args, **kwargs: None}
+    system |= dict.fromkeys(("getstate", "setstate"), _unsupported_method)
+    return [
+        *((random.Random, name, method) for name, method in methods.items()),
+        *((random.SystemRandom, name, method) for name, method in (methods | system).items()),
+        (random.Random, "__new__", staticmethod(_new_instance)),
+    ]
+
+
+def function_patches(source: RandomSource) -> dict[str, Callable[..., Any]]:
+    """Return replacements by name for the module's functions that never reach a method."""
+    methods = _symbolic_methods(source)
+
+    def bound(method: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: method(_GLOBAL_RANDOM, *args, **kwargs)
+
+    return {
+        name: bound(method) for name, method in methods.items() if callable(vars(random).get(name))
+    }
+
+
+def secrets_patches(source: RandomSource) -> dict[str, Callable[..., Any]]:
+    """Return replacements for what :mod:`secrets` bound to its own generator at import."""
+    system: Any = secrets.SystemRandom()
+    bits = _symbolic_methods(source)["getrandbits"]
+
+    def refusal(name: str) -> Callable[..., Any]:
+        return lambda *args: source.refuse(f"secrets.{name}")
+
+    followed = {"choice", "randbelow", "randbits", "SystemRandom", "compare_digest"}
+    return {
+        "randbits": lambda k: bits(system, k),
+        **{name: refusal(name) for name in secrets.__all__ if name not in followed},
+    }
+
+
+def _new_instance(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    # Python's own hashes the seed, which may be a draw; __init__ seeds it anyway.
+    return _C_RANDOM.__new__(cls)
+
+
+def _unsupported_method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError("System entropy source does not have state.")
+
+
+def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
+    streams = _streams_of(source)
+
+    def draw(self: Any) -> Any:
+        return source.uniform(streams.of(self))
+
+    def refuse_beyond_a_float(bits: int) -> None:
+        if bits > 1000:
+            source.refuse(f"a random integer of {bits:,} bits")
+
+    def below(self: Any, n: int) -> Any:
+        # Python draws as many bits as n - 1 has, again and again.
+        refuse_beyond_a_float(n.bit_length())
+        u = source.uniform(streams.of(self), ("integer", n), one_word=False, among=n)
+        return draw_integer(n, u)
+
+    def getrandbits(self: Any, k: int) -> Any:
+        if k < 0:
+            raise ValueError("number of bits must be non-negative")
+        refuse_beyond_a_float(k)
+        n = 2**k
+        u = source.uniform(streams.of(self), ("bits", k), one_word=False, among=n)
+        return draw_integer(n, u)
+
+    def seed(self: Any, a: Any = None, version: int = 2) -> None:
+        constant = lambda x: _constant_seed(x, version)  # noqa: E731
+        source.sequences.seed(streams.of(self), make_seed(source, a, constant))
+
+    def expovariate(self: Any, lambd: float = 1.0) -> Any:
+        return source.exponential(streams.of(self)) / lambd
+
+    def getstate(self: Any) -> Any:
+        inside = StatePlaceholder(
+            source, "Python's random", source.sequences.state(streams.of(self))
+        )
+        return (3, inside, None)
+
+    def setstate(self: Any, state: Any) -> None:
+        inside = state_placeholder(state)
+        if inside is None:
+            _C_RANDOM().setstate(state[1])
+            source.sequences.seed(streams.of(self), plain_state_seed(state, "Python's random"))
+        elif inside.family != "Python's random":
+            raise ValueError("state vector must be of Python's random")
+        else:
+            source.sequences.put(streams.of(self), inside.state)
+
+    def refusal(name: str) -> Callable[..., Any]:
+        def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return source.refuse(f"random.{name}")
+
+        return refuse
+
+    known: dict[str, Callable[..., Any]] = {
+        "random": draw,
+        "_randbelow": below,
+        "getrandbits": getrandbits,
+        "seed": seed,
+        "expovariate": expovariate,
+        "getstate": getstate,
+        "setstate": setstate,
+    }
+    others = {
+        name
+        for name in dir(random.Random)
+        if not name.startswith("_") and name not in known.keys() | DERIVED_METHODS | _NON_METHODS
+    }
+    return known | {name: refusal(name) for name in others}
+
+
+def _streams_of(source: RandomSource) -> _RandomStreams:
+    if source.python_streams is None:
+        source.python_streams = _RandomStreams(source)
+    streams: _RandomStreams = source.python_streams
+    return streams
+
+
+def _constant_seed(seed: Any, version: int) -> GeneratorSeed:
+    """Name what follows a constant: by Python's own seeding, so that equal seeds are equal."""
+    instance = _C_RANDOM.__new__(random.Random)
+    _REAL_SEED(instance, seed, version)
+    words = _C_RANDOM.getstate(instance)[:16]
+    return GeneratorSeed(("random", words), f"Python's random is seeded with the constant {seed!r}")

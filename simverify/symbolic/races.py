@@ -1,0 +1,728 @@
+"""Exponential races: which of several E_i / w_i comes first, decided two at a time.
+
+The known order of the racers is kept as a forest in which a parent came before its
+children. Exponentials have no memory, so given its parent a subtree's first arrival is a
+fresh exponential whose rate is the subtree's total; any two subtrees under one parent are
+then compared with weights in proportion to their totals. Every question about the order
+(argmin, sort, top-k) is answered exactly, and an answer never changes.
+
+Where the same exponentials are raced again with other weights, what the forest knows becomes
+inequalities between them, and the rest is computed from those (:mod:`.noise`).
+"""
+
+__simverify_role__ = "stand-in"
+
+
+import math
+import sys
+from collections.abc import Hashable, Iterable, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, cast
+
+import numpy as np
+
+from simverify.symbolic.forms import MAX_RACE_BLUR
+from simverify.symbolic.provenance import (
+    CannotEnumerate,
+    InstanceTooLarge,
+    is_boundary,
+    is_library,
+    is_machinery,
+)
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+
+# Where in the code a result waits until it is read, and where it need not.
+#
+# Vectorised code draws a token for every slot and uses one of them: decided at once, the others
+# would multiply the paths. Code that reads each of its tokens loses by waiting, because all that
+# it computes from an unread one is followed element by element. Both are exact, so which of the
+# two a place in the code gets is learned: on the first instance results wait everywhere, and
+# from the next one on only where one was left unread.
+
+
+SITE_DEPTH = 3
+"""Functions of the code, from the innermost out, that tell one place from another: one that
+draws may be called for a token that is used and for one that is not."""
+
+CodeSite = tuple[tuple["CodeType", int], ...]
+"""Functions, and how far each is."""
+
+
+def site_line(site: CodeSite) -> str:
+    """Return the ``file:line`` of the innermost function of a place; "" of none."""
+    if not site:
+        return ""
+    code, offset = site[0]
+    line = next((n for first, end, n in code.co_lines() if first <= offset < end), None)
+    return "" if line is None else f"{code.co_filename}:{line}"
+
+
+class DeferredResult(Protocol):
+    """A result that may still be unread."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the code has asked for it."""
+
+
+class DeferralSites:
+    """What is known of the places, from path to path."""
+
+    def __init__(self) -> None:
+        self._read: set[CodeSite] = set()
+        self._unread: set[CodeSite] = set()
+        self._at_once: frozenset[CodeSite] = frozenset()
+        self._waiting: list[tuple[CodeSite, DeferredResult]] = []
+
+    def waits_at(self, site: CodeSite) -> bool:
+        """Whether a result of that place waits."""
+        return site not in self._at_once
+
+    def add(self, site: CodeSite, result: DeferredResult) -> None:
+        """Note a result that waits on the path that is run."""
+        self._waiting.append((site, result))
+
+    def end_path(self) -> None:
+        """See which results of the path were read."""
+        for site, result in self._waiting:
+            (self._read if result.is_read else self._unread).add(site)
+        self._waiting.clear()
+
+    def learn(self) -> None:
+        """Let nothing wait any more where all was read; not between paths that share choices."""
+        self.end_path()
+        self._at_once = frozenset(self._read - self._unread)
+
+
+def current_site() -> CodeSite:
+    """Return the place in the code under audit that is run."""
+    calls: list[tuple[CodeType, int]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(calls) < SITE_DEPTH:
+        if is_boundary(frame.f_code):
+            break
+        module = frame.f_globals.get("__name__", "")
+        if not is_machinery(module) and not is_library(module):
+            calls.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return tuple(calls)
+
+
+# What a draw asks of the path that it is drawn on, and what a decision is made of.
+#
+# Draws know no more of the run around them: :class:`~simverify.symbolic.source.RandomSource`
+# is such a path, and builds on the draws.
+
+
+class DecisionKind(Enum):
+    """What a fork of the path decides, in the words that a replay shows."""
+
+    BOUND = "a comparison with a number"
+    OUTCOME = "an outcome of a draw"
+    RACE = "a race of two draws"
+    SEVERAL = "a comparison of several draws"
+
+
+class DrawPath(Protocol):
+    """Where draws are decided. ``products`` are the decided ones, with bound and side.
+
+    ``sites``: where in the code results wait until they are read. ``reading``: the place of the
+    one that is being read.
+    ``signs_zeros``: whether the path forks on the sign of a draw times 0.
+    ``widest``: the most values of an integer that was followed value by value, and where.
+    """
+
+    epoch: int
+    slack: float
+    at_once: bool
+    postponed: bool
+    signs_zeros: bool
+    sites: DeferralSites
+    reading: CodeSite
+    refuses_many: bool
+    refuses_arrays: bool
+    widest: tuple[int, str]
+    products: list[Any]
+
+    def fork(
+        self,
+        weights: Sequence[float],
+        decided: DecisionKind,
+        draw: "Atom | None" = None,
+        ends: Sequence[float] = (),
+    ) -> int:
+        """Take a branch; weights are conditional.
+
+        ``decided``: by what. ``draw``: the one draw that it depends on; branch i then leaves it
+        between ``ends[i]`` and ``ends[i + 1]``, if those are given.
+        """
+
+    def chain(self, previous: Any, last: Any) -> Any:
+        """Return the product of two atoms."""
+
+    def meet(self, dtype: Any) -> None:
+        """Note a precision that meets a draw."""
+
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
+        """Stop: ``call`` cannot be followed."""
+
+
+class Atom(Protocol):
+    """A uniform, or a product of uniforms, known by now to lie in [low, high).
+
+    ``owner`` is the race or product that it takes part in, once one was decided.
+    """
+
+    owner: Any
+    points: int
+    """A uniform is one of so many multiples of their inverse."""
+
+    def check_epoch(self) -> None:
+        """Refuse a draw of an earlier path."""
+
+    def span(self) -> tuple[int, int]:
+        """First and last point that are left."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one uniform."""
+
+    @property
+    def source(self) -> DrawPath:
+        """The path it is drawn on."""
+
+    @property
+    def low(self) -> float:
+        """Lower bound."""
+
+    @property
+    def high(self) -> float:
+        """Upper bound."""
+
+    def split(self, bound: float) -> bool:
+        """Fork on a bound strictly inside; true if below."""
+
+    def locate(self, cuts: list[float]) -> int:
+        """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
+
+
+# Products of independent uniforms, compared with numbers one factor after another.
+#
+# Write each factor as exp(-E). The k-th partial product is exp(-S_k), S_k = E_1 + .. + E_k,
+# and given all earlier comparisons S_k has density exp(-s) g(s) with g piecewise polynomial,
+# so a comparison of ``u1 * u2 * .. * uk`` with a number has an exact weight.
+
+
+Coefficients = tuple[float, ...]
+"""A polynomial, constant first."""
+
+DensityPiece = tuple[float, float, Coefficients]
+"""``g`` on [start, end)."""
+
+
+class PartialProduct:
+    """A partial product v = previous * last, v = exp(-S) in (0, 1); acts as an atom.
+
+    ``low`` and ``high`` bound v. A comparison that splits it owns its factors: they can no
+    longer be split alone, because they are no longer independent.
+    """
+
+    single = False
+    points = 0
+
+    __slots__ = ("_high", "_low", "_pieces", "last", "owner", "previous", "source")
+
+    def __init__(self, source: DrawPath, previous: Atom, last: Atom) -> None:
+        self.source = source
+        self.previous = previous
+        self.last = last
+        self.owner: object | None = None
+        self._pieces: list[DensityPiece] | None = None
+        self._low = 0.0
+        self._high = 1.0
+
+    @property
+    def low(self) -> float:
+        """Lower bound of the product."""
+        return self._low
+
+    @property
+    def high(self) -> float:
+        """Upper bound of the product."""
+        return min(self._high, self.previous.high)
+
+    def factors(self) -> list[Atom]:
+        """Return the uniforms in the product, in order."""
+        before = (
+            self.previous.factors()
+            if isinstance(self.previous, PartialProduct)
+            else [self.previous]
+        )
+        return [*before, self.last]
+
+    def split(self, bound: float) -> bool:
+        """Whether the product is below ``bound``, strictly inside (low, high)."""
+        if self.owner is not None:
+            self.source.refuse("a product of draws that was compared after a longer one")
+        pieces = self._density()
+        cut = -math.log(bound)
+        beyond, within = _density_mass(pieces, cut, math.inf), _density_mass(pieces, 0.0, cut)
+        total = beyond + within
+        shares = beyond / total, within / total
+        below = self.source.fork(shares, DecisionKind.BOUND) == 0
+        keep = (cut, math.inf) if below else (0.0, cut)
+        self._pieces = _restrict_density(pieces, *keep, beyond if below else within)
+        if below:
+            self._high = bound
+        else:
+            self._low = bound
+        self.source.products.append((self, bound, below))
+        return below
+
+    def check_epoch(self) -> None:
+        """Refuse a product of draws of an earlier path."""
+        self.last.check_epoch()
+
+    def span(self) -> NoReturn:
+        """Refuse: a product lies on no grid."""
+        self.source.refuse("the rounding of a product or sum of draws")
+
+    def locate(self, cuts: list[float]) -> NoReturn:
+        """Refuse: a product is compared with one number at a time."""
+        self.source.refuse("the integer part of a product of draws")
+
+    def _density(self) -> list[DensityPiece]:
+        if self._pieces is None:
+            for link in (self.previous, self.last):
+                if link.owner is not None:
+                    self.source.refuse("a product of draws that were already used together")
+            if self.last.low > 0 or self.last.high < 1:
+                self.source.refuse("a product with a draw that was compared before")
+            self._pieces = _add_exponential(_density_pieces(self.previous))
+            self.previous.owner = self
+            self.last.owner = self
+        return self._pieces
+
+
+def _density_pieces(link: Atom) -> list[DensityPiece]:
+    if isinstance(link, PartialProduct):
+        return link._density()
+    end = math.inf if link.low <= 0 else -math.log(link.low)
+    return [(-math.log(link.high), end, (1 / (link.high - link.low),))]
+
+
+def _add_exponential(pieces: list[DensityPiece]) -> list[DensityPiece]:
+    """Add a fresh exponential: the new g at s is the integral of the old one up to s."""
+    out: list[DensityPiece] = []
+    total = 0.0
+    for start, end, g in pieces:
+        if out and out[-1][1] < start:
+            out.append((out[-1][1], start, (total,)))
+        integral = (0.0, *(c / (i + 1) for i, c in enumerate(g)))
+        integral = (total - _polynomial_at(integral, start), *integral[1:])
+        out.append((start, end, integral))
+        if end < math.inf:
+            total = _polynomial_at(integral, end)
+    if out[-1][1] < math.inf:
+        out.append((out[-1][1], math.inf, (total,)))
+    return out
+
+
+def _restrict_density(
+    pieces: list[DensityPiece], low: float, high: float, mass: float
+) -> list[DensityPiece]:
+    return [
+        (max(start, low), min(end, high), tuple(c / mass for c in g))
+        for start, end, g in pieces
+        if max(start, low) < min(end, high)
+    ]
+
+
+def _density_mass(pieces: list[DensityPiece], low: float, high: float) -> float:
+    return math.fsum(
+        _tail_integral(g, max(start, low)) - _tail_integral(g, min(end, high))
+        for start, end, g in pieces
+        if max(start, low) < min(end, high)
+    )
+
+
+def _tail_integral(g: Coefficients, s: float) -> float:
+    """Integral of exp(-t) g(t) from s to infinity: exp(-s) times g + g' + g'' + ..."""
+    if s == math.inf:
+        return 0.0
+    total = 0.0
+    while g:
+        total += _polynomial_at(g, s)
+        g = tuple(i * c for i, c in enumerate(g))[1:]
+    return math.exp(-s) * total
+
+
+def _polynomial_at(g: Coefficients, s: float) -> float:
+    value = 0.0
+    for c in reversed(g):
+        value = value * s + c
+    return value
+
+
+# One noise that is raced several times, each time with other weights.
+#
+# What is known about independent standard exponentials after such races is a list of inequalities
+# ``E_c >= k E_p``: the loser c came after the winner p, in the scale of that race. Together they
+# are a cone, and its mass is the probability of all of them. An exponential that beat nobody only
+# has lower bounds, which are integrated away: it is above all of them with probability
+# exp(-max k x). What is left is the integral of exp(-h) over a cone in the few coordinates that won
+# somewhere, where h is linear on each of finitely many pieces. On a piece with generators g_1..g_m
+# it is |det(g_1, .., g_m)| / (h(g_1) .. h(g_m)), a rational function of the weights: nothing is
+# approximated.
+
+
+MAX_CONES = 500
+"""Pieces of a cone, beyond which nothing is computed."""
+
+ConeGenerator = tuple[float, ...]
+Cone = list[ConeGenerator]
+
+
+class TooManyCones(Exception):
+    """The noise was raced too often, and between too many, for its law to be computed."""
+
+
+class ArrivalInequality(NamedTuple):
+    """What one decision tells: ``E_late >= times * E_early``."""
+
+    early: Hashable
+    late: Hashable
+    times: float
+
+
+class SharedNoise:
+    """What is known of some exponentials, by the inequalities between them."""
+
+    def __init__(self, known: Iterable[ArrivalInequality] = ()) -> None:
+        self.known = list(known)
+
+    def masses(self, options: Sequence[Sequence[ArrivalInequality]]) -> list[float]:
+        """Return the probability that what is known holds, and each of the options with it."""
+        return [_cone_mass(_numbered_inequalities([*self.known, *more])) for more in options]
+
+    def learn(self, more: Iterable[ArrivalInequality]) -> None:
+        """Note what was decided; what is known already need not be kept twice."""
+        self.known = list(dict.fromkeys([*self.known, *more]))
+
+    def sample(self, rng: np.random.Generator) -> dict[Hashable, float]:
+        """Draw all exponentials that are known of, on condition of what is known."""
+        law = _ConeLaw(self.known)
+        piece = int(rng.choice(len(law.masses), p=law.masses / law.masses.sum()))
+        far = rng.exponential(size=len(law.winners)) / law.heights[piece]
+        x = far @ law.generators[piece]
+        samples: dict[Hashable, float] = dict(zip(law.winners, x.tolist(), strict=True))
+        for loser, bounds in law.bounds.items():
+            samples[loser] = max(k * float(x[i]) for i, k in bounds.items()) + rng.exponential()
+        return samples
+
+
+class _ConeLaw:
+    """The pieces of the cone of some inequalities, simplicial cones on which h is linear.
+
+    ``winners``: its m coordinates, those that came before another. ``bounds``: for each of the
+    others, the largest factor by coordinate. ``generators``: float64 (pieces, m, m), a row each;
+    ``heights``: h at them, (pieces, m); ``masses``: the integrals of exp(-h), (pieces,).
+    """
+
+    def __init__(self, known: Sequence[ArrivalInequality]) -> None:
+        self.winners = list(dict.fromkeys(after.early for after in known))
+        place = {winner: i for i, winner in enumerate(self.winners)}
+        size = len(place)
+        self.bounds: dict[Hashable, dict[int, float]] = {}
+        cones: list[Cone] = [[tuple(float(i == j) for j in range(size)) for i in range(size)]]
+        for early, late, times in known:
+            i = place[early]
+            if late in place:
+                cones, _ = _split_cones(cones, place[late], 1.0, i, times)
+            else:
+                bounds = self.bounds.setdefault(late, {})
+                bounds[i] = max(times, bounds.get(i, 0.0))
+        # Where the largest of several bounds is another one, h bends.
+        for bounds in self.bounds.values():
+            factors = list(bounds.items())
+            for at, (i, k) in enumerate(factors):
+                for j, other in factors[at + 1 :]:
+                    above, below = _split_cones(cones, i, k, j, other)
+                    cones = above + below
+        self.generators = np.array(cones, dtype=np.float64).reshape(-1, size, size)
+        self.heights = self.generators.sum(axis=2)
+        for bounds in self.bounds.values():
+            scaled = self.generators[:, :, list(bounds)] * list(bounds.values())
+            self.heights += scaled.max(axis=2)
+        self.masses = np.abs(np.linalg.det(self.generators)) / self.heights.prod(axis=1)
+
+
+@lru_cache(maxsize=2**15)
+def _cone_mass(known: tuple[ArrivalInequality, ...]) -> float:
+    """Return the mass of a cone; every path that begins alike asks for it again."""
+    return math.fsum(_ConeLaw(known).masses.tolist())
+
+
+def _numbered_inequalities(known: Sequence[ArrivalInequality]) -> tuple[ArrivalInequality, ...]:
+    """Return inequalities with numbers for what they are between, in order of appearance."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(
+        ArrivalInequality(
+            numbers.setdefault(after.early, len(numbers)),
+            numbers.setdefault(after.late, len(numbers)),
+            after.times,
+        )
+        for after in known
+    )
+
+
+def _split_cones(
+    cones: list[Cone], i: int, a: float, j: int, b: float
+) -> tuple[list[Cone], list[Cone]]:
+    """Return the parts of cones in which ``a x_i >= b x_j``, and those in which it is less."""
+    above: list[Cone] = []
+    below: list[Cone] = []
+    left = [[(g, a * g[i] - b * g[j]) for g in cone] for cone in cones]
+    while left:
+        sided = left.pop()
+        high = next((n for n, (_, side) in enumerate(sided) if side > 0), None)
+        low = next((n for n, (_, side) in enumerate(sided) if side < 0), None)
+        if high is None or low is None:
+            (above if low is None else below).append([g for g, _ in sided])
+        else:
+            # The edge between a generator on either side is cut where it crosses.
+            (g, up), (f, down) = sided[high], sided[low]
+            crossing = [up * y - down * x for x, y in zip(g, f, strict=True)]
+            total = math.fsum(crossing)
+            middle = (tuple(x / total for x in crossing), 0.0)
+            left.append([*sided[:low], middle, *sided[low + 1 :]])
+            left.append([*sided[:high], middle, *sided[high + 1 :]])
+        if len(above) + len(below) + len(left) > MAX_CONES:
+            raise TooManyCones
+    return above, below
+
+
+RATE_TOLERANCE = 1e-9
+
+
+class Racer:
+    """One exponential in the forest; ``flip`` if it is that of 1 - u.
+
+    ``noise``: what is known of it, once it was raced with other weights; it then has left the
+    forest.
+    """
+
+    __slots__ = ("children", "flip", "noise", "parent", "rate", "total")
+
+    def __init__(self, rate: float, flip: bool) -> None:
+        self.rate = rate
+        self.total = rate
+        self.flip = flip
+        self.parent: Racer | None = None
+        self.children: list[Racer] = []
+        self.noise: SharedNoise | None = None
+
+    def line(self) -> "list[Racer]":
+        """Return the racer, its parent, and so on to the root."""
+        line, node = [self], self
+        while node.parent is not None:
+            node = node.parent
+            line.append(node)
+        return line
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the rates of the whole subtree."""
+        self.rate *= factor
+        self.total *= factor
+        for child in self.children:
+            child.rescale(factor)
+
+    def sample_uniform(self, rng: "np.random.Generator", arrivals: "dict[Racer, float]") -> float:
+        """Draw a u that agrees with all that is known; ``arrivals`` are those drawn so far."""
+        if self.noise is not None:
+            if self not in arrivals:
+                arrivals.update(cast("dict[Racer, float]", self.noise.sample(rng)))
+            return self._uniform(arrivals[self])
+        for racer in reversed(self.line()):
+            if racer not in arrivals:
+                start = 0.0 if racer.parent is None else arrivals[racer.parent]
+                arrivals[racer] = start + rng.exponential() / racer.total
+        return self._uniform(arrivals[self] * self.rate)
+
+    def known(self) -> "list[ArrivalInequality]":
+        """Return what is known of it and of all that were compared with it."""
+        if self.noise is not None:
+            return self.noise.known
+        relations, waiting = [], [self.line()[-1]]
+        while waiting:
+            early = waiting.pop()
+            waiting += early.children
+            relations += [
+                ArrivalInequality(early, late, late.rate / early.rate) for late in early.children
+            ]
+        return relations
+
+    def _uniform(self, e: float) -> float:
+        return -math.expm1(-e) if self.flip else math.exp(-e)
+
+
+def enter_race(source: "DrawPath", atom: "Atom", rate: float, flip: bool) -> Racer:
+    """Return the racer of ``atom``, made at its first race."""
+    atom.check_epoch()
+    if isinstance(racer := atom.owner, Racer):
+        if racer.flip != flip:
+            source.refuse("a race of u against one of 1 - u")
+        return racer
+    if atom.owner is not None or atom.low > 0 or atom.high < 1:
+        source.refuse("a comparison of two draws, one of which was compared with a number")
+    atom.owner = racer = Racer(rate, flip)
+    return racer
+
+
+def arrives_first(source: "DrawPath", a: Racer, rate_a: float, b: Racer, rate_b: float) -> bool:
+    """Whether E_a / rate_a < E_b / rate_b, forking if it is not known yet."""
+    if not _align_time_scales(a, rate_a, b, rate_b):
+        return _decide_first_of_noise(source, [a, b], [rate_a, rate_b]) == 0
+    while True:
+        line_a, line_b = a.line(), b.line()
+        if a in line_b:
+            return True
+        if b in line_a:
+            return False
+        while line_a and line_b and line_a[-1] is line_b[-1]:
+            line_a.pop()
+            line_b.pop()
+        x, y = line_a[-1], line_b[-1]
+        both = x.total + y.total
+        x_first = source.fork((x.total / both, y.total / both), DecisionKind.RACE) == 0
+        winner, loser = (x, y) if x_first else (y, x)
+        if loser.parent is not None:
+            loser.parent.children.remove(loser)
+        _attach_loser(winner, loser)
+
+
+def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
+    """Index of the largest or smallest of draws and numbers, by one fork with a branch for each.
+
+    None, and nothing is decided, unless the draws are of one law, and race to come first, and
+    no number can win; they are fresh, or some were raced before, with other weights.
+    """
+    draws = [(i, x) for i, x in enumerate(elements) if hasattr(x, "form")]
+    numbers = [x for x in elements if not hasattr(x, "form")]
+    apart = {id(x.atom) for _, x in draws if _can_race(x)}
+    if len(apart) < max(2, len(draws)):
+        return None
+    try:
+        entries = [x.form.race() for _, x in draws]
+    except OverflowError:
+        return None
+    families = {
+        (family, sense, x.form.flip)
+        for (family, _, sense), (_, x) in zip(entries, draws, strict=True)
+    }
+    rates = [rate for _, rate, _ in entries]
+    if len(families) > 1 or entries[0][2] != (-1 if largest else 1):
+        return None
+    if not all(0 < rate < math.inf for rate in rates):
+        return None
+    raced = any(x.atom.owner is not None for _, x in draws)
+    if raced and _share_time_scale([x.atom.owner for _, x in draws], rates):
+        return None  # two at a time: much of the order may be known
+    ranges = [x.range() for _, x in draws]
+    if largest:
+        beaten = all(c <= max(low for low, _ in ranges) for c in numbers)
+    else:
+        beaten = all(c >= min(high for _, high in ranges) for c in numbers)
+    if not beaten:
+        return None
+    source = draws[0][1].source
+    total = math.fsum(rates)
+    if (
+        math.fsum(x.machine.blur * r for (_, x), r in zip(draws, rates, strict=True))
+        > MAX_RACE_BLUR * total
+    ):
+        source.refuse("a race of draws that rounding swamps")
+    source.slack += math.fsum(x.form.slack for _, x in draws)
+    racers = [
+        enter_race(source, x.atom, rate, x.form.flip)
+        for (_, x), rate in zip(draws, rates, strict=True)
+    ]
+    if raced:
+        won = _decide_first_of_noise(source, racers, rates)
+    else:
+        won = source.fork([rate / total for rate in rates], DecisionKind.SEVERAL)
+        for loser in racers[:won] + racers[won + 1 :]:
+            _attach_loser(racers[won], loser)
+    index: int = draws[won][0]
+    return index
+
+
+def _can_race(draw: Any) -> bool:
+    """Whether nothing is known of a draw but how it came out in races."""
+    atom: Any = draw.atom
+    return (
+        isinstance(atom.owner, Racer | None)
+        and (atom.low, atom.high) == (0, 1)
+        and not draw.has_steps()
+        and not hasattr(atom, "last")
+    )
+
+
+def _share_time_scale(racers: list[Racer | None], rates: list[float]) -> bool:
+    """Whether those that are in one race already are raced with the weights of that race."""
+    scales: dict[Racer, float] = {}
+    for racer, rate in zip(racers, rates, strict=True):
+        if racer is None:
+            continue
+        if racer.noise is not None:
+            return False
+        scale = scales.setdefault(racer.line()[-1], rate / racer.rate)
+        if abs(rate / racer.rate / scale - 1) > RATE_TOLERANCE:
+            return False
+    return True
+
+
+def _attach_loser(winner: Racer, loser: Racer) -> None:
+    loser.parent = winner
+    winner.children.append(loser)
+    winner.total += loser.total
+
+
+def _align_time_scales(a: Racer, rate_a: float, b: Racer, rate_b: float) -> bool:
+    """Bring two separate races to one time scale; within one race it may be another: false."""
+    if a.noise is not None or b.noise is not None:
+        return False
+    scale = (rate_b / b.rate) / (rate_a / a.rate)
+    if abs(scale - 1) <= RATE_TOLERANCE:
+        return True
+    root_a, root_b = a.line()[-1], b.line()[-1]
+    if root_a is root_b:
+        return False
+    root_b.rescale(scale)
+    return True
+
+
+def _decide_first_of_noise(source: "DrawPath", racers: list[Racer], rates: list[float]) -> int:
+    """Return which of E_i / rate_i comes first, where other races were decided among them."""
+    known = list(dict.fromkeys(after for racer in racers for after in racer.known()))
+    noise = SharedNoise(known)
+    options = [
+        [ArrivalInequality(x, y, s / r) for y, s in zip(racers, rates, strict=True) if y is not x]
+        for x, r in zip(racers, rates, strict=True)
+    ]
+    try:
+        masses = noise.masses(options)
+    except TooManyCones:
+        source.refuse("noise that is raced many times with different weights", InstanceTooLarge)
+    if not (total := math.fsum(masses)):
+        source.refuse("noise whose races rounding cannot tell apart")
+    won = source.fork([mass / total for mass in masses], DecisionKind.SEVERAL)
+    noise.learn(options[won])
+    for after in noise.known:
+        for racer in (after.early, after.late):
+            cast("Racer", racer).noise = noise
+    return won

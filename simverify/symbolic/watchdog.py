@@ -1,0 +1,470 @@
+"""Ends a run of the user's code at a deadline, also inside an endless loop.
+
+An audit in a child process also says where it is, in memory that its parent reads when the child
+is gone. A process that is killed says no last words. What it was doing, and by when a call of the
+code under audit has to be over, therefore stands on a board that outlives it.
+"""
+
+import ctypes
+import io
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout, suppress
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from simverify.errors import Unsupported
+
+# What code under audit may not do to the process that audits it.
+
+
+_EXIT_FUNCTIONS = ((os, "_exit"), (os, "abort"))
+_SIGNAL_FUNCTIONS = ((os, "kill"), (os, "killpg"), (signal, "raise_signal"))
+
+_told_apart = False
+
+
+class UserInterrupt(KeyboardInterrupt):
+    """The user pressed Ctrl-C; a plain ``KeyboardInterrupt`` may be the code's own."""
+
+
+def is_user_interrupt(error: BaseException) -> bool:
+    """Whether ``error`` is the user's wish to end the run, not an exception of the code.
+
+    So is what a stand-in of ours does not compute: it ends the run, and says nothing of the code.
+    """
+    if isinstance(error, Unsupported):
+        return True
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    return isinstance(error, UserInterrupt) or not _told_apart
+
+
+class OutputSink(io.RawIOBase):
+    """Takes what code prints: a call is made thousands of times, so none of it is shown.
+
+    ``size``: bytes written; ``first``: how they began.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.first = b""
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Count ``data`` and keep the beginning."""
+        if len(self.first) < 200:
+            self.first += bytes(data[:200])
+        self.size += len(data)
+        return len(data)
+
+    @property
+    def line(self) -> str:
+        """The first line that was printed, as far as it was kept."""
+        return self.first.decode(errors="replace").strip().partition("\n")[0][:60]
+
+
+@contextmanager
+def contain_process() -> Iterator[OutputSink]:
+    """Let code under audit neither end the process, nor write where results go.
+
+    Ctrl-C raises :class:`UserInterrupt` meanwhile, where its handler is Python's own: so an
+    interrupt that the code raises itself is told apart from the user's. May be nested.
+    """
+    noise = OutputSink()
+    with ExitStack() as stack:
+        for owner, name in _EXIT_FUNCTIONS:
+            _replace_attribute(stack, owner, name, _allow_in_children(getattr(owner, name)))
+        for owner, name in _SIGNAL_FUNCTIONS:
+            if hasattr(owner, name):
+                _replace_attribute(stack, owner, name, _block_own_process(getattr(owner, name)))
+        _distinguish_interrupts(stack)
+        buffer: Any = noise
+        with redirect_stdout(io.TextIOWrapper(buffer, "utf-8", "replace", write_through=True)):
+            yield noise
+
+
+def _replace_attribute(stack: ExitStack, owner: Any, name: str, new: Any) -> None:
+    stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, new)
+
+
+def _allow_in_children(end: Any) -> Any:
+    """Return ``end`` for processes that the code forks, which would else go on as audits."""
+    pid = os.getpid()
+
+    def ends(*status: Any) -> NoReturn:
+        if os.getpid() == pid:
+            raise SystemExit("ended the process")
+        end(*status)
+        raise AssertionError
+
+    return ends
+
+
+def _block_own_process(send: Any) -> Any:
+    """Return ``send`` for signals to other processes; one to this process would end it."""
+
+    def sends(*to: int) -> None:
+        internal = len(to) == 1 or to[0] in (0, os.getpid(), os.getpgrp(), -os.getpgrp())
+        if internal and to[-1] != 0:
+            raise SystemExit(f"sent signal {int(to[-1])} to its own process")
+        send(*to)
+
+    return sends
+
+
+def _distinguish_interrupts(stack: ExitStack) -> None:
+    global _told_apart
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread():
+        if handler is signal.default_int_handler:
+            stack.callback(signal.signal, signal.SIGINT, handler)
+            signal.signal(signal.SIGINT, _raise_user_interrupt)
+        elif handler not in (signal.SIG_IGN, _raise_user_interrupt):
+            return
+    stack.callback(globals().__setitem__, "_told_apart", _told_apart)
+    _told_apart = True
+
+
+def _raise_user_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise UserInterrupt
+
+
+_SHARED_MODULES = (
+    "builtins",
+    "math",
+    "random",
+    "itertools",
+    "functools",
+    "operator",
+    "time",
+    "numpy",
+    "numpy.random",
+    "numpy.linalg",
+    "torch",
+    "torch.nn.functional",
+)
+
+
+class SharedModules:
+    """The public functions, classes and modules in the shared modules, as they are now."""
+
+    def __init__(self) -> None:
+        modules = [(name, sys.modules[name]) for name in _SHARED_MODULES if name in sys.modules]
+        self._kept = [
+            (vars(module), f"{name}.{key}", key, value)
+            for name, module in modules
+            for key, value in vars(module).items()
+            if not key.startswith("_") and (callable(value) or isinstance(value, ModuleType))
+        ]
+        self._kept += [(sys.modules, f"sys.modules[{name!r}]", name, m) for name, m in modules]
+
+    def restore(self) -> str:
+        """Put everything back; a finding in words that names the first replaced, or ""."""
+        # Not one builtin is called before they are all back: one of them may be what is gone.
+        first, others = "", 0
+        for space, name, key, value in self._kept:
+            if space.get(key) is not value:
+                space[key] = value
+                first, others = first or name, others + 1
+        if not first:
+            return ""
+        more = f" and {others - 1} more" if others > 1 else ""
+        return f"shared-modules: replaces {first}{more} for the whole process"
+
+
+_BOARD_SIZE = 4096
+_BOARD_HEADER = struct.Struct("ddH")
+
+_NO_DEADLINES = (float("inf"), float("inf"))
+
+
+class ProgressBoard:
+    """Shared memory with the place of the audit and its deadlines.
+
+    One on the wall clock (``time.monotonic``), one in processor seconds of the process.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _BOARD_SIZE)
+        self.write(_NO_DEADLINES, "")
+
+    def write(self, deadlines: tuple[float, float], place: str) -> None:
+        """Put up all."""
+        text = place.encode(errors="replace")[: _BOARD_SIZE - _BOARD_HEADER.size]
+        self._memory[: _BOARD_HEADER.size + len(text)] = (
+            _BOARD_HEADER.pack(*deadlines, len(text)) + text
+        )
+
+    @property
+    def deadlines(self) -> tuple[float, float]:
+        """When the call of the code has to be over; infinite where nothing limits it."""
+        wall, processor, _ = _BOARD_HEADER.unpack_from(self._memory)
+        return wall, processor
+
+    @property
+    def place(self) -> str:
+        """What the audit was doing."""
+        size = int(_BOARD_HEADER.unpack_from(self._memory)[2])
+        return self._memory[_BOARD_HEADER.size : _BOARD_HEADER.size + size].decode(errors="replace")
+
+
+def _deadlines_in(seconds: float) -> tuple[float, float]:
+    return time.monotonic() + seconds, time.process_time() + seconds
+
+
+_board: ProgressBoard | None = None
+
+
+def use_board(board: ProgressBoard) -> None:
+    """Let this process, a child, write on ``board`` from here on."""
+    global _board
+    _board = board
+
+
+def is_child_process() -> bool:
+    """Whether this process is a child that somebody watches, and may be lost."""
+    return _board is not None
+
+
+def report_activity(place: str) -> None:
+    """Say what begins; nobody reads it where there is no parent."""
+    if _board is not None:
+        _board.write(_board.deadlines, place)
+
+
+def _extend_deadline(seconds: float) -> None:
+    """Say that what runs is interrupted so much later than now instead."""
+    if _board is not None:
+        _board.write(_deadlines_in(seconds), _board.place)
+
+
+@contextmanager
+def _published_deadline(seconds: float) -> Iterator[None]:
+    """Say that what runs inside is interrupted after ``seconds``."""
+    if _board is None:
+        yield
+        return
+    before = _board.deadlines
+    _board.write(min(before, _deadlines_in(seconds)), _board.place)
+    try:
+        yield
+    finally:
+        _board.write(before, _board.place)
+
+
+@contextmanager
+def uninterruptible_call(seconds: float, what: Callable[[], str]) -> Iterator[None]:
+    """Say that a call is made inside that nothing in this process can interrupt.
+
+    It has ``seconds``; ``what`` is asked only where a parent reads it, when the call is its end.
+    """
+    if _board is None:
+        yield
+        return
+    before, place = _board.deadlines, _board.place
+    _board.write(min(before, _deadlines_in(seconds)), f"{place}, {what()}")
+    try:
+        yield
+    finally:
+        _board.write(before, place)
+
+
+REPEAT_SECONDS = 0.25
+
+MIN_PROCESSOR_SHARE = 0.05
+"""Share of the processor below which a thread is taken to wait for something else than it."""
+
+
+class Stopwatch:
+    """Seconds that the code took, however busy the machine is.
+
+    They are processor seconds of this thread; where it hardly used any, because it sleeps or
+    blocks, those of the wall clock, less what it waited for a processor. ``wall``: when it was
+    made, by :func:`monotonic_now`.
+    """
+
+    def __init__(self) -> None:
+        self._thread = threading.get_native_id()
+        self.wall, self._cpu = time.monotonic(), time.thread_time()
+        self._kept_waiting = run_queue_seconds(self._thread)
+
+    def seconds(self) -> float:
+        """Seconds since it was made, in the thread that made it."""
+        wall, cpu = time.monotonic() - self.wall, time.thread_time() - self._cpu
+        if (
+            cpu > MIN_PROCESSOR_SHARE * wall
+        ):  # whatever it waited for, and asking costs more than all of this
+            return cpu
+        return _counted_seconds(wall, cpu, run_queue_seconds(self._thread) - self._kept_waiting)
+
+
+def _counted_seconds(wall: float, cpu: float, waited: float) -> float:
+    active = max(cpu, wall - waited)
+    return cpu if cpu > MIN_PROCESSOR_SHARE * active else active
+
+
+def run_queue_seconds(thread: int, process: int | str = "self") -> float:
+    """Seconds in which a thread could have run and got no processor; 0 where nobody knows.
+
+    ``process``: whose it is, where it is not this one's. Linux counts them. Without it, a thread
+    that gets a twentieth of a processor looks asleep.
+    """
+    try:
+        # Not by ``open``, which takes twice as long, around every block of an audit.
+        file = os.open(f"/proc/{process}/task/{thread}/schedstat", os.O_RDONLY)
+        try:
+            return int(os.read(file, 128).split()[1]) / 1e9
+        finally:
+            os.close(file)
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+class DeadlineExpired(BaseException):
+    """Raised in the user's code; not an Exception, so that ``except Exception`` passes it."""
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Raise :class:`DeadlineExpired` in this thread after ``seconds``, and again until left.
+
+    The seconds are those of :class:`Stopwatch`: a busy machine ends nothing early.
+    Uses SIGALRM in the main thread where nobody else does, so that a blocking call ends too;
+    a helper thread otherwise.
+    """
+    if seconds is None:
+        yield
+        return
+    with _published_deadline(seconds), _silenced_expiry(), _interrupt_after(seconds):
+        yield
+
+
+@contextmanager
+def _silenced_expiry() -> Iterator[None]:
+    """Ignore a :class:`DeadlineExpired` that struck in a destructor or a collector's callback.
+
+    Python lets no exception out of there, and tells of it; this one comes again.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is not DeadlineExpired:
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _interrupt_after(seconds: float) -> AbstractContextManager[None]:
+    if (
+        threading.current_thread() is threading.main_thread()
+        and hasattr(signal, "setitimer")
+        and signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, signal.SIG_IGN, None)
+        and signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    ):
+        return _interrupt_by_signal(seconds)
+    return _interrupt_by_thread(seconds)
+
+
+@contextmanager
+def _interrupt_by_signal(seconds: float) -> Iterator[None]:
+    watch = Stopwatch()
+
+    def expire(number: int, frame: Any) -> None:
+        left = seconds - watch.seconds()
+        if left <= 0:
+            raise DeadlineExpired
+        _extend_deadline(left)
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-2), REPEAT_SECONDS)
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), REPEAT_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _interrupt_by_thread(seconds: float) -> Iterator[None]:
+    thread = ctypes.c_ulong(threading.get_ident())
+    lock = threading.Lock()
+    done = threading.Event()
+    struck = False
+    wall, cpu = time.monotonic(), time.process_time()
+    native = threading.get_native_id()
+    waited = run_queue_seconds(native)
+
+    def strike() -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineExpired))
+
+    def watch() -> None:
+        nonlocal struck
+        wait = seconds
+        while not done.wait(wait):
+            # The processor seconds of another thread cannot be read everywhere.
+            left = seconds - _counted_seconds(
+                time.monotonic() - wall,
+                time.process_time() - cpu,
+                run_queue_seconds(native) - waited,
+            )
+            if left > 0:
+                _extend_deadline(left)
+                wait = max(left, 1e-2)
+                continue
+            with lock:
+                if not done.is_set():
+                    struck = True
+                    strike()
+            wait = REPEAT_SECONDS
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        while not done.is_set():
+            with suppress(DeadlineExpired):
+                with lock:
+                    done.set()
+                # One that was set and not yet raised must not strike outside, so one is raised
+                # here. Clearing it would not do: CPython 3.11 then keeps looking for one for
+                # ever, and a function that is traced never gets past its first instruction.
+                if struck:
+                    strike()
+                    while True:
+                        time.sleep(0)
+        watcher.join()
+
+
+def monotonic_now() -> float:
+    """Seconds on the clock that deadlines are kept by."""
+    return time.monotonic()
+
+
+# A process that ends with the one that made it.
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PARENT_DEATH_SIGNAL = 1
+
+
+def die_with_parent() -> None:
+    """Ask Linux to end this process with its parent, which a CI may kill."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)

@@ -1,1 +1,0 @@
-"""Upper bounds on the distance that a healthy run can sign."""

@@ -1,1 +1,0 @@
-"""Tests of counts: G2, support, rare tokens, independence."""

@@ -1,1 +1,0 @@
-"""Means of bounded variables: tests and intervals."""

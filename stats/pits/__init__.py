@@ -1,1 +1,0 @@
-"""Randomised PITs and what is tested of them."""

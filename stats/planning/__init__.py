@@ -1,1 +1,0 @@
-"""Budgets, looks and plans: what a claim costs before it is made."""

@@ -1,1 +1,0 @@
-"""Likelihood ratios of named faults."""

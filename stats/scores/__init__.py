@@ -1,1 +1,0 @@
-"""Tests of scores and indicators whose law under the target is known."""
