@@ -17,16 +17,16 @@ from simverify.options.served import MatrixOptions, TriageOptions, WatchOptions
 MATRIX_MODES = (MatrixOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    MatrixKeywords = Any
 else:
-    Given = command_options(MATRIX_MODES)
+    MatrixKeywords = command_options(MATRIX_MODES)
 
-MATRIX_DEFAULTS = Given()
+MATRIX_DEFAULTS = MatrixKeywords()
 
 
 def matrix(
     *,
-    options: Annotated[Given, Parameter(name="*")] = MATRIX_DEFAULTS,
+    options: Annotated[MatrixKeywords, Parameter(name="*")] = MATRIX_DEFAULTS,
     json: Json = None,
     report: Report = None,
     quiet: Switch = False,
@@ -63,11 +63,11 @@ def matrix(
 MODES = (TriageOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    TriageKeywords = Any
 else:
-    Given = command_options(MODES, without=("a", "b"))
+    TriageKeywords = command_options(MODES, without=("a", "b"))
 
-TRIAGE_DEFAULTS = Given()
+TRIAGE_DEFAULTS = TriageKeywords()
 
 
 def triage(
@@ -75,7 +75,7 @@ def triage(
     b: Annotated[str, Parameter(show_env_var=False)],
     /,
     *,
-    options: Annotated[Given, Parameter(name="*")] = TRIAGE_DEFAULTS,
+    options: Annotated[TriageKeywords, Parameter(name="*")] = TRIAGE_DEFAULTS,
     json: Json = None,
     report: Report = None,
     verbose: Switch = False,
@@ -122,16 +122,16 @@ def triage(
 WATCH_MODES = (WatchOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    WatchKeywords = Any
 else:
-    Given = command_options(WATCH_MODES)
+    WatchKeywords = command_options(WATCH_MODES)
 
-WATCH_DEFAULTS = Given()
+WATCH_DEFAULTS = WatchKeywords()
 
 
 def watch(
     *,
-    options: Annotated[Given, Parameter(name="*")] = WATCH_DEFAULTS,
+    options: Annotated[WatchKeywords, Parameter(name="*")] = WATCH_DEFAULTS,
     json: Json = None,
     report: Report = None,
     quiet: Switch = False,

@@ -27,18 +27,18 @@ from simverify.options.surveys import BisectOptions, SweepOptions, TableOptions
 BISECT_MODES = (BisectOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    BisectKeywords = Any
 else:
-    Given = command_options(BISECT_MODES, without=("spec",))
+    BisectKeywords = command_options(BISECT_MODES, without=("spec",))
 
-BISECT_DEFAULTS = Given()
+BISECT_DEFAULTS = BisectKeywords()
 
 
 def bisect(
     spec: Annotated[str, Parameter(show_env_var=False)],
     /,
     *,
-    options: Annotated[Given, Parameter(name="*")] = BISECT_DEFAULTS,
+    options: Annotated[BisectKeywords, Parameter(name="*")] = BISECT_DEFAULTS,
     json: Json = None,
     report: Report = None,
     quiet: Switch = False,
@@ -79,11 +79,11 @@ def bisect(
 MODES = (SweepOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    SweepKeywords = Any
 else:
-    Given = command_options(MODES, without=("spec",))
+    SweepKeywords = command_options(MODES, without=("spec",))
 
-SWEEP_DEFAULTS = Given()
+SWEEP_DEFAULTS = SweepKeywords()
 
 _TERMINAL_INTERVAL = 0.25
 _LOG_INTERVAL = 10.0
@@ -94,7 +94,7 @@ def sweep(
     spec: Path | None = None,
     /,
     *,
-    options: Annotated[Given, Parameter(name="*")] = SWEEP_DEFAULTS,
+    options: Annotated[SweepKeywords, Parameter(name="*")] = SWEEP_DEFAULTS,
     status: Annotated[Path | None, Parameter(group=IN_OUTPUT)] = None,
     report: Report = None,
     verbose: Switch = False,
@@ -151,16 +151,16 @@ def sweep(
 TABLE_MODES = (TableOptions,)
 
 if TYPE_CHECKING:
-    Given = Any
+    TableKeywords = Any
 else:
-    Given = command_options(TABLE_MODES)
+    TableKeywords = command_options(TABLE_MODES)
 
-TABLE_DEFAULTS = Given()
+TABLE_DEFAULTS = TableKeywords()
 
 
 def table(
     *,
-    options: Annotated[Given, Parameter(name="*")] = TABLE_DEFAULTS,
+    options: Annotated[TableKeywords, Parameter(name="*")] = TABLE_DEFAULTS,
     list_: Annotated[bool, Parameter(name="--list")] = False,
     json: Json = None,
     report: Report = None,
