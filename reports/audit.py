@@ -33,6 +33,7 @@ from simverify.reports.audit_text import (
     token_text,
     truncated_instances,
     verdict_scope,
+    verdict_sentence,
 )
 from simverify.reports.view import (
     WIDTH,
@@ -312,7 +313,8 @@ def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
         more = pluralize(len(notes) - _MAX_SHORT_NOTES, "note")
         notes = [*notes[:_MAX_SHORT_NOTES], f"{more} more: see --verbose"]
     return [
-        *_wrap(f"{run.verdict} {run.spec}: {verdict_scope(run)}, seed {run.seed}"),
+        *_wrap(f"{run.verdict}: {verdict_sentence(run)}"),
+        *_wrap(f"Checked: {verdict_scope(run)}, seed {run.seed}"),
         *_wrap(clock_stop_words(run)),
         *_wrap(_exact_text(run)),
         *_wrap(_sampled_text(run) if verbose else _sampled_summary(run)),

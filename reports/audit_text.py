@@ -271,6 +271,35 @@ def row_numbers(row: Iterable[float | str]) -> str:
     return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
 
 
+_FAILED_SENTENCES = {
+    "law": "does not emit the target's distribution",
+    "contract": "breaks its contract",
+    "tests": "fails its statistical tests",
+    "probe": "fails an edge probe",
+    "process": "interferes with the process that runs it",
+    "coverage": "has lines that the audit did not reach",
+}
+"""What a FAIL says of the code by the kind of its gravest finding, which comes first."""
+
+
+def verdict_sentence(run: AuditRun) -> str:
+    """Return what the verdict says of the code, as a sentence."""
+    if run.verdict == "INCONCLUSIVE":
+        return f"{run.spec} could not be judged within the budget."
+    drafts = run.contract == "draft"
+    if run.verdict == "FAIL":
+        kinds = {finding.kind for finding in run.findings}
+        kind = next((kind for kind in _FAILED_SENTENCES if kind in kinds), None)
+        if kind == "law" and drafts:
+            return f"{run.spec} does not draft from the distribution that it reports."
+        return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
+    if run.sampled is not None:
+        return f"{run.spec} passed every statistical test."
+    if drafts:
+        return f"{run.spec} drafts exactly from the distribution that it reports."
+    return f"{run.spec} emits exactly the target's distribution."
+
+
 def verdict_scope(run: AuditRun) -> str:
     """Return on what sizes the verdict stands."""
     what = f"{run.contract} contract" + (f", in company ({run.company})" if run.company else "")

@@ -49,7 +49,7 @@ def test_inconclusive_is_not_passed(failed):
 
 def test_a_run_prints_what_the_terminal_shows(failed):
     text = str(failed)
-    assert text.startswith("FAIL ")
+    assert text.startswith("FAIL: ")
     assert "Smallest counterexample" in text
     assert "\x1b" not in text
     assert all(len(line) <= 80 for line in text.splitlines())

@@ -49,7 +49,7 @@ def test_it_is_listed_and_audited(installed):
     assert "my-engine\n  my_kernel: verify\n  1.0 installed; tier: exact\n" in listed
     audited = simverify(installed, "audit", "my-engine", "--gamma", "1")
     assert audited.returncode == 0
-    assert audited.stdout.startswith("PASS my-engine: verify contract")
+    assert audited.stdout.startswith("PASS: my-engine emits exactly the target's distribution.")
 
 
 @pytest.mark.thorough

@@ -133,7 +133,7 @@ def test_summary_counts_audits_of_all_workers(audits):
 
 def test_failure_shows_the_counterexample_and_no_traceback(audits):
     told = section(audits.text, "TestWrong.test_reused")
-    for words in ("FAIL rules.py:reused", "p = ", "q = ", "it should have", "reused-uniform"):
+    for words in ("FAIL: rules.py:reused", "p = ", "q = ", "it should have", "reused-uniform"):
         assert words in told
     assert "Traceback" not in told
     assert "def reused" not in told
@@ -258,7 +258,7 @@ def starved(tmp_path_factory):
         "from simverify.plugin.plugin import InconclusiveWarning\n"
         "@pytest.mark.distribution(max_paths=20, max_samples=100)\n"
         "def test_warned(simverify_audit):\n"
-        "    with pytest.warns(InconclusiveWarning, match='INCONCLUSIVE rules.py:verify'):\n"
+        "    with pytest.warns(InconclusiveWarning, match='INCONCLUSIVE: rules.py:verify'):\n"
         "        assert simverify_audit(verify, gamma=1, vocab=3).verdict == 'INCONCLUSIVE'\n"
     )
     (folder / "conftest.py").write_text(QUICK)
@@ -269,7 +269,7 @@ def starved(tmp_path_factory):
 def test_inconclusive_fails(starved):
     run = run_pytest(starved, "--simverify-max-samples=100", "test_starved.py")
     assert run.code == 1
-    assert "INCONCLUSIVE rules.py:verify" in run.text
+    assert "INCONCLUSIVE: rules.py:verify" in run.text
     assert "There is no verdict" in run.text
     assert "simverify: 1 audit: 1 INCONCLUSIVE" in run.text.splitlines()
 

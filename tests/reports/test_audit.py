@@ -28,7 +28,8 @@ def probe(name, outcome, message, **more):
 def test_a_failure_says_all_of_it():
     text = words(FAILED)
     for part in (
-        "FAIL my_sampler.py:verify: verify contract, gamma up to 4, V up to 5, seed 7",
+        "FAIL: my_sampler.py:verify does not emit the target's distribution.",
+        "Checked: verify contract, gamma up to 4, V up to 5, seed 7",
         "1,234 paths",
         "Smallest counterexample: V = 3, gamma = 1",
         "after no token | 1: p = 1/3, 1/3, 1/3 q = 0, 0, 1",

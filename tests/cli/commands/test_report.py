@@ -39,7 +39,7 @@ def test_all_of_them_and_the_run_file_into_a_folder(command, tmp_path):
     ("path", "words"),
     [
         (COMPARISON, "compact: V = 3, gamma = 4\n"),
-        (AUDIT, "FAIL naive-block: verify contract"),
+        (AUDIT, "FAIL: naive-block does not emit the target's distribution."),
     ],
 )
 def test_without_an_option_it_prints_what_the_run_printed(command, path, words):
