@@ -1,4 +1,8 @@
-"""Running the compiled loops over ranges of trials, on threads, into mergeable counts."""
+"""Runs the compiled loops for single drafts: ranges of trials, on threads, into mergeable counts.
+
+Its inputs are here as well (a model's tables), and what a run keeps: counts, features of tokens,
+Rao-Blackwell estimates and the first tokens with their rows.
+"""
 
 import os
 import queue
@@ -295,6 +299,9 @@ def _check_rows(records: Floats, dtype: Any) -> None:
             )
 
 
+# Ranges of trials on threads, and the counts that they add up to.
+
+
 TRIALS_PER_SHARD = 1 << 14
 """Trials a thread takes at a time; a multiple of the kernels' tile."""
 
@@ -458,7 +465,7 @@ def run_on_threads(
         pool.shutdown(wait=False)
 
 
-# E[tau] where no exact law is at hand: the ngram model's contexts, each of them visited.
+# E[tau] of the ngram model, which has no exact law: every context is visited.
 #
 # A block of ``ngram`` starts in one of n held-out contexts, equally likely. Each is a stratum,
 # so the differences between contexts, nine tenths of the variance, drop out; a context that
@@ -924,7 +931,7 @@ def pits_and_ratios(
     return records.T[columns], ratios.T
 
 
-# From the ngram model's counts to the arrays its kernels read.
+# The ngram model's counts as the arrays that its kernels read.
 
 
 _BYTE_BITS = np.uint64(8)

@@ -1,7 +1,7 @@
-"""Binomial tests against an interval of probabilities, and the test of tau built on them.
+"""Means and rates against exact values: binomial, empirical Bernstein and betting tests.
 
-The null is an interval because exact laws come as enclosures: a rate is tested against every
-probability between the proven lower and upper bound.
+The null of a binomial test is an interval because exact laws come as enclosures: a rate is tested
+against every probability between the proven lower and upper bound. The test of tau is built on it.
 """
 
 import math

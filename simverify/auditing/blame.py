@@ -544,11 +544,10 @@ def _last_user_step(path: Sequence[LineStep]) -> int:
 # Which lines of code decide what went wrong: where the paths of a failing instance part.
 #
 # A law that leaves the target at one token of the output leaves it by the decisions that settle
-# this
-# token and none before it. Which these are is read off the tree of all paths: a decision settles an
-# event where its branches give it different probabilities, and leaves an earlier event alone where
-# they do not. Where no decision settles the token alone, those that settle the output up to it are
-# named.
+# this token and none before it. Which these are is read off the tree of all paths: a decision
+# settles an event where its branches give it different probabilities, and leaves an earlier event
+# alone where they do not. Where no decision settles the token alone, those that settle the output
+# up to it are named.
 
 
 MAX_DECIDING_LINES = 3

@@ -596,11 +596,10 @@ def _apply_operation(
 #
 # Functions count that the rule names, or that those name in turn: globals, closures, defaults,
 # attributes of a module beside it, methods of its class by their names. What lies outside the
-# folder
-# of the rule's file is a library's, and is never counted; neither is what no name leads to. An
-# adapter leads to the functions of an engine, and is not counted itself; the walk begins at those
-# of
-# ``__counted__`` where it says them, as names lead from a library's front door to all of it.
+# folder of the rule's file is a library's, and is never counted; neither is what no name leads to.
+# An adapter leads to the functions of an engine, and is not counted itself; the walk begins at
+# those of ``__counted__`` where it says them, as names lead from a library's front door to all of
+# it.
 
 
 _MAX_ITEMS = 64
@@ -904,11 +903,9 @@ else:
 #
 # Where Python has ``sys.monitoring`` (3.12 and later) every call is watched: an instruction reports
 # itself once, and then costs nothing. Before that, what runs is seen by a trace function, which
-# slows
-# every line of Python down, the audit's own included, so not all calls are watched: the first ones
-# of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
-# were seen,
-# and what an unwatched call alone reached counts as not reached.
+# slows every line of Python down, the audit's own included, so not all calls are watched: the first
+# ones of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
+# were seen, and what an unwatched call alone reached counts as not reached.
 
 
 P = ParamSpec("P")

@@ -787,12 +787,12 @@ def _transition_tests(
 
 # The sampled tier for the project's own compiled kernels: plan, run, test.
 #
-# An exact check of a readable rule says nothing about the kernel that stands for it, so the
-# kernel itself is sampled always. Where contexts repeat the emitted tokens are counted by
-# position and context (``contexts``); where they do not, by randomised PITs (``pits``), and
-# the first of them with their whole rows (``streamed``).
-# Positions are a call's slots for a rule without state, and absolute positions in a
-# generation for a rule with state, whose slots follow no target (design: "lossless").
+# An exact check of a readable rule says nothing about the kernel that stands for it, so the kernel
+# itself is sampled always. Where contexts repeat the emitted tokens are counted by position and
+# context (``contexts``); where they do not, by randomised PITs (``pits``), and the first of them
+# with their whole rows (``streamed``). Positions are a call's slots for a rule without state, and
+# absolute positions in a generation for a rule with state, whose slots follow no target (design:
+# "lossless").
 
 
 MIN_BLOCKS = 1_000_000

@@ -388,8 +388,7 @@ class UncachedModel:
 # Tokens are taken back from a cache, and positions are a request's own, which only full causal
 # attention bears: models with windows or states give wrong rows without a word, and are scored
 # whole instead. Attention to later tokens has no rows at all. Nodes of draft trees see their own
-# way
-# alone, by a mask that a model may not take.
+# way alone, by a mask that a model may not take.
 
 
 _LOGIT_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.005, torch.bfloat16: 0.03}

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 # Only then do they say something of the tokens. A right server may report anything: its draft's
 # values for drafts that were accepted, other logarithms, rows of another place. The tokens of a law
 # that is reported are likelier by it than by any other on average, lie above ours as often as
-# below,
-# and are exact at none where they are off at the others.
+# below, and are exact at none where they are off at the others.
 
 
 _MIN_OPEN_TOKENS = 100
@@ -191,9 +190,9 @@ def cdf_distances(again: Floats, p: Floats, q: Floats | None, rows: Floats) -> d
 # Bets on tokens as they come, which may be looked at, and end a run, at any time.
 #
 # Under the target a randomised PIT is uniform given all that came before, so that a density of it
-# is
-# a fair bet. With the bets on rates and on rounded weights their mean is an e-process: that it ever
-# reaches 1 / alpha has a chance of alpha at most, however often one looks (Ville's inequality).
+# is a fair bet. With the bets on rates and on rounded weights their mean is an e-process: that it
+# ever reaches 1 / alpha has a chance of alpha at most, however often one looks (Ville's
+# inequality).
 
 
 LOOKS_TEST_NAME = "looks, bets on tokens as they come"

@@ -664,9 +664,8 @@ class CellClient:
 #
 # A bet on one law against another is their ratio of an emitted token's chances. Were the tokens
 # those of the other, its product would rarely be large: with probability alpha at most above
-# 1/alpha.
-# So the law that an engine follows is rejected with probability alpha at most, whichever it is, and
-# what is left when all others are rejected is named.
+# 1/alpha. So the law that an engine follows is rejected with probability alpha at most, whichever
+# it is, and what is left when all others are rejected is named.
 
 
 MIX_STRENGTHS = (1.0, 0.3, 0.05)

@@ -35,9 +35,8 @@ from simverify.simulators.kernels.philox import PIT
 # Bets of a watch that the server's weights were rounded to few bits: some requests, for its life.
 #
 # What rounded weights do to a row goes up in one context and down in the next, which no order of
-# the
-# tokens shows. So one request in so many is scored with each format as well, and its tokens are bet
-# on by the ratios of the two laws.
+# the tokens shows. So one request in so many is scored with each format as well, and its tokens are
+# bet on by the ratios of the two laws.
 
 
 MIX_STRENGTHS = (0.3, 0.9)

@@ -638,9 +638,8 @@ def _match_by_key(
 # Which explanations fit an off token: by it alone, by all that follow, by the whole answer.
 #
 # An explanation that stays, as a prompt that was read otherwise does, has to give every token of
-# the
-# answer, and those that it leaves as they are too: the more of them it would have changed, the less
-# likely it fits by chance.
+# the answer, and those that it leaves as they are too: the more of them it would have changed, the
+# less likely it fits by chance.
 
 
 DRAFT_TOKEN_ACCEPTED = "the draft's own token is kept"
@@ -796,9 +795,8 @@ def _wanted_fits(
 # What explains tokens that are off, and how surely: fits are held against fits by chance.
 #
 # Every explanation is a context after which the target would choose the emitted token. Some fit by
-# chance, as a context that is nearly the right one often makes the runner-up the choice. How
-# often is
-# measured at other places, where nothing is off, the runner-up is as near, and the same
+# chance, as a context that is nearly the right one often makes the runner-up the choice. How often
+# is measured at other places, where nothing is off, the runner-up is as near, and the same
 # explanation is asked for the runner-up.
 
 

@@ -461,8 +461,7 @@ ARRAY_HOOKS.of, ARRAY_HOOKS.holding = make_draw_array, _zero_dim_array
 # What numpy itself says of a result: its type and shape, and what is raised.
 #
 # Draws lie in arrays of objects, for which numpy knows neither. So it is asked: the same function
-# is
-# called with ones in the place of draws, of the types and shapes that they have for the code.
+# is called with ones in the place of draws, of the types and shapes that they have for the code.
 
 
 def with_placeholders(x: Any) -> Any:

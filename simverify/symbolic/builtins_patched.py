@@ -177,8 +177,7 @@ def _holds_draw(data: Any) -> bool:
 # Names for which the code under audit finds stand-ins: builtins, and what it takes from a module.
 #
 # A draw passes for a float by its ``__class__``, and ``type(u) is float`` asks past that; so
-# ``type``
-# is among them, and gives the stand-in for a type where there is one.
+# ``type`` is among them, and gives the stand-in for a type where there is one.
 
 
 class ModuleTwin(ModuleType):

@@ -656,10 +656,9 @@ _ATTRIBUTE_RULES: dict[str, Callable[[Any], Any]] = {
 
 # Symbolic scalars: a uniform, and anything monotone in one.
 #
-# Comparing a draw with a number forks the path and narrows the uniform's interval; the
-# narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
-# A draw is put together from :mod:`.base` (form and machine), :mod:`.operated` (after an
-# operation),
+# Comparing a draw with a number forks the path and narrows the uniform's interval; the narrowed
+# uniform stays the same draw, so code that uses it twice gets what it deserves. A draw is put
+# together from :mod:`.base` (form and machine), :mod:`.operated` (after an operation),
 # ``whole/integers``, :mod:`.comparisons` (also of two draws), :mod:`.operators`, ``whole/bits`` and
 # :mod:`.attributes`.
 

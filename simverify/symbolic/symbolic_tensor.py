@@ -311,8 +311,7 @@ def as_shared(elements: Elements) -> Any:
 # What torch itself says of a call: its types and shapes, and what it refuses.
 #
 # Draws lie beside the tensors, which hold blanks. So torch is asked: the same function is called
-# with
-# copies that hold ones in the place of draws, and share their memory as the tensors do.
+# with copies that hold ones in the place of draws, and share their memory as the tensors do.
 
 
 class TorchPlaceholders:

@@ -158,8 +158,7 @@ TRANSFORMERS_GEMMA_ENGINES = (
 #
 # With an assistant model; with n-grams of the prompt, in which every token stands once; and with an
 # assistant that has one word more than the target, and lists its words in another order. It is
-# asked
-# for gamma + 1 tokens, in as many rounds as that takes, at temperature 2 of doubled logits.
+# asked for gamma + 1 tokens, in as many rounds as that takes, at temperature 2 of doubled logits.
 
 
 TRANSFORMERS_GENERATE_TESTED_FILES = ("generation/utils.py", "generation/candidate_generator.py")
@@ -227,9 +226,9 @@ TRANSFORMERS_GENERATE_ENGINES = tuple(
 
 # Transformers' function by its own option, as an ensemble of target and draft: lossy by design.
 #
-# ``hf-ensemble-0.9`` and ``hf-ensemble-0.99`` are so by a known amount.
-# With v = w p + (1-w) q its acceptance is min(1, v/q), and the residual (v - q)+ normalises to
-# (p - q)+: speculative sampling of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
+# ``hf-ensemble-0.9`` and ``hf-ensemble-0.99`` are so by a known amount. With v = w p + (1-w) q its
+# acceptance is min(1, v/q), and the residual (v - q)+ normalises to (p - q)+: speculative sampling
+# of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
 
 
 def load_transformers_ensemble(weight: float, path: Path) -> VerifyFunction:

@@ -101,8 +101,7 @@ V1_ENGINES = (
 # vLLM, V1 runner on a CPU: the same ``rejection_sample`` over the C++ kernels of its wheel.
 #
 # The random numbers are torch's, drawn before the kernels, which no path is followed through. Of
-# the
-# wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
+# the wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
 
 
 VLLM_V1_CPU_LIBRARY_FILE, VLLM_V1_CPU_WRAPPERS_FILE = "_C_AVX2.abi3.so", "utils/cpu_triton_utils.py"
