@@ -1,4 +1,4 @@
-"""Paired samples: does one of two engines differ from the other, by swaps within each pair?
+"""Paired samples: tests whether one of two engines differs from the other, by swaps within pairs.
 
 Sign tests, sums of squares with a tail that holds whatever the counts, bets on directions and on
 a kernel, and permutations of whole answers.

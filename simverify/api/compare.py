@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simverify.simulators.latency import Load
 
 
-# Rules of a comparison that are no built-in ones: loaded and called as an audit does it.
+# User rules of a comparison: loaded and called as in an audit.
 
 
 def load_user_rule(
@@ -73,7 +73,7 @@ def load_user_rule(
     return UserRule(spec, contract, on)
 
 
-# A comparison on simulated models, from its options: a single draft or trees, whose rules.
+# Comparisons on simulated models, of single drafts or draft trees.
 
 
 DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")

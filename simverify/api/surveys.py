@@ -1,4 +1,4 @@
-"""``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks."""
+"""``simverify.sweep``, ``table`` and ``bisect``: many comparisons or audits in one call."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,6 +83,9 @@ _FLOAT_KEYS = ("temperature", "distance")
 _NAME_KEYS = ("models", "verifiers", "audits", "scheme")
 _SCALAR_KEYS: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
 SPEC_KEYS = tuple(SweepSpec.__struct_fields__)
+
+
+# ``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks.
 
 
 @keywords(SweepOptions)
@@ -188,7 +191,7 @@ def _parse_item(part: Any, kind: type, *, text: bool) -> Any:
     return kind(part)
 
 
-# ``simverify.table``: every engine that is here on trial, side by side.
+# ``simverify.table``: every installed engine audited, side by side.
 
 
 @keywords(TableOptions)

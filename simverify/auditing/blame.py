@@ -1,14 +1,14 @@
-"""Which lines what is emitted may have gone wrong in, the likeliest first.
+"""Which lines of code a failure may come from, the likeliest first.
 
 Candidates are the lines that a wrong token depends on, along paths that emit it (a dynamic slice,
 Korel and Laski 1988). Nearer to the decision comes before farther from it. A line in which values
-that the code was handed apart come together, as a row of the target and one of the draft, comes
+come together that the code was handed apart, as a row of the target and one of the draft, comes
 before one that passes values on, and that before one that has nothing to do with them. A test in
 which they come together is a decision as well, also where it went one way on every path.
 
 Where a decision is not as the rows demand, a number that it rests on is wrong, and what comes from
-other decisions comes last. Lines that it hangs on by a test alone count farther, and so do lines
-that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
+other decisions comes last. Lines that it depends on by a test alone count as farther, and so do
+lines that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
 """
 
 import itertools
@@ -704,7 +704,7 @@ def _suspect_statements(
     return rank_suspects(sites.ways(MAX_DECIDING_LINES))
 
 
-# Lines that what the code raised on comes from, read off a path on which it raises again.
+# The lines behind an exception, read off a path on which the code raises it again.
 
 
 RAISES_KIND = "raises"

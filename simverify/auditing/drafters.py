@@ -1,4 +1,4 @@
-"""Drafters: one call of one, checked, and a tree of siblings that is drafted call by call."""
+"""Drafters under audit: a checked call, a tree drafted call by call, and the law of the tokens."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Code under audit on a pair of real models: it decodes, and its own tokens are judged."""
+"""Audits on the rows of real models or of a trace: the code decodes, and its tokens are judged."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ from simverify.trees import (
     shape_of_levels,
 )
 
-# Calls of code under audit on the rows of real models, and what is kept of them.
+# Calls of code under audit on the rows of real models, and what is recorded of them.
 
 
 STEP_SECONDS = 600.0
@@ -276,7 +276,7 @@ def _checked_tokens(result: Any, vocab_size: int) -> Tokens:
     return tokens
 
 
-# An audit on the rows of real models: edge probes, calls, tests, and the document of it all.
+# An audit on rows: edge probes, calls, tests, and their document.
 
 
 _CERTIFICATE_DELTA = 1e-3

@@ -1,4 +1,8 @@
-"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
+"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict.
+
+Run here, or in a child process that survives what the code does to it. The self-test audits the
+whole catalogue of faults and controls.
+"""
 
 import os
 import sys
@@ -684,7 +688,7 @@ def _crash_report(
     return msgspec.structs.replace(run, bridge=bridge, notes=(f"asked when it broke: {line}",))
 
 
-# The audit turned on the catalogue: every fault must be caught, every control must pass.
+# The self-test: every fault must be caught, every control must pass.
 
 
 def self_test(

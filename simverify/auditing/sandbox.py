@@ -1,4 +1,4 @@
-"""Runs work in a child process, so that code that ends its process ends only that one.
+"""Runs work in a child process, so that code that ends its process ends only the child.
 
 A fork, made before the code is loaded where that can be: it costs milliseconds, and the work
 needs no name by which another interpreter could import it.

@@ -1,4 +1,4 @@
-"""``simverify compare``."""
+"""``simverify compare``, ``simverify plan`` and ``simverify capture``."""
 
 import gc
 import re

@@ -1,4 +1,4 @@
-"""``simverify runs``."""
+"""``simverify runs``, ``simverify replay`` and ``simverify baseline``."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""``simverify sweep``: a grid of comparisons, and audits, in a folder that resumes."""
+"""``simverify sweep``, ``simverify table`` and ``simverify bisect``."""
 
 import sys
 from dataclasses import replace
@@ -145,7 +145,7 @@ def sweep(
     return EXIT_CODES[run.verdict]
 
 
-# ``simverify table``: every engine that is here on trial, or what each of them would need.
+# ``simverify table``.
 
 
 TABLE_MODES = (TableOptions,)
