@@ -1,4 +1,4 @@
-"""An audit's result in plain words, 80 columns wide: pytest's failure text, the terminal's."""
+"""An audit of code as a report, and as plain text, 80 columns wide, for the terminal and pytest."""
 
 import shlex
 import textwrap
@@ -74,7 +74,7 @@ from simverify.results import (
     Probe,
 )
 
-# A call of a drafter that deviates, in words: one fact a line.
+# A drafter's call that deviates, one fact a line.
 
 
 _SHARE_ROUNDING, _SUM_TOLERANCE = 1e-9, 1e-6
@@ -112,7 +112,7 @@ def is_drafter_breach(found: Breach) -> bool:
     return found.instance.parents is not None and found.draft_tokens is None
 
 
-# An audit's counterexample, or a failing trial, as blocks of a report.
+# The counterexample, or a failing trial, as blocks of a report.
 
 
 _TREE_CAPTION = "Outputs by their first tokens: probability emitted, and due"
@@ -220,7 +220,7 @@ def _tree_node(branch: Branch, path: tuple[int, ...], after: tuple[Node, ...]) -
     )
 
 
-# An audit's first screen: what to do with the code, and what the verdict rests on.
+# The first screen: what to do with the code, and what the verdict rests on.
 
 
 def audit_advice(run: AuditRun) -> str:
@@ -290,6 +290,9 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
             for outcome in ("violation", "warning")
         ]
         yield Fact("Edge probes", f"{len(run.probes)} run: {', '.join(counts)}")
+
+
+# The plain text of an audit.
 
 
 MAX_TEXT_CHARACTERS = 10_000
@@ -543,7 +546,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
-# An audit as a report: the verdict, the counterexample, what was promised and refuted.
+# The report: the verdict, the counterexample, what was promised and refuted.
 
 
 _PROBE_MARKS: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}

@@ -1,4 +1,4 @@
-"""Tables of drafts by layers in groups, for pages and for a terminal."""
+"""Drafts by layers in groups (EasySpec): sections, figures and tables, for pages and a terminal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -158,7 +158,7 @@ def _interval_point(x: float, found: DraftAcceptance) -> tuple[float, float, flo
     return x, (expected.lower + expected.upper) / 2, expected.lower, expected.upper
 
 
-# How drafts by layers in groups fared: a row for each N, and what must be known to read it.
+# Results by group size: a row for each N, and what you must know to read it.
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ def _count_cell(value: float) -> Cell:
     return number_cell(value, 3) if value < 100 else Cell(f"{value:,.0f}", value)
 
 
-# Drafts by layers in groups (EasySpec) as a section of a report.
+# The section of a report.
 
 
 GROUPS_TITLE = "Drafts with layers in groups (EasySpec)"
@@ -546,7 +546,7 @@ def _group_blocks(run: CompareRun) -> Iterator[Block]:
         yield Prose(time_model_words(run))
 
 
-# Drafts by layers in groups (EasySpec) on a terminal, 80 columns wide.
+# The tables on a terminal, 80 columns wide.
 
 
 _MAX_DEVICES = 3

@@ -1,4 +1,4 @@
-"""A sweep as text for a terminal, and as a report."""
+"""Surveys and plans in words: bisection, sweep, self-test, plan, recorded runs, baseline checks."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ from simverify.results import (
     Visited,
 )
 
-# A bisection: its words, as text for a terminal and as a report.
+# A bisection: words, text and report.
 
 
 _OUTCOME_STYLES = {"changed": "bold red", "open": "yellow", "unchanged": "green"}
@@ -300,7 +300,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-# A recorded run as lines for a terminal: what is known of it beside its document.
+# A recorded run: what is known of it beside its document.
 
 
 def entry_lines(entry: Entry) -> list[str]:
@@ -366,6 +366,9 @@ def print_self_test(run: SelfTestRun, console: Console) -> None:
         console.print(f"{more:,} entries more stand in the run file")
     unexpected = join_names(run.unexpected, MAX_ITEMS) or words
     console.print(Text(f"{run.verdict}: {unexpected}", style=VERDICT_STYLES[run.verdict]))
+
+
+# A sweep as text for a terminal, and as a report.
 
 
 _SWEEP_COLUMNS = (
@@ -702,7 +705,7 @@ def plan_report(run: PlanRun) -> Report:
     )
 
 
-# A check against a baseline: its lines for the terminal, and its Markdown.
+# A check against a baseline: lines for the terminal, and Markdown.
 
 
 _CHECK_WORDS = {"PASS": "no worse", "FAIL": "worse", "INCONCLUSIVE": "too short to tell"}

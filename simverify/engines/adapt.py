@@ -1,4 +1,7 @@
-"""Wrapping a batched, logit or torch function as a plain ``verify`` callable."""
+"""Adapters: batched, logit, torch or Triton functions as plain ``verify`` callables.
+
+Batches of one or many requests, drafts laid out flat, draft trees as links or masks.
+"""
 
 __simverify_role__ = "wrapper"
 
@@ -24,7 +27,7 @@ from simverify.errors import UsageError
 from simverify.trees import DraftTree, Scheme, TreeShape
 from simverify.triton_cpu import CPU_NOTE
 
-# The canonical batch that engines' functions are adapted from, and what they give back.
+# The canonical batch that engines' functions are adapted from, and their outputs.
 
 
 PADDING_TOKEN = -1
@@ -150,7 +153,7 @@ def _check_emitted(emitted: Emitted) -> None:
         raise UsageError("tokens beyond num_emitted: pad with -1")
 
 
-# The batch of an engine's call: requests of other lengths, temperatures and seeds side by side.
+# Mixed batches of an engine's call: requests of different lengths, temperatures and seeds.
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +476,7 @@ def _check_signature(given: Signature) -> None:
         raise UsageError("randomness='torch' passes a torch.Generator: pass arrays='torch' too")
 
 
-# The drafts of all requests one after the other, as servers hand them to their verifiers.
+# Flat drafts: those of all requests one after the other, as servers pass them to verifiers.
 
 
 @dataclass(frozen=True, eq=False)
@@ -542,7 +545,7 @@ def draw_bonus(rows: Any, batch: MixedRequests, generators: dict[int, Any] | Non
     return drawn
 
 
-# Engines of Triton kernels, which are audited in another way where there is a GPU.
+# Engines of Triton kernels, which run compiled where there is a GPU.
 
 
 def compiled_on_gpu(

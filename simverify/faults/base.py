@@ -1,4 +1,4 @@
-"""What a fault and a control are, and the correct halves that faulty rules are built around."""
+"""What a fault and a control are: their laws by slot, and the correct halves of faulty rules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

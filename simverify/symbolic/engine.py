@@ -1,4 +1,4 @@
-"""Depth-first re-execution of code under audit: the exact law of what it emits."""
+"""The enumeration: depth-first re-execution of code, which gives the exact law of its output."""
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -432,7 +432,7 @@ def _plain_outcome(value: Any, source: Any) -> Any:
     return value
 
 
-# Keeps what the exact tier decides on each path: which draw, which branch, which line.
+# Recorded paths: which draw, which branch, which line.
 
 
 @dataclass(frozen=True)

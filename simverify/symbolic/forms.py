@@ -1,4 +1,4 @@
-"""Monotone functions of one uniform, in normal forms that keep their law recognisable.
+"""Forms and machines of draws: the function of a uniform that is meant, and its rounding.
 
 With v = u or 1 - u and E = -log v (a standard exponential), a form is one of
 
@@ -13,8 +13,8 @@ kind       value               arises from
 ``g``      op(inner)           anything else that is monotone, with steps too
 =========  ==================  =========================================
 
-The first five are what races and products (in ``draws/several``) are made of. A form is a
-function of real numbers: what rounding makes of it is in :mod:`.machine`.
+The first five are what races and products (:mod:`~simverify.symbolic.races`) are made of. A form is
+a function of real numbers: a :class:`Machine` says what rounding makes of it.
 """
 
 __simverify_role__ = "stand-in"
@@ -324,7 +324,7 @@ IDENTITY_FORM = Form("u", 1.0, 0.0)
 
 # What the machine computes from a draw: the grid it starts on, and every operation after.
 #
-# A form (:mod:`.forms`) is the function that was meant. The machine rounds, wraps and merges. So
+# A :class:`Form` is the function that was meant. The machine rounds, wraps and merges. So
 # each draw also carries its machine: the real operations, to be done on real numbers of the real
 # types. It answers three questions. Of which type is the value: that of a sample. May the form be
 # trusted: ``blur`` counts the rounding on the way in units of what is allowed. And if not, for

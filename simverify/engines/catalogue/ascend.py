@@ -1,7 +1,7 @@
-"""vLLM-Ascend: the PyTorch path of its rejection sampler.
+"""vLLM-Ascend: the PyTorch path of its rejection sampler, token and block verification.
 
-Takes probabilities, the bonus token and one uniform a draft ready drawn; the recovered tokens are
-drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
+Takes probabilities, the bonus token and one uniform for each draft, already drawn; the recovered
+tokens are drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
 """
 
 from functools import partial
@@ -88,7 +88,7 @@ BASE_ENGINES = (
 )
 
 
-# vLLM-Ascend: block verification, as :mod:`.ascend` has its token verification.
+# Block verification.
 #
 # At the latest commit ``rejection_sample`` never asks for the residual of block verification:
 # ``ascend-block`` is that. ``ascend-block-fix`` is the repair of April 2026, which asks.

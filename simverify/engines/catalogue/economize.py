@@ -1,8 +1,7 @@
-"""economize: ``RejectionVerifier`` of its decoding, on a chain.
+"""economize: ``RejectionVerifier`` of its decoding, on a chain, a batch and a draft tree.
 
-Takes logits, computes in float32 and draws from torch's global generator. What stands for its
-selector samples from the logits as they are. Its rules on a batch and on a draft tree are
-:mod:`.economize_batch` and :mod:`.economize_tree`.
+Takes logits, computes in float32 and draws from torch's global generator. The stand-in for its
+selector samples from the logits as they are.
 """
 
 from collections.abc import Callable
@@ -74,7 +73,7 @@ BASE_ENGINES = (
 )
 
 
-# economize: ``RejectionVerifier.verify_batch`` of its decoding, on a batch of one.
+# ``verify_batch``, on a batch of one.
 
 
 def load_economize_batch(path: Path) -> Callable[..., Any]:
@@ -109,7 +108,7 @@ ECONOMIZE_BATCH_ENGINES = (
 )
 
 
-# economize: ``RejectionVerifier.verify_tree`` of its decoding, on a draft tree.
+# ``verify_tree``, on a draft tree.
 #
 # The tree is drafted here: two independent tokens after the prefix, and one after each node.
 

@@ -1,7 +1,6 @@
-"""GPTFast: ``speculative_decode_eager``.
+"""GPTFast: ``speculative_decode_eager``, and ``speculative_decode_kv_cache``, which it installs.
 
-It is given a draft that returns as many rows as its assertion wants. :mod:`.gptfast_kv` is the
-one that it installs.
+The first is given a draft that returns as many rows as its assertion wants.
 """
 
 from collections.abc import Callable
@@ -60,7 +59,7 @@ BASE_ENGINES = (
 )
 
 
-# GPTFast: ``speculative_decode_kv_cache``, on its own ``KVCacheModel`` over rows.
+# ``speculative_decode_kv_cache``, on its own ``KVCacheModel`` over rows.
 
 
 GPTFAST_KV_CACHED_FUNCTION, GPTFAST_KV_CACHE_CLASS = "speculative_decode_kv_cache", "KVCacheModel"

@@ -1,7 +1,8 @@
-"""MLX-LM: ``generate.speculative_generate_step`` with a sampler at temperature 1.
+"""MLX-LM: ``generate.speculative_generate_step``; dspark-mlx: ``verify.speculative_sample_accept``.
 
-The target samples at every place, and drafts that match are kept. Its arrays are numpy's here, and
-the sampler, which it is given, draws with torch: mlx draws in compiled code.
+MLX-LM's sampler runs at temperature 1: the target samples at every place, and drafts that match are
+kept. Its arrays are numpy's here, and the sampler, which it is given, draws with torch: mlx draws
+in compiled code.
 """
 
 from collections.abc import Callable
@@ -56,7 +57,7 @@ BASE_ENGINES = (
 )
 
 
-# dspark-mlx: ``verify.speculative_sample_accept``, in numpy and with a generator.
+# dspark-mlx, in numpy and with a generator.
 
 
 DSPARK_MLX_FUNCTION = "speculative_sample_accept"

@@ -1,7 +1,6 @@
-"""rotalabs-accel: ``rejection_sample``, a token a call.
+"""rotalabs-accel: ``rejection_sample``, a token a call, and ``verify_tokens``, the loop around it.
 
-It takes the target's rows and, of the draft, the probability of the drafted token alone.
-:mod:`.rotalabs_core` is the loop that the package has around it.
+The first takes the target's rows and, of the draft, the probability of the drafted token alone.
 """
 
 from pathlib import Path
@@ -58,7 +57,7 @@ BASE_ENGINES = (
 )
 
 
-# rotalabs-accel: ``verify_tokens``, the loop around its rule, which has the same residual.
+# ``verify_tokens``, the loop around the rule, which has the same residual.
 #
 # It takes a target, and of the draft the probability of the drafted tokens alone.
 

@@ -1,4 +1,4 @@
-"""SGLang: ``chain_speculative_sampling_triton``, token and block verification.
+"""SGLang: ``chain_speculative_sampling_triton``, token and block, and the reference of its DSpark.
 
 The coins are arguments; the root token stands in slot 0 of the candidates; outputs are written
 into buffers. One file is loaded, not the package, which would pull in its kernels.
@@ -88,7 +88,7 @@ BASE_ENGINES = (
 )
 
 
-# SGLang: ``blockwise_rejection_torch``, the reference of its DSpark verification.
+# ``blockwise_rejection_torch``, the reference of SGLang's DSpark verification.
 #
 # Takes logits and computes in float32. It seeds a generator from a key and a step counter:
 # ``sglang-dspark-as-is`` draws the counter, ``sglang-dspark`` hands it torch's global generator,

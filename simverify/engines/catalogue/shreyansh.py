@@ -1,7 +1,6 @@
-"""shreyansh26/Speculative-Decoding: ``probabilistic_verify``.
+"""shreyansh26: ``probabilistic_verify`` and, in an older repository, ``speculative_sampling``.
 
-Takes the target as a model, and the draft's probabilities.
-:mod:`~simverify.engines.catalogue.shreyansh` is the same author's older repository.
+The first, of Speculative-Decoding, takes the target as a model, and the draft's probabilities.
 """
 
 from collections.abc import Callable
@@ -43,7 +42,7 @@ BASE_ENGINES = (
 )
 
 
-# shreyansh26/Speculative-Sampling: ``speculative_sampling``, a whole loop.
+# Speculative-Sampling, the older repository: ``speculative_sampling``, a whole loop.
 
 
 SHREYANSH_OLD_FUNCTION = "speculative_sampling"

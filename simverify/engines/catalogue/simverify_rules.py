@@ -1,4 +1,4 @@
-"""The project's own rules as fused Triton kernels."""
+"""The project's own rules on tensors: in torch, and as fused Triton kernels."""
 
 import importlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from simverify.engines.base import BLOCK_DEFAULTS, Engine
 from simverify.errors import UsageError
 from simverify.triton_cpu import load_tiles, tl
 
-# The project's own rules in torch, on the CPU and in float64.
+# In torch, on the CPU and in float64.
 
 
 def load_contract_module(path: Path) -> Any:

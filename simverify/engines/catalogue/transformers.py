@@ -1,7 +1,8 @@
-"""Transformers: ``generation.utils._speculative_sampling``.
+"""Transformers: ``_speculative_sampling``, Gemma 4 drafts, ``generate`` as a whole, lossy variants.
 
-Takes logits and draws from torch's global generator; batch 1; since 4.37. Older releases (5.17 is
-one) also ask whether the draft ends the text, and the oldest how many drafts may be kept.
+``generation.utils._speculative_sampling`` takes logits and draws from torch's global generator;
+batch 1; since 4.37. Older releases (5.17 is one) also ask whether the draft ends the text, and the
+oldest how many drafts may be kept.
 """
 
 import functools
@@ -88,7 +89,7 @@ def make_transformers_engine(
 BASE_ENGINES = (make_transformers_engine("transformers", load_transformers),)
 
 
-# Transformers' drafts for Gemma 4: greedy, and reported as if they were sampled.
+# Drafts for Gemma 4: greedy, and reported as if they were sampled.
 #
 # Its own candidate generator drafts, its own rule judges. The assistant is a stand-in.
 
@@ -154,7 +155,7 @@ TRANSFORMERS_GEMMA_ENGINES = (
 )
 
 
-# Transformers' whole ``generate``, sampled, with what it drafts from: three of its ways.
+# The whole ``generate``, sampled, with three ways to draft.
 #
 # With an assistant model; with n-grams of the prompt, in which every token stands once; and with an
 # assistant that has one word more than the target, and lists its words in another order. It is
@@ -224,7 +225,7 @@ TRANSFORMERS_GENERATE_ENGINES = tuple(
 )
 
 
-# Transformers' function by its own option, as an ensemble of target and draft: lossy by design.
+# The function with its own option, as an ensemble of target and draft: lossy by design.
 #
 # ``hf-ensemble-0.9`` and ``hf-ensemble-0.99`` are so by a known amount. With v = w p + (1-w) q its
 # acceptance is min(1, v/q), and the residual (v - q)+ normalises to (p - q)+: speculative sampling
