@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Printed
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from simverify.checks import printable
@@ -587,7 +587,7 @@ def print_groups(run: CompareRun, console: Console, *, verbose: bool) -> None:
     console.print()
 
 
-def _printed_summary(run: CompareRun) -> Printed:
+def _printed_summary(run: CompareRun) -> RichTable:
     counts = device_counts(run)[:_MAX_DEVICES]
     headers = [
         "\nN",
@@ -617,7 +617,7 @@ def _printed_summary(run: CompareRun) -> Printed:
     return table
 
 
-def _printed_details(run: CompareRun) -> Iterator[tuple[str, Printed]]:
+def _printed_details(run: CompareRun) -> Iterator[tuple[str, RichTable]]:
     """Yield all that the table rests on, each with its caption."""
     for table in (width_acceptance_table(run), *similarity_tables(run)):
         yield table.caption, _printed_table(table, table.columns)
@@ -626,15 +626,15 @@ def _printed_details(run: CompareRun) -> Iterator[tuple[str, Printed]]:
         yield table.caption, _printed_table(table, _TIMES_HEADERS)
 
 
-def _printed_table(found: Table, headers: tuple[str, ...]) -> Printed:
+def _printed_table(found: Table, headers: tuple[str, ...]) -> RichTable:
     table = _new_table(headers)
     for row in found.rows:
         table.add_row(*(plain_line(cell.text) for cell in row))
     return table
 
 
-def _new_table(headers: "tuple[str, ...] | list[str]") -> Printed:
-    table = Printed(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+def _new_table(headers: "tuple[str, ...] | list[str]") -> RichTable:
+    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for header in headers:
         table.add_column(Text(header), justify="right", no_wrap=True)
     return table

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -529,8 +528,8 @@ def _audit_row(audit: SweepAudit) -> tuple[Cell, ...]:
     )
 
 
-def _sweep_grid(cells: tuple[SweepCell, ...]) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+def _sweep_grid(cells: tuple[SweepCell, ...]) -> RichTable:
+    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     columns, rows = _sweep_table(cells)
     for name in columns:
         side: Literal["left", "right"] = "right" if name in _NUMBER_COLUMNS else "left"
@@ -547,8 +546,8 @@ def _sweep_grid(cells: tuple[SweepCell, ...]) -> Grid:
     return grid
 
 
-def _audit_grid(audits: tuple[SweepAudit, ...]) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+def _audit_grid(audits: tuple[SweepAudit, ...]) -> RichTable:
+    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
         ("code", "left"),
         ("gamma", "right"),

@@ -15,7 +15,7 @@ from simverify.api.real import BUNDLED_MODEL, RealModelOptions
 from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
 from simverify.auditing.drafters import takes_draft_arguments
 from simverify.auditing.replay import render_explanation
-from simverify.auditing.run import audit as audit_subject
+from simverify.auditing.run import audit as audit_code
 from simverify.auditing.run import (
     supervised_audit,
     supervised_breach,
@@ -256,7 +256,7 @@ def audit_pair(
 
     ``subject``: what :func:`load_pair` returned.
     """
-    run = audit_subject(subject, None, settings, reproduce=reproduce, progress=progress)
+    run = audit_code(subject, None, settings, reproduce=reproduce, progress=progress)
     if run.verdict != "FAIL":
         return run
     modules: dict[str, Any] = {}
@@ -273,7 +273,7 @@ def audit_pair(
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
-        found = audit_subject(code, contract, mine, progress=progress)
+        found = audit_code(code, contract, mine, progress=progress)
         notes.append((role, found.verdict, mine.command(spec, contract)))
     words = tuple(_role_verdict(*note) for note in notes)
     if [verdict for _, verdict, _ in notes] == ["PASS", "PASS"]:

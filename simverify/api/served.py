@@ -527,7 +527,7 @@ def check_triage(options: TriageOptions) -> None:
 def run_triage(options: TriageOptions) -> TriageRun:
     """Read or ask both, and say why they differ; the options were checked."""
     from simverify.served.triage import TriageSource
-    from simverify.served.triage import triage as judge
+    from simverify.served.triage import triage as explain_logs
     from simverify.served.triage_explanations import match_answers
 
     options.say(f"loading {options.target}")
@@ -544,7 +544,7 @@ def run_triage(options: TriageOptions) -> TriageRun:
         lambda: _load_pair(options, "float32" if coarse else "bfloat16"),
         tuple(notes),
     )
-    return judge(
+    return explain_logs(
         match_answers(*logs), pair, source, proxy=options.draft is not None, progress=options.say
     )
 

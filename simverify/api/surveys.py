@@ -20,7 +20,7 @@ from simverify.options.surveys import (
 )
 from simverify.results import BisectRun, SweepRun, TableRun
 from simverify.surveying.bisect import Commits, Releases, resolve_code
-from simverify.surveying.bisect import bisect as search
+from simverify.surveying.bisect import bisect as bisect_versions
 from simverify.surveying.table import TableSettings, make_table, size_words
 from simverify.sweeping.spec import SweepSpec, rules_for_all_trees
 
@@ -57,7 +57,7 @@ def run_bisect(options: BisectOptions) -> BisectRun:
     code = resolve_code(str(options.spec))
     if code.engine is not None and options.contract is not None:
         raise OptionError("{contract} is not for an engine, which has its own")
-    return search(
+    return bisect_versions(
         code,
         Releases(code, options.package)
         if options.engine_path is None

@@ -198,11 +198,11 @@ def accepts_above_target(tables: InstanceTables, emissions: Emissions) -> bool:
 
     Then no corrected token can make up for it: the acceptance is wrong.
     """
-    from scipy import stats as laws  # half a second that few processes need
+    from scipy import stats as scipy_stats  # half a second that few processes need
 
     log_p, cells = 0.0, 0
     for accepted, totals, target, _ in _acceptance_counts(tables, emissions):
-        tail = laws.binom.logsf(accepted - 1, totals[:, None], target)
+        tail = scipy_stats.binom.logsf(accepted - 1, totals[:, None], target)
         log_p, cells = min(log_p, float(tail.min())), cells + target.size
     return bool(log_p + np.log(cells) < np.log(_ACCEPTANCE_ALPHA))
 

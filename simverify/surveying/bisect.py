@@ -19,7 +19,6 @@ import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from dataclasses import replace as replaced
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Literal, Protocol
@@ -737,7 +736,7 @@ class _Bisection:
                 self.lines[place] = failure_lines(audited.run, layout.folder)
             reason = audited.reason.replace(f"{layout.folder}/", "")
             named = f"{self.source.package} {short_version(version)}"
-            audited = replaced(audited, reason=reason.replace(str(layout.folder), named))
+            audited = replace(audited, reason=reason.replace(str(layout.folder), named))
         except CheckoutError as error:
             audited = AuditOutcome("untestable", None, str(error), None, 0.0)
         visit = self._visited(place, audited)

@@ -32,18 +32,18 @@ import numpy as np
 
 INF = math.inf
 # The real ones: while code is followed, math has others, which take draws and thrice the time.
-_isfinite_elementary, _exp_of, _log_of_elementary = math.isfinite, math.exp, math.log
+_isfinite, _exp, _log = math.isfinite, math.exp, math.log
 _floor, _ceil = math.floor, math.ceil
 
 
 def safe_exp(x: float) -> float:
     """Return the exponential, infinite where a double cannot hold it."""
-    return INF if x > 709 else _exp_of(x)
+    return INF if x > 709 else _exp(x)
 
 
 def safe_log(x: float) -> float:
     """Return the logarithm, minus infinity at 0 and below."""
-    return -INF if x <= 0 else _log_of_elementary(x)
+    return -INF if x <= 0 else _log(x)
 
 
 def safe_power(x: float, k: float) -> float:
@@ -68,7 +68,7 @@ def apply_operation(op: str, a: float, b: float, x: float) -> float:
     if op == "affine":
         return a * x + b
     if op == "floor":
-        return _floor(x) if _isfinite_elementary(x) else x
+        return _floor(x) if _isfinite(x) else x
     if op == "exp":
         return safe_exp(x)
     return safe_log(x) if op == "log" else safe_power(x, a)
@@ -92,8 +92,6 @@ def sample_point(op: str) -> float:
     return 0.5 if op != "affine" else 0.0
 
 
-# The real ones: while code is followed, math has others, which take draws and thrice the time.
-_isfinite, _log_of = math.isfinite, math.log
 TINY_OFFSET = 2e-7
 """``log(u + eps)`` with eps up to this (float32's and a little) is read as ``log(u)``.
 
@@ -149,7 +147,7 @@ class Form:
         v = 1 - u if self.flip else u
         if self.kind == "up":
             return self.a * safe_power(v, self.b)
-        e = INF if v <= 0 else -_log_of(v)
+        e = INF if v <= 0 else -_log(v)
         if self.kind == "ea":
             return self.a * e + self.b
         if self.kind == "ep":
@@ -194,9 +192,9 @@ class Form:
         """Natural logarithm; the value must be positive."""
         form = self.centred()
         if form.kind == "up" and form.a > 0:
-            return form._like("ea", -form.b, _log_of(form.a))
+            return form._like("ea", -form.b, _log(form.a))
         if form.kind == "ep" and form.a > 0:
-            return form._like("le", form.b, _log_of(form.a))
+            return form._like("le", form.b, _log(form.a))
         form._must_be_positive("log")
         return form._wrap("log", 0, 0)
 

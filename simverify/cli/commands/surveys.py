@@ -125,9 +125,9 @@ def sweep(
             or replace(options, executor=None) != SWEEP_DEFAULTS
         ):
             raise OptionError("{status} only says what is done: leave all else out")
-        from simverify.sweeping.run import status_lines as done
+        from simverify.sweeping.run import status_lines
 
-        for line in done(status):
+        for line in status_lines(status):
             print(line)
         return 0
     asked = made(SweepOptions, MODES, given_by(MODES, options) | {"spec": spec})

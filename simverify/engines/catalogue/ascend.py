@@ -81,7 +81,7 @@ def make_vllm_ascend_engine(
 
 
 VLLM_ASCEND_LATEST_COMMIT = "182b75e"
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_vllm_ascend_engine(
         "ascend-token", "rejection_random_sample_pytorch", VLLM_ASCEND_LATEST_COMMIT
     ),
@@ -98,7 +98,7 @@ VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_BLOCK_FIX_COMMIT = (
     "rejection_random_sample_block_verify_pytorch",
     "2f4d55e",
 )
-ASCEND_BLOCK_ENGINES = (
+ENGINES += (
     make_vllm_ascend_engine("ascend-block", VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_LATEST_COMMIT),
     make_vllm_ascend_engine(
         "ascend-block-fix",
@@ -107,6 +107,3 @@ ASCEND_BLOCK_ENGINES = (
         block_residual=True,
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ASCEND_BLOCK_ENGINES)

@@ -59,7 +59,7 @@ def make_economize_engine(
     )
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_economize_engine(
         "economize-chain",
         "verify",
@@ -95,7 +95,7 @@ def economize_draft_row(tokens: Any, probs: Any, parents: Any = None) -> SimpleN
     return SimpleNamespace(tokens=tokens, lengths=[count], width=count, probs=probs, parents=links)
 
 
-ECONOMIZE_BATCH_ENGINES = (
+ENGINES += (
     make_economize_engine(
         "economize-batch",
         "verify_batch",
@@ -129,11 +129,8 @@ def load_economize_tree(path: Path) -> Callable[..., Any]:
     return step
 
 
-ECONOMIZE_TREE_ENGINES = (
+ENGINES += (
     make_economize_engine(
         "economize-tree", "verify_tree", load_economize_tree, "draft", **LOOP_DEFAULTS
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ECONOMIZE_BATCH_ENGINES, *ECONOMIZE_TREE_ENGINES)

@@ -54,7 +54,7 @@ def make_gptfast_engine(name: str, function: str, loader: Any, tokens: str) -> E
     )
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_gptfast_engine("gptfast-eager", GPTFAST_EAGER_FUNCTION, load_gptfast_eager, "cur_tokens"),
 )
 
@@ -106,11 +106,8 @@ def load_gptfast_cached(path: Path) -> Callable[..., Any]:
     return step
 
 
-GPTFAST_KV_ENGINES = (
+ENGINES += (
     make_gptfast_engine(
         "gptfast-kv", GPTFAST_KV_CACHED_FUNCTION, load_gptfast_cached, "uncached_tokens"
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *GPTFAST_KV_ENGINES)

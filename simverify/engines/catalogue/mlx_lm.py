@@ -42,7 +42,7 @@ def load_mlx_lm(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop, LayeredModel)
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="mlx-lm",
         package="mlx_lm",
@@ -73,7 +73,7 @@ def load_dspark_mlx(path: Path) -> VerifyFunction:
     return as_verify(sample, Signature(randomness="numpy", batched=False))
 
 
-DSPARK_MLX_ENGINES = (
+ENGINES += (
     Engine(
         name="dspark-mlx",
         package="dspark_mlx",
@@ -87,6 +87,3 @@ DSPARK_MLX_ENGINES = (
         parameters=("draft_tokens", "draft_probs", "base_probs", "rng"),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *DSPARK_MLX_ENGINES)

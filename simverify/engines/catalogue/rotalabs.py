@@ -50,7 +50,7 @@ def make_rotalabs_engine(
 
 
 ROTALABS_ARGUMENTS = ("target_prob", "draft_prob", "draft_token", "target_logits")
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_rotalabs_engine(
         "rotalabs", "sampling", ROTALABS_FUNCTION, load_rotalabs, *ROTALABS_ARGUMENTS
     ),
@@ -82,7 +82,7 @@ def load_rotalabs_core(path: Path) -> VerifyFunction:
 
 
 ROTALABS_CORE_ARGUMENTS = ("model", "input_ids", "draft_tokens", "draft_probs", "top_p")
-ROTALABS_CORE_ENGINES = (
+ENGINES += (
     make_rotalabs_engine(
         "rotalabs-core",
         "core",
@@ -91,6 +91,3 @@ ROTALABS_CORE_ENGINES = (
         *ROTALABS_CORE_ARGUMENTS,
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ROTALABS_CORE_ENGINES)

@@ -82,7 +82,7 @@ def _make_sglang_engine(name: str, *, block: bool) -> Engine:
     return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     _make_sglang_engine("sglang", block=False),
     _make_sglang_engine("sglang-block", block=True),
 )
@@ -145,7 +145,7 @@ SGLANG_DSPARK_AS_IS_ENGINE: dict[str, Any] = {
     "vocab": 4,
     "note": "",
 }
-SGLANG_DSPARK_ENGINES = (
+ENGINES += (
     SGLANG_DSPARK_EXACT_ENGINE,
     replace(
         SGLANG_DSPARK_EXACT_ENGINE,
@@ -153,6 +153,3 @@ SGLANG_DSPARK_ENGINES = (
         loader=partial(load_sglang_dspark, seeded=True),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *SGLANG_DSPARK_ENGINES)

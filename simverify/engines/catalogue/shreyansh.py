@@ -27,7 +27,7 @@ def load_shreyansh_new(path: Path) -> VerifyFunction:
     return as_verify(verify, Signature(arrays="torch", logits=True, batched=False))
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="shreyansh-new",
         package="common",
@@ -62,7 +62,7 @@ def load_shreyansh_old(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop)
 
 
-SHREYANSH_OLD_ENGINES = (
+ENGINES += (
     Engine(
         name="shreyansh-old",
         package="",
@@ -83,6 +83,3 @@ SHREYANSH_OLD_ENGINES = (
         ),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *SHREYANSH_OLD_ENGINES)

@@ -43,7 +43,7 @@ def make_torch_rules_engine(
     )
 
 
-RULES_ENGINES = tuple(
+ENGINES: tuple[Engine, ...] = tuple(
     make_torch_rules_engine(f"torch-{rule}", "rules", partial(load_torch_rules, rule))
     for rule in ("token", "block", "match")
 )
@@ -76,7 +76,4 @@ def _make_fused_engine(rule: str) -> Engine:
     return compiled_on_gpu(without, partial(load_fused_compiled, rule))
 
 
-BASE_ENGINES = (_make_fused_engine("token"), _make_fused_engine("block"))
-
-
-ENGINES = (*RULES_ENGINES, *BASE_ENGINES)
+ENGINES += (_make_fused_engine("token"), _make_fused_engine("block"))

@@ -86,7 +86,7 @@ def make_transformers_engine(
     )
 
 
-BASE_ENGINES = (make_transformers_engine("transformers", load_transformers),)
+ENGINES: tuple[Engine, ...] = (make_transformers_engine("transformers", load_transformers),)
 
 
 # Drafts for Gemma 4: greedy, and reported as if they were sampled.
@@ -136,7 +136,7 @@ def load_transformers_gemma(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop, counted=(rule._speculative_sampling, made))
 
 
-TRANSFORMERS_GEMMA_ENGINES = (
+ENGINES += (
     Engine(
         name="hf-argmax-raw-q",
         package="transformers",
@@ -208,7 +208,7 @@ _TRANSFORMERS_GENERATE_NOTE = (
     "in 5.22.2 to 5.24.0 the mistake is in get_target_logits of candidate_generator.py, far "
     "before the line named here: docs/reference/findings-servers.md"
 )
-TRANSFORMERS_GENERATE_ENGINES = tuple(
+ENGINES += tuple(
     Engine(
         name=f"transformers-{way}",
         package="transformers",
@@ -250,15 +250,7 @@ def _make_transformers_variants_engine(weight: float) -> Engine:
     )
 
 
-TRANSFORMERS_VARIANTS_ENGINES = (
+ENGINES += (
     _make_transformers_variants_engine(0.9),
     _make_transformers_variants_engine(0.99),
-)
-
-
-ENGINES = (
-    *BASE_ENGINES,
-    *TRANSFORMERS_GEMMA_ENGINES,
-    *TRANSFORMERS_GENERATE_ENGINES,
-    *TRANSFORMERS_VARIANTS_ENGINES,
 )

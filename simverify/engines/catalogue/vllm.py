@@ -85,7 +85,7 @@ VLLM_V1_PARAMETERS = (
     "bonus_token_ids",
     "sampling_metadata",
 )
-V1_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="vllm-v1",
         source="v1/sample/rejection_sampler.py",
@@ -146,7 +146,7 @@ VLLM_V1_CPU_NOTE = (
     "docs/reference/findings-servers.md"
 )
 
-V1_CPU_ENGINES = tuple(
+ENGINES += tuple(
     replace(
         engine,
         name="vllm-v1-cpu",
@@ -155,7 +155,7 @@ V1_CPU_ENGINES = tuple(
         note=VLLM_V1_CPU_NOTE,
         gamma=2,
     )
-    for engine in V1_ENGINES
+    for engine in ENGINES
 )
 
 
@@ -227,7 +227,7 @@ VLLM_V2_TOKEN_ENGINE = Engine(
         "use_block_verification",
     ),
 )
-BASE_ENGINES = (
+ENGINES += (
     VLLM_V2_TOKEN_ENGINE,
     replace(VLLM_V2_TOKEN_ENGINE, name="vllm-v2-block", loader=partial(load_vllm_v2, block=True)),
 )
@@ -243,7 +243,7 @@ def load_vllm_aphrodite(path: Path) -> VerifyFunction:
     return wrap_rejection_sample(load_tiles(path, [VLLM_V1_FUNCTION]).rejection_sample)
 
 
-APHRODITE_ENGINES = (
+ENGINES += (
     Engine(
         name="aphrodite",
         package="aphrodite",
@@ -257,6 +257,3 @@ APHRODITE_ENGINES = (
         note=CPU_NOTE,
     ),
 )
-
-
-ENGINES = (*V1_ENGINES, *V1_CPU_ENGINES, *BASE_ENGINES, *APHRODITE_ENGINES)
