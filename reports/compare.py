@@ -255,7 +255,7 @@ def _result_findings(row: CompareResult) -> list[str]:
     return [*row.lossless.findings, *(strange + finding for finding in row.acceptance.findings)]
 
 
-# What the table of a comparison rests on, in lines for a terminal.
+# The basis of a comparison's table, in lines for a terminal.
 
 
 METHOD_WORDS = {

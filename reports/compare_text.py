@@ -30,7 +30,7 @@ from simverify.simulators.latency import Load, predicted_speedup
 from simverify.trees import TreeShape
 from simverify.verifiers import VERIFIERS
 
-# How the tokens of real models were made.
+# The decoding of real models.
 
 
 def sampling_words(temperature: float, top_k: int | None, top_p: float | None) -> str:

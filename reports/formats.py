@@ -58,7 +58,7 @@ from simverify.results import (
     WatchRun,
 )
 
-# From any result document to its report.
+# The report of any result document.
 
 
 def build_report(run: Document) -> Report:

@@ -48,7 +48,7 @@ from simverify.results import (
 )
 from simverify.results.served import OPEN_OUTCOMES, SOUND_OUTCOMES
 
-# Where an audit of emitted tokens fails: the worst tokens in context, and their positions.
+# The worst tokens of an audit of emitted tokens, in context, and their positions.
 
 
 _MAX_WORST_TOKENS = 3
@@ -143,7 +143,7 @@ def _quote_text(text: str) -> str:
     return clean_line(json.dumps(cut, ensure_ascii=False))
 
 
-# What all of these share: a run's own fields, and the lines on a terminal.
+# Parts that all of these share: a run's own fields, and the lines on a terminal.
 
 
 ServedRun = AgainstRun | MatrixRun | OutputRun | TriageRun | WatchRun

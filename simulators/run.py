@@ -41,7 +41,7 @@ from simverify.stats.scores import SURPRISE_CAP
 from simverify.verifiers import get_verifier
 from simverify.verifiers.base import resolve_part
 
-# What a run keeps of its emitted tokens: sums for every test, constant in number, that add.
+# Features of emitted tokens: sums for every test, constant in number, that add up.
 #
 # The contexts need not repeat: a token comes with its own target and draft row, at any
 # vocabulary. A batch of rows goes in, a :class:`Features` comes out, and the rows may be
@@ -600,7 +600,7 @@ def _make_strata(model: NgramModel, rounds: int) -> tuple[Words, Floats, Floats]
     return codes, part * width, width
 
 
-# What the compiled loops read and count into: a model's rows as tables, and cells of tokens.
+# Inputs and outputs of the compiled loops: a model's rows as tables, and cells of tokens.
 #
 # Cells are counted where a vocabulary is too large to count every token. A hash deals the tokens
 # out, so that a cell has no more to do with a model's own structure (state = token mod 64) than

@@ -128,7 +128,7 @@ def smallest_n(enough: Callable[[int], bool], what: str, *, unit: str = "tokens"
     return most
 
 
-# What every test returns.
+# The result of every test.
 
 
 Direction = Literal["above", "below"]

@@ -323,7 +323,7 @@ def _check_bounded_means(
     return totals, second, n, means, most
 
 
-# Whether the mean of values in [0, 1] is above a limit: bets that pay where they are.
+# The mean of values in [0, 1] against a limit: bets that pay where it is above.
 
 
 BET_STAKES = (0.9, 0.3, 0.1, 0.03, 0.01, 0.001)

@@ -228,7 +228,7 @@ def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT"
     ----------
     histogram : int array (bins,)
         Counts of the PITs over equal bins of [0, 1); the tokens are the first n emitted, n
-        fixed beforehand. Any order of the vocabulary will do (``pit_orders``).
+        fixed beforehand. Any order of the vocabulary will do (:data:`Order`).
     ball : float
         TV distance by which each conditional law may be off: D may then be so much larger.
 

@@ -29,7 +29,7 @@ from simverify.stats.pits import (
     ks_samples,
 )
 
-# How one run's false-alarm rate is split over its tests.
+# The split of one run's false-alarm rate over its tests.
 
 
 BATTERY = {"likelihood ratios": 1 / 2, "scores": 1 / 4, "rest": 1 / 4}

@@ -29,7 +29,7 @@ from simverify.stats._checks import (
 )
 from simverify.stats.tails import log_normal_sf, log_upper_tail
 
-# Whether mean scores drift as some known cause makes them drift, and no further.
+# Drift of mean scores: whether a known cause explains it.
 
 
 def drift_test(
@@ -583,7 +583,7 @@ def _critical_hits(
     return most
 
 
-# What is kept of a score: its sum, and the sums of its moments under P.
+# Sums of a score, and of its moments under P.
 #
 # Constant memory in the number of tokens, and shards add. Sums built from repeated contexts
 # also keep the law of each context, from which the whole law of the sum follows.

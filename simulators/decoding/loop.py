@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simverify.models.kv_cache import CachedModel, UncachedModel
 
 
-# What calls of a user's own rule give: its law where that can be had, and counts.
+# Calls of a user's own rule: its law where that can be had, and counts.
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Lane:
         return False
 
 
-# What each rule expects to accept of a drafted block, before any coin: Rao-Blackwell.
+# Rao-Blackwell: what each rule accepts of a drafted block in expectation, before any coin.
 
 
 RULES = ("token", "block", "greedy", "match")

@@ -475,7 +475,7 @@ def _draft_trees(
     return results
 
 
-# What a decoding run on draft trees keeps of its calls: sums, no rows.
+# The record of a decoding run on draft trees: sums, no rows.
 
 
 OPTIMUM_PART, COUPLING_PART, RULE_PART, TAU_PART = range(4)

@@ -595,7 +595,7 @@ def traversal_bounds(
     )
 
 
-# What any rule can reach on a draft tree: two linear programs, for small instances.
+# The best rule on a small draft tree: two linear programs.
 #
 # A rule for one drafted tree is a choice of a(T, v, y) = Pr(the tree is T, the path to v is
 # accepted, the next token is y). It is usable in the plain loop when the tokens of the call,

@@ -25,7 +25,7 @@ from simverify.simulators.kernels.philox import (
     pick,
 )
 
-# What the loop over trees asks of a rule: one generic name, one implementation per family.
+# The interface of a rule to the loop over trees: one generic name, one implementation per family.
 #
 # A family is a named tuple of arrays, computed once from a model and a shape; its type chooses the
 # implementation when the loop is compiled, as the type of a model's tables does in ``access``.
@@ -97,7 +97,7 @@ def judges(family: type) -> Callable[[Any], Any]:
     return register
 
 
-# How the children of a node are drafted, one after the other: the schemes, compiled.
+# Drafting schemes, compiled: the children of a node, one after the other.
 
 
 class Drafts(NamedTuple):
@@ -912,7 +912,7 @@ def judge_ends(
     return np.int64(tau), correct(tables, states[tau, t], weight[tau], 1.0, u_last[0, t])
 
 
-# Which nodes a call kept: the drafted tree is drawn again, and searched for the emitted tokens.
+# The nodes that a call kept: the drafted tree is drawn again, and searched for the emitted tokens.
 #
 # Rules draft no more than they look at, and none says which of two equal siblings it kept. Every
 # draw has an address, so the tree that would have been drafted at once is there to be read.

@@ -541,7 +541,7 @@ def _last_user_step(path: Sequence[LineStep]) -> int:
     return max((i for i, step in enumerate(path) if step.own), default=len(path) - 1)
 
 
-# Which lines of code decide what went wrong: where the paths of a failing instance part.
+# Deciding lines: where the paths of a failing instance branch.
 #
 # A law that leaves the target at one token of the output leaves it by the decisions that settle
 # this token and none before it. Which these are is read off the tree of all paths: a decision

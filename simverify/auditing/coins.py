@@ -82,7 +82,7 @@ def kronecker_point(n: int, dimensions: int) -> list[float]:
     return [(0.5 + n * root ** -(i + 1)) % 1 for i in range(dimensions)]
 
 
-# What keeps a law from being found by bisection of its coins.
+# Errors: what keeps bisection from finding a law.
 
 
 HIDDEN_RANDOMNESS = (

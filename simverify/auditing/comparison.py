@@ -404,7 +404,7 @@ def _promoted_comparison(
     return lifted if whole and lifted.dtype not in HALF_PRECISIONS else None
 
 
-# From the laws of single blocks to the joint law of a call, and where it leaves the target.
+# The joint law of a call from the laws of single blocks, and where it leaves the target.
 
 
 class TokenLaw(Protocol):

@@ -899,7 +899,7 @@ else:
     Tracer = SettraceTracer
 
 
-# Which instructions of the code under audit run, call by call.
+# The monitor: which instructions of the code under audit run, call by call.
 #
 # Where Python has ``sys.monitoring`` (3.12 and later) every call is watched: an instruction reports
 # itself once, and then costs nothing. Before that, what runs is seen by a trace function, which
@@ -1001,7 +1001,7 @@ class CoverageMonitor:
         self._sight.end()
 
 
-# Kept: while code is under audit, os._exit is another.
+# The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
 _CURRENT_MONITOR: ContextVar[CoverageMonitor | None] = ContextVar("watch", default=None)

@@ -361,7 +361,7 @@ def is_context_limit(judged: ExactResult) -> bool:
     return {found.kind for found in violations} == {"raises"}
 
 
-# What the result document and the notes say of the exact tier.
+# The exact tier in the result document and in notes.
 #
 # Notes say how far from optimal a lossless rule is; they never change the verdict.
 

@@ -567,7 +567,7 @@ def _inconclusive_reason(trial: MixedBatchResult) -> str | None:
     return None
 
 
-# Whether code takes a batch at all: what judges one block a call is refused, not judged.
+# Code that takes no batch: what judges one block a call is refused, not judged.
 
 
 _CALL_SIGNATURES = {

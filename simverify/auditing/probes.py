@@ -368,7 +368,7 @@ UniformEdge = Literal["first", "last"]
 
 DOUBLE_BITS = 53
 
-# Kept here because the names in numpy.random are others while code is intercepted.
+# Kept here because the names in numpy.random are replaced while code is intercepted.
 _Generator, _PCG64 = np.random.Generator, np.random.PCG64
 
 

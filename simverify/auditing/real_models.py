@@ -97,7 +97,7 @@ _INTERVAL_CONFIDENCE = 0.999
 
 
 class BlockCaller:
-    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``Misuse``.
+    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``ContractMisuse``.
 
     It is called on copies of the rows, which it may write into.
     """
@@ -126,7 +126,7 @@ class BlockCaller:
 
 
 class TreeCaller:
-    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``.
+    """A rule for draft trees, called on one tree; a broken contract is a ``ContractMisuse``.
 
     ``builds``: whether ``rule`` builds an object with one, which may keep state.
     """
@@ -158,7 +158,7 @@ class TreeCaller:
 
 
 class StepCaller:
-    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``Misuse``."""
+    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``ContractMisuse``."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
         self._step, self._reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)

@@ -104,7 +104,7 @@ from simverify.trees import SCHEMES, Drafting, Scheme, TreeShape, get_scheme, sh
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
-# How code is called where its paths are not followed: at the edges and in the sampled tier.
+# Plain calls of code, whose paths are not followed: edge probes and the sampled tier.
 #
 # A rule for draft trees then drafts them itself, as a step rule does, and what a drafter drafts is
 # judged by the rule that is right for it; all others are called as they are.

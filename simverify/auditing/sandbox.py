@@ -42,7 +42,7 @@ _GPU_FORK_ERROR = re.compile(
 )
 """What torch says in a child of a process that uses a GPU, and findings say that it raised."""
 
-# Kept: while code is under audit, os._exit is another.
+# The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
 SayProgress = Callable[[str], None]

@@ -745,7 +745,7 @@ def start_meta() -> Callable[[], results.Meta]:
     )
 
 
-# How one trial's share of the run's false-alarm rate is split over its tests.
+# The split of one trial's share of the false-alarm rate over its tests.
 #
 # A comparison gives each pair of a model and a verifier the same share of ``alpha``, an audit
 # each instance. Half goes to the likelihood ratios of named faults, a quarter to the score bank,

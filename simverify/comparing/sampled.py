@@ -251,7 +251,7 @@ class KernelTrial(ModelKernel):
         return super().first_calls(trials, first_trial)
 
 
-# How many tokens a kernel accepts: two questions that must not be mixed up.
+# Acceptance of a kernel: two questions that must not be mixed up.
 #
 # *Lossy*: no lossless rule accepts more often than the optimum of its kind, so a kernel that
 # does is not lossless. *Not the declared rule*: a kernel whose accepted tokens leave the rule's

@@ -401,7 +401,7 @@ def _enumeration_size(shape: TreeShape, rows: StateRows) -> int:
 
 MAX_TREES = 2_000
 MAX_WALKED_TREES = 100
-"""Of a rule that walks; beyond, its steps say the same (``walk``)."""
+"""Of a rule that walks; beyond, its steps say the same (:class:`WalkLaw`)."""
 
 MAX_NODES = 64
 """Of trees that are drawn one by one."""

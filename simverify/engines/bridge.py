@@ -712,7 +712,7 @@ class LibraryVerify:
     ``library``: ``path:symbol``. ``bits``: its coins are multiples of 2^-53. Raises
     ``UsageError`` for a file or symbol that is not there, ``SimverifyError`` for a file that
     does not load; of a call, ``CallBroken`` where it is no function of its arguments, and
-    ``BadTokens`` for what it returns.
+    ``InvalidTokens`` for what it returns.
     """
 
     bits = _COIN_BITS

@@ -33,7 +33,7 @@ from simverify.results import (
 )
 from simverify.results.reading import document_text, read_document, write_whole
 
-# Whether two runs can be compared: the same question, asked of the same thing.
+# Comparable runs: the same question, asked of the same thing.
 
 
 RELATIVE_ROUNDING = 1e-9

@@ -389,7 +389,7 @@ class UncachedModel:
         return outputs
 
 
-# What a model's rows can be relied on for: found by trying, when it is loaded.
+# What a model supports: found by trying, when it is loaded.
 #
 # Taking tokens back from a cache, and positions of each request's own, need full causal attention:
 # models with windows or states silently give wrong rows, and are scored whole instead. A model that

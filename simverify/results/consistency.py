@@ -230,7 +230,7 @@ def _plain_acceptances(entry: LayerParallel) -> list[DraftAcceptance]:
 
 
 def table_complaints(run: TableRun) -> Iterator[str]:
-    """Name each field of a table that another contradicts; its verdicts are ``verdicts``'."""
+    """Name each field of a table that another contradicts, but for its verdicts."""
     if not run.rows:
         yield "rows is empty: expected one or more"
     if len(run.rows) != len(run.meta.row_seconds):
@@ -379,7 +379,7 @@ def _mass_complaints(
             )
 
 
-# What a verdict must follow from: the findings and the tests beside it.
+# The basis of a verdict: the findings and the tests beside it.
 
 
 def check_verdict(where: str, found: Verdict, due: Verdict, why: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from simverify.served.distribution import Law
 
 
-# Whether reported log probabilities can be those of the law that the tokens were drawn from.
+# Reported log probabilities: can they be of the law that the tokens were drawn from?
 #
 # Only then do they say something of the tokens. A right server may report anything: its draft's
 # values for drafts that were accepted, other logarithms, rows of another place. The tokens of a law
@@ -923,7 +923,7 @@ def _copies_test(
     )
 
 
-# Whether the engine's weights were rounded: bets on the laws of rounded weights.
+# Rounded weights of the engine: bets on the laws of rounded weights.
 
 
 WEIGHT_TOKENS = 8_192

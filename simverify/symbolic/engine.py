@@ -156,7 +156,7 @@ class Enumeration:
         ``since``: only what follows these choices, on condition that they are made. ``mark``: asked
         at the end of each path that emitted tokens; then ends are kept. ``enough``: the mass that
         may be left out, heaviest paths first, of code whose paths have no end. ``call`` raises
-        :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
+        ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
         watch, left, count = Stopwatch(), seconds, len(self.trails or ())

@@ -320,7 +320,7 @@ class Form:
 IDENTITY_FORM = Form("u", 1.0, 0.0)
 
 
-# What the machine computes from a draw: the grid it starts on, and every operation after.
+# The machine of a draw: the grid it starts on, and every operation after.
 #
 # A :class:`Form` is the function that was meant. The machine rounds, wraps and merges. So
 # each draw also carries its machine: the real operations, to be done on real numbers of the real
@@ -557,7 +557,7 @@ def half_precision_uniform(
     return _root_machine(value, points, float("inf"))
 
 
-# Where the values of a draw end: infinities, and points at which the machine raises.
+# Limits of a draw's values: infinities, and points at which the machine raises.
 
 
 OVERFLOW_ERRORS = (ValueError, ZeroDivisionError, OverflowError)
