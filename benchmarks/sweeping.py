@@ -27,8 +27,7 @@ from pathlib import Path
 from simverify.comparing.sampled import ModelKernel
 from simverify.models import get_model
 from simverify.simulators.run import Counts, model_tables
-from simverify.sweeping import workers as cluster
-from simverify.sweeping import workers as pools
+from simverify.sweeping import workers
 from simverify.sweeping.run import SweepProgress, _SweepRunner, run_sweep
 from simverify.sweeping.spec import DEFAULT_SHARD, SweepSpec
 from simverify.sweeping.store import SweepFolder
@@ -156,14 +155,11 @@ class Busy(LoadSizer):
 @contextmanager
 def timed() -> Iterator[None]:
     """Have workers say what they spent in the kernel, where tasks count."""
-    places = (cluster, pools)
     try:
-        for place in places:
-            place.perform = perform_timed
+        workers.perform_load = perform_timed
         yield
     finally:
-        for place in places:
-            place.perform = perform_load
+        workers.perform_load = perform_load
 
 
 def perform_timed(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:

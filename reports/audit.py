@@ -1,11 +1,10 @@
-"""An audit's result in plain words, 80 columns wide: pytest's failure text, the terminal's."""
+"""An audit of code as a report, and as plain text, 80 columns wide, for the terminal and pytest."""
 
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simverify.reports import audit_text as say
 from simverify.reports.audit_text import (
     ALLOWED_MASS,
     certificate_scope,
@@ -75,7 +74,7 @@ from simverify.results import (
     Probe,
 )
 
-# A call of a drafter that deviates, in words: one fact a line.
+# A drafter's call that deviates, one fact a line.
 
 
 _SHARE_ROUNDING, _SUM_TOLERANCE = 1e-9, 1e-6
@@ -113,7 +112,7 @@ def is_drafter_breach(found: Breach) -> bool:
     return found.instance.parents is not None and found.draft_tokens is None
 
 
-# An audit's counterexample, or a failing trial, as blocks of a report.
+# The counterexample, or a failing trial, as blocks of a report.
 
 
 _TREE_CAPTION = "Outputs by their first tokens: probability emitted, and due"
@@ -127,25 +126,25 @@ def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Bloc
         yield Prose(f"V = {instance.vocab_size}.")
         for line in draft_call_lines(found, found.call):
             yield Prose(line[0].upper() + line[1:])
-        if resemblance := say.resembling_faults(run):
+        if resemblance := resembling_faults(run):
             yield Prose(resemblance)
         return
-    before = say.output_prefix(instance)
+    before = output_prefix(instance)
     yield Prose(
-        f"{say.instance_size(instance)}. {before} An output that begins "
-        f"{say.token_text(found.sequence)} has probability "
-        f"{say.probability_text(found.probability_emitted)}; "
-        f"it should have {say.probability_text(found.probability_expected)}."
+        f"{instance_size(instance)}. {before} An output that begins "
+        f"{token_text(found.sequence)} has probability "
+        f"{probability_text(found.probability_emitted)}; "
+        f"it should have {probability_text(found.probability_expected)}."
     )
     yield _rows_table(instance)
     if found.tree:
         yield _output_tree(found)
     if run.localisation is not None:
         yield Prose(
-            f"{say.divergence_words(run.localisation)}; TV of the whole "
-            f"output {say.probability_text(found.tv)}. {decided_words(run.localisation)}".strip()
+            f"{divergence_words(run.localisation)}; TV of the whole "
+            f"output {probability_text(found.tv)}. {decided_words(run.localisation)}".strip()
         )
-    if resemblance := say.resembling_faults(run):
+    if resemblance := resembling_faults(run):
         yield Prose(resemblance)
 
 
@@ -153,7 +152,7 @@ def breach_blocks(found: Breach) -> Iterator[Block]:
     """Yield the call that broke its contract, by its drafted block and its instance."""
     instance = found.instance
     yield Prose(
-        f"{say.instance_size(instance)}{say.drafted_clause(found)}. {say.output_prefix(instance)} "
+        f"{instance_size(instance)}{drafted_clause(found)}. {output_prefix(instance)} "
         f"{found.message}"
     )
     yield _rows_table(instance)
@@ -165,7 +164,7 @@ def trial_blocks(trial: FailingTrial) -> Iterator[Block]:
     words = (
         "the call broke its contract"
         if trial.emitted is None
-        else f"emitted {say.token_text(trial.emitted)}"
+        else f"emitted {token_text(trial.emitted)}"
     )
     yield Prose(
         f"{'Pilot trial' if trial.pilot else 'Trial'} {trial.trial:,} on {instance.name}, V = "
@@ -175,14 +174,14 @@ def trial_blocks(trial: FailingTrial) -> Iterator[Block]:
 
 
 def _rows_table(instance: Instance) -> Table:
-    pairs = say.distinct_row_pairs(instance)
+    pairs = distinct_row_pairs(instance)
     rows, more = take_first(list(pairs.items()), MAX_ROWS)
     every = "after every prefix" if len(pairs) == 1 else None
     return Table(
         "The instance: target p and draft q",
         ("rows", "p", "q"),
         tuple(
-            (Cell(every or say.prefix_text(prefixes, 60)), Cell(p), Cell(q))
+            (Cell(every or prefix_text(prefixes, 60)), Cell(p), Cell(q))
             for (p, q), prefixes in rows
         ),
         left_out=more,
@@ -214,14 +213,14 @@ def _tree_node(branch: Branch, path: tuple[int, ...], after: tuple[Node, ...]) -
         token=branch.sequence[-1],
         emitted=branch.probability_emitted,
         due=branch.probability_expected,
-        emitted_text=say.probability_text(branch.probability_emitted),
-        due_text=say.probability_text(branch.probability_expected),
+        emitted_text=probability_text(branch.probability_emitted),
+        due_text=probability_text(branch.probability_expected),
         on_path=on_path,
         children=after if on_path else (),
     )
 
 
-# An audit's first screen: what to do with the code, and what the verdict rests on.
+# The first screen: what to do with the code, and what the verdict rests on.
 
 
 def audit_advice(run: AuditRun) -> str:
@@ -249,13 +248,13 @@ def audit_advice(run: AuditRun) -> str:
         )
     if not warnings:
         return what
-    return f"{what} First read what the probes warn of ({say.pluralize(warnings, 'warning')})."
+    return f"{what} First read what the probes warn of ({pluralize(warnings, 'warning')})."
 
 
 def audit_facts(run: AuditRun) -> Iterator[Fact]:
     """Yield what was judged, on what the verdict rests, and where what failed sits."""
     yield Fact("Judged", verdict_scope(run))
-    if words := say.clock_stop_words(run):
+    if words := clock_stop_words(run):
         yield Fact("Clock", words)
     if run.instances:
         yield Fact("Exact tier", exact_coverage_words(run))
@@ -264,7 +263,7 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
     if (tier := run.sampled) is not None:
         yield Fact(
             "Sampled tier",
-            f"{say.pluralize(tier.samples, 'call')}, {say.pluralize(len(tier.tests), 'test')}: "
+            f"{pluralize(tier.samples, 'call')}, {pluralize(len(tier.tests), 'test')}: "
             f"false-alarm rate {tier.alpha:g}, on {sampled_sizes(tier)}",
         )
         for sizes, deviation, detect, bound in instance_bounds(tier):
@@ -274,23 +273,26 @@ def audit_facts(run: AuditRun) -> Iterator[Fact]:
         if tier.certificate is not None:
             yield Fact("Certificate", certificate_scope(tier, tier.certificate))
     if (place := run.localisation) is not None:
-        yield Fact("Where", f"{say.divergence_words(place)}. {decided_words(place)}".strip())
+        yield Fact("Where", f"{divergence_words(place)}. {decided_words(place)}".strip())
     elif run.sampled is not None:
         for line in suspect_lines(run.sampled.localisation, run.sampled.faults):
             name, _, words = line.partition(": ")
             yield Fact(name.capitalize(), words)
-    if resemblance := say.resembling_faults(run):
+    if resemblance := resembling_faults(run):
         yield Fact("Resembles", resemblance)
     if run.refuted:
-        yield Fact("Refuted", f"{say.pluralize(len(run.refuted), 'fault')} of the catalogue")
+        yield Fact("Refuted", f"{pluralize(len(run.refuted), 'fault')} of the catalogue")
     if reached := line_coverage_words(run.coverage, verbose=True):
         yield Fact("Lines", reached)
     if run.probes:
         counts = [
-            say.pluralize(sum(probe.outcome == outcome for probe in run.probes), outcome)
+            pluralize(sum(probe.outcome == outcome for probe in run.probes), outcome)
             for outcome in ("violation", "warning")
         ]
         yield Fact("Edge probes", f"{len(run.probes)} run: {', '.join(counts)}")
+
+
+# The plain text of an audit.
 
 
 MAX_TEXT_CHARACTERS = 10_000
@@ -545,7 +547,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
-# An audit as a report: the verdict, the counterexample, what was promised and refuted.
+# The report: the verdict, the counterexample, what was promised and refuted.
 
 
 _PROBE_MARKS: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
@@ -572,7 +574,7 @@ def audit_report(run: AuditRun) -> Report:
 
 
 def _audit_sections(run: AuditRun) -> Iterator[Section]:
-    findings, more = take_first(say.failure_texts(run), MAX_ITEMS)
+    findings, more = take_first(failure_texts(run), MAX_ITEMS)
     if findings:
         rows = () if run.rows is None else tuple(filter(None, [run.rows.message]))
         which = tuple(Prose(f"Which rows: {message}") for message in rows)
@@ -622,7 +624,7 @@ def _promise_blocks(run: AuditRun) -> Iterator[Block]:
             ),
             (
                 "samples",
-                f"{say.pluralize(tier.samples, 'call')}, {say.pluralize(tier.looks, 'look')}",
+                f"{pluralize(tier.samples, 'call')}, {pluralize(tier.looks, 'look')}",
             ),
         ]
         if tier.certificate is not None:
@@ -636,7 +638,7 @@ def _promise_blocks(run: AuditRun) -> Iterator[Block]:
 def _exact_limit(run: AuditRun) -> str:
     """How far off the law is at most, on the instances that the exact tier tried."""
     worst = max(instance.max_abs_deviation for instance in run.instances)
-    scope = f"the {say.pluralize(len(run.instances), 'instance')} tried exactly"
+    scope = f"the {pluralize(len(run.instances), 'instance')} tried exactly"
     return f"no output is off by more than {worst:.2g}, on {scope}"
 
 
@@ -708,7 +710,7 @@ def _audit_cases(run: AuditRun) -> Iterator[Case]:
         rests_on = {"tier": run.tier, "certificate": _certificate_text(run)}
         yield Case(f"audit {run.spec}", "passed", rests_on=tuple(rests_on.items()))
     for probe in run.probes:
-        if say.is_fatal(probe):
+        if is_fatal(probe):
             yield Case(f"probe {probe.name}", "failed", probe.message)
         elif probe.outcome == "warning":
             yield Case(f"probe {probe.name}", "warned", probe.message)

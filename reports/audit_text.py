@@ -1,4 +1,4 @@
-"""What an audit found, in words that the terminal, pytest and the reports share."""
+"""The findings and the coverage of an audit in words, for the terminal, pytest and the reports."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -403,7 +403,7 @@ def _as_sentence(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-# What an audit tried, in words: the exact tier's paths, the lines reached, how far calls went.
+# What an audit covered: the exact tier's paths, the lines reached, how far calls went.
 
 
 ALLOWED_MASS = 1e-6

@@ -1,4 +1,4 @@
-"""Line charts as inline SVG: classes for colours, so that the page's light and dark apply.
+"""Line charts as inline SVG. Colours are classes, so the page's light and dark styles apply.
 
 Series differ in colour, dashes and markers, and a chart's numbers stand in its description
 and in a table beside it: nobody needs to see a colour.

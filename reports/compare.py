@@ -1,4 +1,4 @@
-"""A comparison as text for a terminal, 80 columns wide."""
+"""A comparison as a report, and as text for a terminal, 80 columns wide."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ from simverify.reports.words import (
 )
 from simverify.results import CompareResult, CompareRun, Expected, Measured, ModelInfo, Timing
 
-# A comparison as a report: the verdicts and what they rest on, models with their charts.
+# The report: the verdicts and what they rest on, models with their charts.
 
 
 MAX_CHARTED_MODELS = 10
@@ -255,7 +255,7 @@ def _result_findings(row: CompareResult) -> list[str]:
     return [*row.lossless.findings, *(strange + finding for finding in row.acceptance.findings)]
 
 
-# What a comparison's table rests on, in lines for a terminal.
+# The basis of a comparison's table, in lines for a terminal.
 
 
 METHOD_WORDS = {
@@ -436,6 +436,9 @@ def speedup_times(run: CompareRun, model: str) -> tuple[str, RichTable] | None:
     for row in speedups.rows:
         table.add_row(*(plain_line(cell.text) for cell in row))
     return speedups.caption, table
+
+
+# The table on a terminal.
 
 
 _MAX_NAME_LINE = 13

@@ -1,6 +1,6 @@
-"""The charts of a comparison: E[tau], acceptance, block efficiency, speed-up, PITs.
+"""The charts of a comparison: E[tau], acceptance, block efficiency, speed-up, PITs, draft trees.
 
-On real models what is expected are intervals too, of what the drafted blocks were worth.
+On real models the expected values are intervals too: what the drafted blocks were worth.
 """
 
 from collections.abc import Iterator, Sequence
@@ -288,7 +288,7 @@ def _pit_chart(
     )
 
 
-# A draft tree as a picture: what share of calls keeps the way through each node.
+# A draft tree as a picture: the share of calls that keep the path through each node.
 
 
 MAX_DRAWN_NODES = 64

@@ -1,7 +1,7 @@
-"""What a comparison's two verdicts come to, in words that the terminal and the reports share.
+"""A comparison in words that the terminal and the reports share: verdicts, models, speed, advice.
 
 *Lossless* is about the tokens, *acceptance* about whether the kernel accepts as the declared
-rule does; the worse of both is a result's verdict, so that every word says which one it was.
+rule does. A result's verdict is the worse of both, so the words always say which one it was.
 """
 
 import shlex
@@ -30,7 +30,7 @@ from simverify.simulators.latency import Load, predicted_speedup
 from simverify.trees import TreeShape
 from simverify.verifiers import VERIFIERS
 
-# How tokens of real models came about, in words that the terminal and the reports share.
+# The decoding of real models.
 
 
 def sampling_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
@@ -114,7 +114,7 @@ def _requests_text(found: Decoding) -> str:
     return f"{found.lanes} requests side by side, of {found.request_tokens:,} tokens at most"
 
 
-# Models by name where one pair drafts in several ways: the way is never cut off.
+# Names of models where one pair drafts in several ways: the way is never cut off.
 
 
 _MAX_METHOD_NAME = 40
@@ -169,7 +169,7 @@ def result_name(run: CompareRun, row: CompareResult, longest: int) -> str:
     )
 
 
-# What a comparison on draft trees says beside that of a single draft, in words.
+# Comparisons on draft trees: what is said beside that of a single draft.
 
 
 _MIN_SHOWN_GAP = 5e-4
@@ -573,7 +573,7 @@ def _coupling_text(coupling: Expected) -> str:
     return f"{middle:.4g}"
 
 
-# What a result says of shorter drafts: block efficiency and speed-up for gamma' up to gamma.
+# Shorter drafts: block efficiency and speed-up for gamma' up to gamma.
 #
 # Every built-in rule accepts the first l drafted tokens with a probability that what is drafted
 # after them does not change: its closed form, ``tree_step``, knows no gamma. So the first
@@ -633,7 +633,7 @@ def results_by_gamma(result: CompareResult) -> tuple[GammaResult, ...]:
     return tuple(points)
 
 
-# Speed-ups on real models: what the latency model predicts, and what the clock says.
+# Speed-ups on real models: predicted by the latency model, and measured.
 
 
 def model_latencies(run: CompareRun, model: str) -> tuple[Latency, ...]:
@@ -711,7 +711,7 @@ def time_words(seconds: float) -> str:
     return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-4 else f"{seconds * 1e6:.0f} us"
 
 
-# The command that makes a comparison's document again.
+# The command that reproduces a comparison.
 
 
 TREE_FILE = "tree.json"

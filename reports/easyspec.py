@@ -1,4 +1,4 @@
-"""Tables of drafts by layers in groups, for pages and for a terminal."""
+"""Drafts by layers in groups (EasySpec): sections, figures and tables, for pages and a terminal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table as Printed
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from simverify.checks import printable
@@ -158,7 +158,7 @@ def _interval_point(x: float, found: DraftAcceptance) -> tuple[float, float, flo
     return x, (expected.lower + expected.upper) / 2, expected.lower, expected.upper
 
 
-# How drafts by layers in groups fared: a row for each N, and what must be known to read it.
+# Results by group size: a row for each N, and what you must know to read it.
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ def _count_cell(value: float) -> Cell:
     return number_cell(value, 3) if value < 100 else Cell(f"{value:,.0f}", value)
 
 
-# Drafts by layers in groups (EasySpec) as a section of a report.
+# The section of a report.
 
 
 GROUPS_TITLE = "Drafts with layers in groups (EasySpec)"
@@ -546,7 +546,7 @@ def _group_blocks(run: CompareRun) -> Iterator[Block]:
         yield Prose(time_model_words(run))
 
 
-# Drafts by layers in groups (EasySpec) on a terminal, 80 columns wide.
+# The tables on a terminal, 80 columns wide.
 
 
 _MAX_DEVICES = 3
@@ -587,7 +587,7 @@ def print_groups(run: CompareRun, console: Console, *, verbose: bool) -> None:
     console.print()
 
 
-def _printed_summary(run: CompareRun) -> Printed:
+def _printed_summary(run: CompareRun) -> RichTable:
     counts = device_counts(run)[:_MAX_DEVICES]
     headers = [
         "\nN",
@@ -617,7 +617,7 @@ def _printed_summary(run: CompareRun) -> Printed:
     return table
 
 
-def _printed_details(run: CompareRun) -> Iterator[tuple[str, Printed]]:
+def _printed_details(run: CompareRun) -> Iterator[tuple[str, RichTable]]:
     """Yield all that the table rests on, each with its caption."""
     for table in (width_acceptance_table(run), *similarity_tables(run)):
         yield table.caption, _printed_table(table, table.columns)
@@ -626,15 +626,15 @@ def _printed_details(run: CompareRun) -> Iterator[tuple[str, Printed]]:
         yield table.caption, _printed_table(table, _TIMES_HEADERS)
 
 
-def _printed_table(found: Table, headers: tuple[str, ...]) -> Printed:
+def _printed_table(found: Table, headers: tuple[str, ...]) -> RichTable:
     table = _new_table(headers)
     for row in found.rows:
         table.add_row(*(plain_line(cell.text) for cell in row))
     return table
 
 
-def _new_table(headers: "tuple[str, ...] | list[str]") -> Printed:
-    table = Printed(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+def _new_table(headers: "tuple[str, ...] | list[str]") -> RichTable:
+    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for header in headers:
         table.add_column(Text(header), justify="right", no_wrap=True)
     return table

@@ -1,4 +1,4 @@
-"""The words of a table of engines, and the table as text for a terminal."""
+"""A table of engines: its words, the table on a terminal, and as a report."""
 
 import textwrap
 from collections import Counter
@@ -246,7 +246,7 @@ def _wrap_lines(words: str) -> list[str]:
     )
 
 
-# A table of engines as a report.
+# The report.
 
 
 _HASH_DIGITS = 16

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a job's summary or a comment: no charts, tables cut short.
+"""Renderers of a report: HTML, Markdown, JUnit XML and annotations of a GitHub job.
 
 Every text is escaped so that GitHub shows it as it is: no markup, link, mention or formula of
 a hostile name comes through.
@@ -58,7 +58,7 @@ from simverify.results import (
     WatchRun,
 )
 
-# From any result document to its report.
+# The report of any result document.
 
 
 def build_report(run: Document) -> Report:
@@ -253,6 +253,9 @@ def _add_case(suite: ElementTree.Element, case: Case, group: str) -> None:
             ElementTree.SubElement(element, "system-out").text = f"warning: {text}"
         case "passed":
             pass
+
+
+# A report as Markdown, for a job's summary or a comment: no charts, tables cut short.
 
 
 MAX_MARKDOWN = 500_000

@@ -1,4 +1,4 @@
-"""What a run shows by itself: its text, its report in a notebook, its files, a job's summary."""
+"""How a run shows itself: text, a report in a notebook, files, a job's summary."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""An audit of emitted tokens as a report, and the same as text for a terminal."""
+"""Served engines as reports and on a terminal: audits, two engines, matrix, triage, watch."""
 
 import json
 import math
@@ -48,7 +48,7 @@ from simverify.results import (
 )
 from simverify.results.served import OPEN_OUTCOMES, SOUND_OUTCOMES
 
-# Where an audit of emitted tokens fails: the worst tokens in context, and the places.
+# The worst tokens of an audit of emitted tokens, in context, and their positions.
 
 
 _MAX_WORST_TOKENS = 3
@@ -143,7 +143,7 @@ def _quote_text(text: str) -> str:
     return clean_line(json.dumps(cut, ensure_ascii=False))
 
 
-# What reports of served engines share: a run's own fields, and the lines on a terminal.
+# Parts that all of these share: a run's own fields, and the lines on a terminal.
 
 
 ServedRun = AgainstRun | MatrixRun | OutputRun | TriageRun | WatchRun
@@ -199,7 +199,7 @@ def print_command(run: ServedRun, console: Console, again: str = "to reproduce")
         console.print(Text(f"{again}: {shell_line(run.reproduce)}"), soft_wrap=True)
 
 
-# Two engines against each other as a report, and the same as text for a terminal.
+# Two engines against each other.
 
 
 _UNIT_WORDS = {"ids": "token", "token texts": "token", "text": "text piece"}
@@ -335,7 +335,7 @@ def _against_case(run: AgainstRun) -> Case:
     return Case(f"audit {_against_title(run)}", "passed")
 
 
-# A matrix of parameters as a report, and the same as text for a terminal.
+# A matrix of parameters.
 
 
 _COLUMN_WIDTHS = (42, 16, 7, 5)
@@ -449,6 +449,9 @@ def _matrix_case(cell: MatrixCell) -> Case:
         return Case(f"matrix {cell.name}", "skipped", outcome)
     kind = "inconclusive" if cell.outcome in OPEN_OUTCOMES else "failed"
     return Case(f"matrix {cell.name}", kind, outcome)  # type: ignore[arg-type]
+
+
+# An audit of emitted tokens.
 
 
 def output_report(run: OutputRun) -> Report:
@@ -702,7 +705,7 @@ def _output_case(run: OutputRun) -> Case:
     return Case(f"audit {run.source}", "passed")
 
 
-# A triage as a report, and the same as text for a terminal.
+# A triage.
 
 
 CLASS_CERTAINTY = {
@@ -953,7 +956,7 @@ def _cause_table(run: TriageRun) -> Table:
     )
 
 
-# A watch as a report, and the same as text for a terminal.
+# A watch.
 
 
 def print_watch(run: WatchRun, console: Console) -> None:

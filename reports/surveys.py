@@ -1,11 +1,10 @@
-"""A sweep as text for a terminal, and as a report."""
+"""Surveys and plans in words: bisection, sweep, self-test, plan, recorded runs, baseline checks."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -48,7 +47,7 @@ from simverify.results import (
     Visited,
 )
 
-# A bisection: its words, as text for a terminal and as a report.
+# A bisection: words, text and report.
 
 
 _OUTCOME_STYLES = {"changed": "bold red", "open": "yellow", "unchanged": "green"}
@@ -300,7 +299,7 @@ def duration_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-# A recorded run as lines for a terminal: what is known of it beside its document.
+# A recorded run: what is known of it beside its document.
 
 
 def entry_lines(entry: Entry) -> list[str]:
@@ -366,6 +365,9 @@ def print_self_test(run: SelfTestRun, console: Console) -> None:
         console.print(f"{more:,} entries more stand in the run file")
     unexpected = join_names(run.unexpected, MAX_ITEMS) or words
     console.print(Text(f"{run.verdict}: {unexpected}", style=VERDICT_STYLES[run.verdict]))
+
+
+# A sweep as text for a terminal, and as a report.
 
 
 _SWEEP_COLUMNS = (
@@ -526,8 +528,8 @@ def _audit_row(audit: SweepAudit) -> tuple[Cell, ...]:
     )
 
 
-def _sweep_grid(cells: tuple[SweepCell, ...]) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+def _sweep_grid(cells: tuple[SweepCell, ...]) -> RichTable:
+    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     columns, rows = _sweep_table(cells)
     for name in columns:
         side: Literal["left", "right"] = "right" if name in _NUMBER_COLUMNS else "left"
@@ -544,8 +546,8 @@ def _sweep_grid(cells: tuple[SweepCell, ...]) -> Grid:
     return grid
 
 
-def _audit_grid(audits: tuple[SweepAudit, ...]) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+def _audit_grid(audits: tuple[SweepAudit, ...]) -> RichTable:
+    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
         ("code", "left"),
         ("gamma", "right"),
@@ -702,7 +704,7 @@ def plan_report(run: PlanRun) -> Report:
     )
 
 
-# A check against a baseline: its lines for the terminal, and its Markdown.
+# A check against a baseline: lines for the terminal, and Markdown.
 
 
 _CHECK_WORDS = {"PASS": "no worse", "FAIL": "worse", "INCONCLUSIVE": "too short to tell"}

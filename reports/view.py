@@ -1,7 +1,8 @@
-"""What a report says, before it is HTML or Markdown: facts, sections and their blocks.
+"""What a report says before it is rendered: facts, sections and their blocks.
 
 One view is built from a result document, and every renderer shows the same. Texts are as the
-document has them; a renderer bounds and escapes them (``checks.clean``).
+document has them; a renderer bounds and escapes them (``checks.clean_line``). How runs look on a
+terminal stands first.
 """
 
 import re
@@ -17,7 +18,7 @@ from rich.text import Text
 from simverify.checks import clean_line
 from simverify.results import Verdict
 
-# How runs look on a terminal: its width, the colours of verdicts, lines without blank ends.
+# Terminal output: its width, the colours of verdicts, lines without trailing blanks.
 
 
 WIDTH = 80

@@ -1,4 +1,4 @@
-"""Words and numbers for reports: bounded, printable, in a reader's precision."""
+"""Words, numbers and small tables for reports: bounded, printable, in a reader's precision."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,7 +124,7 @@ def _test_outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
     return ("also off" if also else "not rejected"), None, ""
 
 
-# What sampled tests say of faults, for both commands: what failed, and which are refuted.
+# Faults in sampled tests, for both commands: what failed, and which are refuted.
 
 
 def fault_blocks(faults: NamedFaults) -> Iterator[Block]:

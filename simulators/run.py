@@ -1,4 +1,8 @@
-"""Running the compiled loops over ranges of trials, on threads, into mergeable counts."""
+"""Runs the compiled loops for single drafts: ranges of trials, on threads, into mergeable counts.
+
+Its inputs are here as well (a model's tables), and what a run keeps: counts, features of tokens,
+Rao-Blackwell estimates and the first tokens with their rows.
+"""
 
 import os
 import queue
@@ -17,7 +21,7 @@ from simverify.arrays import Floats, Ints
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
 from simverify.models.ngram import DRAFT_LENGTH, VOCAB_SIZE, NgramModel, NgramOrder, find_sorted
-from simverify.simulators.kernels import features as kernel
+from simverify.simulators.kernels import features as feature_kernels
 from simverify.simulators.kernels.chains import generate
 from simverify.simulators.kernels.markov import INDEX_STEP, MarkovTables, build_alias
 from simverify.simulators.kernels.ngram import (
@@ -37,7 +41,7 @@ from simverify.stats.scores import SURPRISE_CAP
 from simverify.verifiers import get_verifier
 from simverify.verifiers.base import resolve_part
 
-# What a run keeps of its emitted tokens: sums for every test, constant in number, that add.
+# Features of emitted tokens: sums for every test, constant in number, that add up.
 #
 # The contexts need not repeat: a token comes with its own target and draft row, at any
 # vocabulary. A batch of rows goes in, a :class:`Features` comes out, and the rows may be
@@ -154,29 +158,34 @@ def features(
     if threads < 1:
         raise ValueError(f"threads is {threads}, expected a whole number, 1 or more")
     after[0] = False
-    records = np.empty((ids.size, kernel.RECORD))
-    ratios = np.empty((ids.size, len(kernel.FAULTS)))
+    records = np.empty((ids.size, feature_kernels.RECORD))
+    ratios = np.empty((ids.size, len(feature_kernels.FAULTS)))
 
     def work(begin: int, end: int) -> Floats:
         part = slice(begin, end)
-        kernel.fill(p[part], q[part], ids[part], v[part], slots[part], records[part], ratios[part])
-        wealth = np.zeros((3, len(kernel.FAULTS), len(stats.STRENGTHS)))
-        kernel.bet(ratios[part], np.array(stats.STRENGTHS), wealth)
+        feature_kernels.fill(
+            p[part], q[part], ids[part], v[part], slots[part], records[part], ratios[part]
+        )
+        wealth = np.zeros((3, len(feature_kernels.FAULTS), len(stats.STRENGTHS)))
+        feature_kernels.bet(ratios[part], np.array(stats.STRENGTHS), wealth)
         return wealth
 
     wealth = sum(_sum_in_chunks(work, ids.size, max(1, _CHUNK_ENTRIES // p.shape[1]), threads))
     _check_rows(records, p.dtype)
     columns = records.T
-    first = columns[kernel.PIT_RATIO]
+    first = columns[feature_kernels.PIT_RATIO]
     return Features(
         n=ids.size,
-        unsupported=int((columns[kernel.PROBABILITY] == 0.0).sum()),
+        unsupported=int((columns[feature_kernels.PROBABILITY] == 0.0).sum()),
         pits=np.stack([_pit_histogram(columns[c]) for c in range(len(ORDERS))]),
-        q_above_p=_indicator_sums(columns, kernel.IS_ABOVE),
-        rare=tuple(_indicator_sums(columns, c) for c in (kernel.IS_RARE_0, kernel.IS_RARE_1)),
-        accept=_score_sums(columns, kernel.ACCEPT, 1.0),
-        contrast=_score_sums(columns, kernel.CONTRAST, 2.0),
-        surprise=_score_sums(columns, kernel.SURPRISE, SURPRISE_CAP),
+        q_above_p=_indicator_sums(columns, feature_kernels.IS_ABOVE),
+        rare=tuple(
+            _indicator_sums(columns, c)
+            for c in (feature_kernels.IS_RARE_0, feature_kernels.IS_RARE_1)
+        ),
+        accept=_score_sums(columns, feature_kernels.ACCEPT, 1.0),
+        contrast=_score_sums(columns, feature_kernels.CONTRAST, 2.0),
+        surprise=_score_sums(columns, feature_kernels.SURPRISE, SURPRISE_CAP),
         ratios=_ratio_sums(wealth, ids.size),
         pairs=_pair_sums(first, after),
         pair_table=_pair_table(first, after),
@@ -222,7 +231,7 @@ def _ratio_sums(wealth: Any, n: int) -> stats.RatioSums:
     forward = np.where(infinities > 0, np.inf, total)
     backward = np.where(zeros > 0, np.inf, -total)
     return stats.RatioSums(
-        names=kernel.FAULTS,
+        names=feature_kernels.FAULTS,
         n=n,
         log_evalues=np.where(zeros > 0, -np.inf, forward),
         log_refutations=np.where(infinities > 0, -np.inf, backward),
@@ -280,12 +289,12 @@ def _check_flags(name: str, flags: Any, ids: Ints, *, default: bool) -> npt.NDAr
 def _check_rows(records: Floats, dtype: Any) -> None:
     """Raise unless all rows are laws, by what the kernel found in them."""
     tolerance = _SUM_TOLERANCE[dtype]
-    improper = records[:, kernel.IMPROPER] > 0.0
+    improper = records[:, feature_kernels.IMPROPER] > 0.0
     if improper.any():
         raise ValueError(
             f"p or q row {improper.argmax()} has a negative or NaN entry, expected neither"
         )
-    for name, place in (("p", kernel.MASS_P), ("q", kernel.MASS_Q)):
+    for name, place in (("p", feature_kernels.MASS_P), ("q", feature_kernels.MASS_Q)):
         off = ~(np.abs(records[:, place] - 1.0) <= tolerance)
         if off.any():
             bad = int(off.argmax())
@@ -293,6 +302,9 @@ def _check_rows(records: Floats, dtype: Any) -> None:
                 f"{name} row {bad} sums to {records[bad, place]:.12g} ({dtype}), expected 1 "
                 f"within {tolerance:g}: normalise in float64"
             )
+
+
+# Ranges of trials on threads, and the counts that they add up to.
 
 
 TRIALS_PER_SHARD = 1 << 14
@@ -458,7 +470,7 @@ def run_on_threads(
         pool.shutdown(wait=False)
 
 
-# E[tau] where no exact law is at hand: the ngram model's contexts, each of them visited.
+# E[tau] of the ngram model, which has no exact law: every context is visited.
 #
 # A block of ``ngram`` starts in one of n held-out contexts, equally likely. Each is a stratum,
 # so the differences between contexts, nine tenths of the variance, drop out; a context that
@@ -588,7 +600,7 @@ def _make_strata(model: NgramModel, rounds: int) -> tuple[Words, Floats, Floats]
     return codes, part * width, width
 
 
-# What the compiled loops read and count into: a model's rows as tables, and cells of tokens.
+# Inputs and outputs of the compiled loops: a model's rows as tables, and cells of tokens.
 #
 # Cells are counted where a vocabulary is too large to count every token. A hash deals the tokens
 # out, so that a cell has no more to do with a model's own structure (state = token mod 64) than
@@ -909,10 +921,10 @@ def pits_and_ratios(
     found: TokenSample, rows: RowLookup, judged: npt.NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """PITs (3, n) in the orders of ``features.ORDERS``, and P_m/P (M, n) of its faults."""
-    records = np.empty((len(found.tokens), kernel.RECORD))
-    ratios = np.empty((len(found.tokens), len(kernel.FAULTS)))
+    records = np.empty((len(found.tokens), feature_kernels.RECORD))
+    ratios = np.empty((len(found.tokens), len(feature_kernels.FAULTS)))
     for part in rows.parts(len(found.tokens)):
-        kernel.fill(
+        feature_kernels.fill(
             *rows.lookup(found.states[part]),
             found.tokens[part],
             found.uniforms[part],
@@ -920,11 +932,11 @@ def pits_and_ratios(
             records[part],
             ratios[part],
         )
-    columns = [kernel.PIT_RATIO, kernel.PIT_INDEX, kernel.PIT_DESCENDING]
+    columns = [feature_kernels.PIT_RATIO, feature_kernels.PIT_INDEX, feature_kernels.PIT_DESCENDING]
     return records.T[columns], ratios.T
 
 
-# From the ngram model's counts to the arrays its kernels read.
+# The ngram model's counts as the arrays that its kernels read.
 
 
 _BYTE_BITS = np.uint64(8)

@@ -1,4 +1,7 @@
-"""Running the compiled loop over draft trees: ranges of trials, on threads, into counts."""
+"""Runs the compiled loop over draft trees: ranges of trials, on threads, into counts.
+
+The tables that the kernels of each rule read are made here, once for each model and shape.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -36,7 +39,7 @@ from simverify.verifiers.base import Verifier, excess, resolve_part
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier, k_seq
 from simverify.verifiers.trees.base import exclude_tokens, max_children, normalised
 
-# A drafting as the kernels read it: who follows whom, and which tokens are certain.
+# A drafting as the kernels read it: each node's parent, and the tokens that are certain.
 
 
 def likeliest_tokens(q: Row, k: int) -> Ints:

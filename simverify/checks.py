@@ -1,4 +1,4 @@
-"""What users give, checked: names that are known, values in their range, texts that are shown."""
+"""Checks of what users give: names that are known, values in their range, printable texts."""
 
 __simverify_role__ = "shared"
 

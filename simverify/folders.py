@@ -1,4 +1,4 @@
-"""Folders that hold what simverify can make again, and folders of packages, its own among them."""
+"""Folders: the cache of what simverify can make again, and the sources of packages."""
 
 __simverify_role__ = "shared"
 

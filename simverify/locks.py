@@ -1,4 +1,4 @@
-"""A file that one process has at a time: whoever else asks for it is told that it is taken."""
+"""Lock files: one process holds a file at a time, and others are told that it is taken."""
 
 __simverify_role__ = "shared"
 

@@ -1,4 +1,4 @@
-"""The checks that several tests share; each error is one line: got, expected, what to do."""
+"""What the tests share: checks of arguments, the search of plans, the result of a test."""
 
 import math
 from collections.abc import Callable
@@ -103,7 +103,7 @@ def check_probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
     return rows
 
 
-# Searches that plans share.
+# The search that plans share.
 
 
 _MAX_SEARCHED = 2**50
@@ -128,7 +128,7 @@ def smallest_n(enough: Callable[[int], bool], what: str, *, unit: str = "tokens"
     return most
 
 
-# What every test returns.
+# The result of every test.
 
 
 Direction = Literal["above", "below"]

@@ -1,10 +1,10 @@
-"""Which of many explanations fits its places more often than matched places: exact, and jointly.
+"""Case-control tests of many explanations: exact, and valid for all of them together.
 
 Each place has controls, which are like it in all that is known to matter. Under the null nothing
-distinguishes the place from its controls, so that any member of the group could have been it. The
-p-value of the explanation that fits best counts all that were tried: it is of the least tail of
-all, over the same draws of a member for each place (Westfall and Young, "Resampling-Based Multiple
-Testing", 1993), so that explanations which say nearly the same cost next to nothing.
+distinguishes the place from its controls: any member of the group could have been it. The p-value
+of the best explanation counts all that were tried. It is of the least tail of all, over the same
+draws of a member for each place (Westfall and Young, "Resampling-Based Multiple Testing", 1993),
+so that explanations which say nearly the same cost next to nothing.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A tighter upper bound on the one-token TV distance: the plug-in one less its known noise.
+"""Upper bounds on the one-token TV distance: plug-in, tightened by the known noise, and monotone.
 
 The plug-in distance of a healthy run is mostly noise, and this noise has a known mean. For a
 cell of target probability p whose true probability is p + D, let h(D) = E|X/N - p|, X

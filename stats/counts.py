@@ -1,7 +1,8 @@
-"""The G2 statistic with its null moments: its test, and what it detects.
+"""Tests of counted tokens: G2, rare and impossible tokens, pairs of emissions.
 
-A shifted gamma law with the statistic's first three cumulants gives the tail. Statistics of
-independent rows and slots add up, and so do their cumulants and degrees of freedom.
+G2 compares counts with expected counts. A shifted gamma law with the statistic's first three
+cumulants gives its tail. Statistics of independent rows and slots add up, and so do their
+cumulants and degrees of freedom.
 """
 
 import dataclasses
@@ -347,6 +348,9 @@ def _largest_true(holds: Callable[[int], bool], largest: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+# The G2 statistic with its null moments: its test, its plan, the least deviation it detects.
 
 
 _MIN_POWER = 1e-9

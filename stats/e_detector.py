@@ -1,8 +1,8 @@
-"""Bets that last: one alarm rate for a whole life, and a change found whenever it comes.
+"""Change detection by bets that never end: one alarm rate for all time.
 
 A bet that has run for a million right tokens has lost its stake, and would need as long again to
-see a change. So a part of the stake is kept back, and some of it put down anew before every token:
-what is won from a change on is won by the bets that began near it.
+see a change. So a part of the stake is kept back, and some of it is put down anew before every
+token: bets that begin near a change win from it.
 """
 
 import math

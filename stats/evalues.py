@@ -1,9 +1,8 @@
-"""Named faults at a gate: whether any is there, which one fits best, which are refuted.
+"""E-values: bets against the target, learned token rates, and the gate for named faults.
 
 The gate is an e-process. It starts at 1 and has an expectation of 1 at most under the null
 hypothesis, whenever it is stopped; it rejects once it reaches 1/alpha, at any time. Only its
-logarithm, the log-wealth, is ever kept. What it needs (its growth, the tokens it takes, the
-fault it finds) stands here too.
+logarithm, the log-wealth, is ever kept.
 """
 
 import math
@@ -219,8 +218,8 @@ def _gain_and_price(
 
 # Tokens that come too often, or too rarely, in all contexts alike: bets that learn as they go.
 #
-# Weights that were rounded, a logit bias or a head whose rows are mixed up move some tokens up and
-# others down wherever they may come. Which, nobody knows beforehand; the tokens so far tell.
+# Rounded weights, a logit bias or a head whose rows are mixed up make some tokens likelier and
+# others rarer wherever they may come. Nobody knows which beforehand; the tokens so far tell.
 
 
 PRIOR_COUNTS = (3.0, 30.0, 300.0)
@@ -481,6 +480,11 @@ def safe_log_product(logs: Floats) -> Any:
     with np.errstate(invalid="ignore"):
         total = logs.sum(axis=0)
     return np.where((logs == -math.inf).any(axis=0), -math.inf, total)
+
+
+# The gate for named faults: whether any is there, which one fits best, which are refuted.
+#
+# Its plan too: the growth of the log-wealth, the tokens it takes, the fault it finds.
 
 
 def eprocess_growth(alpha: float, *, weight: float = 1.0, power: float = 0.9) -> float:

@@ -1,7 +1,7 @@
-"""Binomial tests against an interval of probabilities, and the test of tau built on them.
+"""Means and rates against exact values: binomial, empirical Bernstein and betting tests.
 
-The null is an interval because exact laws come as enclosures: a rate is tested against every
-probability between the proven lower and upper bound.
+The null of a binomial test is an interval because exact laws come as enclosures: a rate is tested
+against every probability between the proven lower and upper bound. The test of tau is built on it.
 """
 
 import math
@@ -323,7 +323,7 @@ def _check_bounded_means(
     return totals, second, n, means, most
 
 
-# Whether the mean of values in [0, 1] is above a limit: bets that pay where they are.
+# The mean of values in [0, 1] against a limit: bets that pay where it is above.
 
 
 BET_STAKES = (0.9, 0.3, 0.1, 0.03, 0.01, 0.001)

@@ -1,4 +1,8 @@
-"""Sums of squares of differences within pairs: chi-squares whose tail holds whatever the counts."""
+"""Paired samples: tests whether one of two engines differs from the other, by swaps within pairs.
+
+Sign tests, sums of squares with a tail that holds whatever the counts, bets on directions and on
+a kernel, and permutations of whole answers.
+"""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +20,7 @@ from simverify.stats._checks import (
 )
 from simverify.stats.tails import log_binom_sf
 
-# Differences within pairs, summed along directions that were fixed without their signs.
+# Differences within pairs, summed along directions that were fixed without knowing the signs.
 
 
 DIRECTION_BET_SIZES = (3.0, 4.5, 6.0, 8.0, 11.0, 15.0, 21.0, 30.0)
@@ -231,7 +235,7 @@ def _check_grams(grams: Any) -> list[Floats]:
     return blocks
 
 
-# What one of a pair has and the other has not: sign tests of many such things at once.
+# Sign tests of many features at once: what one answer of a pair has and the other lacks.
 
 
 def discordant_test(first: Any, second: Any, *, n: int, alpha: float, name: str) -> TestResult:
@@ -294,6 +298,9 @@ def _testable_pairs(either: Any, alpha: float) -> tuple[int, int]:
         if able <= k:
             return able, 1 + math.ceil(math.log2(k / alpha) - 1e-12)
     return len(logs), 1
+
+
+# Sums of squares of differences within pairs: chi-squares whose tail holds whatever the counts.
 
 
 _Z_POWER = 1.2816
@@ -438,7 +445,7 @@ def _check_blocks(blocks: Sequence[Any]) -> list[Any]:
     return arrays
 
 
-# Permutations of whole answers: pairs swapped at random, until enough is known.
+# Permutation tests: the answers of each pair are swapped at random until enough is known.
 
 
 MOST_SWAPS = 50_000_000

@@ -1,4 +1,7 @@
-"""Correlation of paired emissions, from the randomised PITs of a lag, streamed as three sums."""
+"""Randomised PITs: their values on plain rows, their distribution, and pairs of them.
+
+A pair is two tokens at a lag; three sums that stream by say how its PITs correlate.
+"""
 
 import math
 from dataclasses import dataclass
@@ -22,6 +25,9 @@ from simverify.stats._checks import (
 )
 from simverify.stats.evalues import BetSums, bet_sums
 from simverify.stats.tails import KSTWO_EXACT_MAX, log_kstwo_sf, log_normal_sf
+
+# Correlation of paired emissions: the randomised PITs of a lag, as three sums.
+
 
 MIN_PAIRS = 4000
 """Below, the normal tail of the correlation is not trusted."""
@@ -222,7 +228,7 @@ def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT"
     ----------
     histogram : int array (bins,)
         Counts of the PITs over equal bins of [0, 1); the tokens are the first n emitted, n
-        fixed beforehand. Any order of the vocabulary will do (``pit_orders``).
+        fixed beforehand. Any order of the vocabulary will do (:data:`Order`).
     ball : float
         TV distance by which each conditional law may be off: D may then be so much larger.
 

@@ -1,4 +1,7 @@
-"""One table for all tests: what a deviation costs in each, or what a budget finds in each."""
+"""Plans: how the false-alarm rate is split, when a run is looked at, what each test needs.
+
+One table for all tests: what a deviation costs in each, or what a budget finds in each.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +29,7 @@ from simverify.stats.pits import (
     ks_samples,
 )
 
-# How one run's false-alarm rate is split over its tests.
+# The split of one run's false-alarm rate over its tests.
 
 
 BATTERY = {"likelihood ratios": 1 / 2, "scores": 1 / 4, "rest": 1 / 4}
@@ -98,9 +101,8 @@ def adjusted_pvalues(log_pvalues: Any) -> Floats:
 # What a claim costs and what a budget detects, in closed form, before any sample.
 #
 # Each pair of functions inverts one formula: ``*_samples`` from a deviation to tokens,
-# ``*_min_detectable`` or ``*_bound`` back. Deviations are small and samples large, so that sums
-# are normal; the tests' own pairs (:func:`g2_samples`, :func:`ks_samples` and so on) need no
-# such help.
+# ``*_min_detectable`` or ``*_bound`` back. Deviations are small and samples large, so sums are
+# normal. The tests' own pairs (:func:`g2_samples`, :func:`ks_samples` and so on) do not need that.
 
 
 TVBound = Literal["plug-in", "monotone"]
@@ -246,10 +248,10 @@ def _check_strength(strength: float) -> float:
     return float(strength)
 
 
-# How a run of fixed size is looked at before its end: few looks, fixed beforehand.
+# Looks at a run of fixed size before its end: few, and fixed beforehand.
 #
-# Every look spends its own share of alpha, so a run may fail at any of them; it passes at the
-# last alone, whose share is the largest.
+# Every look spends its own share of alpha, so a run may fail at any of them. It passes at the last
+# one alone, whose share is the largest.
 
 
 LOOK_SCHEDULE = ((1 / 8, 1 / 8), (1 / 4, 1 / 8), (1 / 2, 1 / 4), (1.0, 1 / 2))
@@ -282,6 +284,9 @@ def plan_looks(samples: int, *, alpha: float) -> tuple[Look, ...]:
         # Of two looks at the same number the later one has the larger share, and replaces.
         looks[n] = Look(n, share * alpha)
     return tuple(looks.values())
+
+
+# The table of a plan: a row for each test.
 
 
 RATIO_TESTS = 75

@@ -1,14 +1,9 @@
-"""Upper tails of sums of independent finite variables, from their exact cumulant function.
+"""Scores of emitted tokens: what is kept of them, the exact tails of their sums, their tests.
 
-The variables are what one token contributes in one context: ``totals[c]`` tokens are drawn
-from row c and each adds ``values[c, x]``. So a log-likelihood ratio summed over repeated
-contexts has this law, given how often each context came.
-
-A sum is told by what it lacks: its deficit, how far each token's value lies below the largest
-one of its context. Differences of near numbers are exact in floating point, and a sum of
-numbers that are not negative keeps its digits. So values that differ by an ulp, as those of a
-ratio do that should be constant, are judged like any others: what was seen and what could have
-been are the same numbers, and no tolerance stands between them.
+A score is a bounded function of an emitted token, and its mean under the target is known. In
+one context ``totals[c]`` tokens are drawn from row c and each adds ``values[c, x]``, so the law
+of a sum over repeated contexts follows from how often each context came. The same holds for a
+log-likelihood ratio.
 """
 
 import math
@@ -34,7 +29,7 @@ from simverify.stats._checks import (
 )
 from simverify.stats.tails import log_normal_sf, log_upper_tail
 
-# Whether mean scores drift as some known cause makes them drift, and no further.
+# Drift of mean scores: whether a known cause explains it.
 
 
 def drift_test(
@@ -588,7 +583,7 @@ def _critical_hits(
     return most
 
 
-# What is kept of a score: its sum, and the sums of its moments under P.
+# Sums of a score, and of its moments under P.
 #
 # Constant memory in the number of tokens, and shards add. Sums built from repeated contexts
 # also keep the law of each context, from which the whole law of the sum follows.
@@ -1097,6 +1092,14 @@ def score_min_detectable(
             shifts.append(shift / sums.n)
     return max(shifts, default=math.inf)
 
+
+# Upper tails of sums of independent finite variables, from their exact cumulant function.
+#
+# A sum is kept as its deficit: how far each token's value lies below the largest one of its
+# context. Differences of near numbers are exact in floating point, and a sum of numbers that are
+# not negative keeps its digits. So values that differ by an ulp, as those of a ratio do that
+# should be constant, are judged like any others: what was seen and what could have been are the
+# same numbers, and no tolerance stands between them.
 
 # Where the tilt passes this many nats per range of a value, the sum is at its maximum.
 _MAX_SUM_TILT = 1e4

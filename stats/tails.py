@@ -169,10 +169,8 @@ def log_normal_sf(z: float) -> float:
 #
 # The law is tilted until its mean is the point asked for, and its characteristic function
 # inverted there: what is summed is of order 1, so that nothing is lost at 1e-3000.
-# ``scipy.stats.poisson_binom`` says the same in the body of the law, which a test holds; below
-# 1e-15
-# it says 0 or what rounding left, it takes a probability for each coin of a group, and no less
-# time.
+# ``scipy.stats.poisson_binom`` agrees in the body of the law, which a test checks. Below 1e-15 it
+# gives 0 or what rounding left; it takes a probability for each coin of a group, and no less time.
 
 
 # The tilted law keeps 1 - 1e-17 of its mass within this many standard deviations and steps

@@ -1,4 +1,4 @@
-"""What is decoded of a pair of real models, checked, and what documents say of it."""
+"""What a decoding run of real models is asked for, what it keeps, and what its document says."""
 
 import hashlib
 from collections.abc import Sequence
@@ -195,7 +195,7 @@ def _coins(seed: int, lane: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[seed, PIT], counter=[0, 0, 1, lane]))
 
 
-# What is judged of a rule's run as arrays with names, and back: for files, which others write.
+# A run as named arrays, for files, and back.
 
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -353,7 +353,7 @@ def _check_numbers(gamma: int, tokens: int, lanes: int, request_tokens: int) -> 
             raise UsageError(f"{name} is {value}: expected {least} or more")
 
 
-# The rows of a simulated model as calls of Python code meet them: each worked out once.
+# The rows of a simulated model, as calls of Python code read them: each computed once.
 
 
 Text = tuple[int, ...]

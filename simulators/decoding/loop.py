@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simverify.models.kv_cache import CachedModel, UncachedModel
 
 
-# What calls of someone's own rule on a model leave behind: its law where it can be had, counts.
+# Calls of a user's own rule: its law where that can be had, and counts.
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Lane:
         return False
 
 
-# What a drafted block is worth to each rule, before any coin is thrown: Rao-Blackwell.
+# Rao-Blackwell: what each rule accepts of a drafted block in expectation, before any coin.
 
 
 RULES = ("token", "block", "greedy", "match")
@@ -555,8 +555,8 @@ def _apply_emitted(
 
 # Rules that draft for themselves, on real models: lane by lane, rows of whatever prefix they ask.
 #
-# Requests, lanes and what is cut are those of :mod:`~simverify.simulators.decoding.loop`; a batch
-# there is not, as nobody knows what a rule will ask for next.
+# Lanes and requests are those of the loop above. There is no batch, as nobody knows which rows a
+# rule asks for next.
 
 
 Prefix = tuple[int, ...]

@@ -173,7 +173,7 @@ def _replay_coins(seed: int, lane: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[seed, _COIN_STREAM], counter=[0, 0, 0, lane]))
 
 
-# Built-in rules without state on recorded blocks: what ``compare`` judges of each.
+# Built-in rules without state on recorded blocks: the runs that ``compare`` judges.
 
 
 STATELESS_RULES = tuple(name for name in RULES if VERIFIERS[name].contract == "verify")

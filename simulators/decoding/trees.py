@@ -1,7 +1,7 @@
 """Speculative decoding of real models by rules for draft trees, batched.
 
 Lanes, requests and what is cut are those of :mod:`~simverify.simulators.decoding.loop`. The
-draft is called once a level, the target once a tree: each node sees its own way from the root
+draft is called once a level, the target once a tree: each node sees its own path from the root
 alone, by a mask, as in engines (SpecInfer, 2023).
 """
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from simverify.drafting.texts import Drafter
 
 
-# What drawn trees let expect of a rule, and of the best one, by the rows along their ways.
+# What a rule, and the best rule, accept in expectation on the trees that were drawn.
 #
-# On models whose rows nobody can list the law of trees is out of reach, but each drawn tree tells
-# a part of it: means over calls are those of the laws at the prefixes that were visited.
+# On models whose rows nobody can list the law of trees is out of reach. Each drawn tree tells a
+# part of it: means over calls are those of the laws at the prefixes that were visited.
 
 
 Tokens = tuple[int, ...]
@@ -475,7 +475,7 @@ def _draft_trees(
     return results
 
 
-# What a decoding run on draft trees keeps of its calls: sums, and no rows.
+# The record of a decoding run on draft trees: sums, no rows.
 
 
 OPTIMUM_PART, COUPLING_PART, RULE_PART, TAU_PART = range(4)

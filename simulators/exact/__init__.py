@@ -1,1 +1,1 @@
-"""Exact laws: path enumeration, tree laws, recursions, certified bounds, linear programs."""
+"""Exact laws and acceptance curves (``laws``), and proven bounds on acceptance (``bounds``)."""

@@ -1,10 +1,7 @@
-"""Certified bounds on the acceptance curves of block and greedy block at size.
+"""Proven bounds on what a rule accepts: curves at size, one node's optimum, linear programs.
 
-A node x^l of the tree is an atom (state, m, f): draft mass m = Ms(x^l) and joint mass f, with
-children (m q(x), f p(x)), f capped at m for block. Level l's value is the sum of min(m, f):
-Pr(tau >= l) for block, and for greedy block's first call, whose joint mass is never capped
-(Sun et al. 2025, algorithms 2 and 4; for greedy it is the coupling bound too). The first levels
-are kept atom by atom; from there two programmes on a grid of rays bound the rest.
+Block and greedy block on chains, traversal on several chains from the root, the best hit among the
+drafts of one node, and the best rule of all on small draft trees.
 """
 
 import itertools
@@ -267,6 +264,15 @@ _GRID_TOKENS = 1 << 18
 _ULP = 2.0**-53
 # Rays whose log f/m differ by no more are one: a relative error of that size.
 _RAY_TOLERANCE = 1e-12
+
+
+# Certified bounds on the acceptance curves of block and greedy block at size.
+#
+# A node x^l of the tree is an atom (state, m, f): draft mass m = Ms(x^l) and joint mass f, with
+# children (m q(x), f p(x)), f capped at m for block. Level l's value is the sum of min(m, f):
+# Pr(tau >= l) for block, and for greedy block's first call, whose joint mass is never capped
+# (Sun et al. 2025, algorithms 2 and 4; for greedy it is the coupling bound too). The first levels
+# are kept atom by atom; from there the two programmes on a grid of rays bound the rest.
 
 
 @dataclass(frozen=True, eq=False)
@@ -553,10 +559,9 @@ def _containment_probabilities(
 # Certified bounds on traversal verification of several chains from the root.
 #
 # The first chain is judged as block verification does. If all of it falls, the root's target
-# loses to
-# it what the token rule's residual loses, whatever the tokens were, and the root's weight is 1
-# again; so the next chain is judged as block does against that residual. The curve is a mixture of
-# block's curves, which ``bounds`` encloses.
+# loses to it what the token rule's residual loses, whatever the tokens were, and the root's weight
+# is 1 again; so the next chain is judged as block does against that residual. The curve is a
+# mixture of block's curves, which :func:`tree_bounds` encloses.
 
 
 _ROUNDING_SLACK = 1e-12
@@ -568,7 +573,7 @@ def traversal_bounds(
 ) -> CurveBounds:
     """Bound Pr(tau >= l), l = 1..gamma, of traversal on ``chains`` independent chains.
 
-    ``bins`` as in :func:`~.bounds.tree_bounds`, which is called once for each chain, and whose
+    ``bins`` as in :func:`tree_bounds`, which is called once for each chain, and whose
     errors are raised.
     """
     lower, upper = np.zeros(gamma), np.zeros(gamma)
@@ -590,15 +595,14 @@ def traversal_bounds(
     )
 
 
-# What any rule can reach on a draft tree: two linear programs, for small instances.
+# The best rule on a small draft tree: two linear programs.
 #
-# A rule for one drafted tree is a choice of a(T, v, y) = Pr(the tree is T, the way to v is
-# accepted,
-# the next token is y). It is usable in the plain loop when the tokens of the call, continued by the
-# target, follow the target's law; maximising the mean depth of v over all such rules gives the
-# memoryless optimum. Without that constraint on the continuation only the joint law of T and the
-# target's own text matters, and the value is the coupling bound. On a chain the first is block's
-# E[tau] (Sun et al. 2025, theorem 2), the second the sum of min(Ms, Mb).
+# A rule for one drafted tree is a choice of a(T, v, y) = Pr(the tree is T, the path to v is
+# accepted, the next token is y). It is usable in the plain loop when the tokens of the call,
+# continued by the target, follow the target's law; maximising the mean depth of v over all such
+# rules gives the memoryless optimum. Without that constraint on the continuation only the joint law
+# of T and the target's own text matters, and the value is the coupling bound. On a chain the first
+# is block's E[tau] (Sun et al. 2025, theorem 2), the second the sum of min(Ms, Mb).
 #
 # Numerics: HiGHS at its defaults is off by up to 2.7e-6 at V = 4, gamma = 4. Variables are
 # conditional on T (divided by its probability), rows divided by Mb, and the dual is repaired: given

@@ -1,8 +1,7 @@
-"""What one call emits and leaves behind, and what follows over many calls.
+"""Exact laws of rules on Markov models: one call, many calls, acceptance curves.
 
-A call's law depends on the last token and on the state that the rule carries, no more: the
-models here are Markov. It is known in two ways, by running the rule on every path and from
-its tree law; everything below works on either.
+A call's law depends on the last token and on the state that the rule carries, no more. It is known
+in two ways: by running the rule on every path, and from its tree law.
 """
 
 from collections.abc import Callable

@@ -35,10 +35,10 @@ def source_hash() -> str:
 
 def compiled_before() -> bool:
     """Whether the decoding loop stands compiled in the cache."""
-    from simverify.simulators.kernels import chains as generation
+    from simverify.simulators.kernels import chains
 
     folder = cache_folder(f"kernels-{source_hash()}")
-    loop = generation.generate.py_func
+    loop = chains.generate.py_func
     # As Numba names its index: by module, function and line.
     name = f"{loop.__module__.rpartition('.')[2]}.{loop.__qualname__}-*.nbi"
     return folder is not None and any(folder.rglob(name))

@@ -1,10 +1,11 @@
-"""The decoding loop, many generations at a time: draft, verify, emit, count.
+"""Kernels for single drafts: the rules, the decoding loop, one level of certified bounds.
 
-One call per generation is the measurement of a rule's first call; several calls give the
-tokens after i calls and the law by absolute position. Draw addresses (``philox``): in call
-c, with W = gamma rounded up to even, token i is drafted by draw c W + i of stream DRAFT and
-judged by draw c W + i of stream ACCEPT; the last token takes draw 2 c of CORRECTION; the
-context draw 0 of CONTEXT; position n's randomised PIT draw n of PIT.
+The loop runs many generations at a time: draft, verify, emit, count. One call per generation is the
+measurement of a rule's first call; several calls give the tokens after i calls and the law by
+absolute position. Draw addresses (``philox``): in call c, with W = gamma rounded up to even, token
+i is drafted by draw c W + i of stream DRAFT and judged by draw c W + i of stream ACCEPT; the last
+token takes draw 2 c of CORRECTION; the context draw 0 of CONTEXT; position n's randomised PIT draw
+n of PIT.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from simverify.simulators.kernels import row_sums as of
+from simverify.simulators.kernels import row_sums
 from simverify.simulators.kernels.row_sums import (
     FACTORS,
     FLOOR,
@@ -99,9 +99,9 @@ def fill(
     the faults emit P there, but for the target's temperature. P_m/P is inf where P excludes
     the token, 1 where both do. Of rows that are no laws only IMPROPER and masses mean anything.
     """
-    sums = np.empty(of.SUMS)
+    sums = np.empty(row_sums.SUMS)
     centres = np.empty(3)
-    logs = np.empty((3, of.TILE), p.dtype)
+    logs = np.empty((3, row_sums.TILE), p.dtype)
     for i in range(tokens.shape[0]):
         token = tokens[i]
         a = np.float64(p[i, token])
@@ -117,44 +117,46 @@ def fill(
         if judged[i]:
             _weigh(p[i], q[i], token, sums, ratios[i])
         warm = a * np.float64(warmth_of(log))
-        _relate(ratios[i], _WARM_TARGET, warm, sums[of.WARM_P], a / sums[of.MASS_P])
+        _relate(ratios[i], _WARM_TARGET, warm, sums[row_sums.WARM_P], a / sums[row_sums.MASS_P])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _record(a: Any, b: Any, v: Any, centres: Any, sums: Any, record: Any) -> None:
-    mass = sums[of.MASS_P]
+    mass = sums[row_sums.MASS_P]
     own = v * a
-    record[PIT_RATIO] = min((sums[of.BELOW_RATIO] + own) / mass, 1.0)
-    record[PIT_INDEX] = min((sums[of.BEFORE] + own) / mass, 1.0)
-    record[PIT_DESCENDING] = min((sums[of.BELOW_DESCENDING] + own) / mass, 1.0)
+    record[PIT_RATIO] = min((sums[row_sums.BELOW_RATIO] + own) / mass, 1.0)
+    record[PIT_INDEX] = min((sums[row_sums.BEFORE] + own) / mass, 1.0)
+    record[PIT_DESCENDING] = min((sums[row_sums.BELOW_DESCENDING] + own) / mass, 1.0)
     record[PROBABILITY] = a / mass
     record[MASS_P] = mass
-    record[MASS_Q] = sums[of.MASS_Q]
-    record[IMPROPER] = sums[of.IMPROPER]
-    least = sums[of.LEAST_RATIO]
-    most = sums[of.MOST_RATIO]
+    record[MASS_Q] = sums[row_sums.MASS_Q]
+    record[IMPROPER] = sums[row_sums.IMPROPER]
+    least = sums[row_sums.LEAST_RATIO]
+    most = sums[row_sums.MOST_RATIO]
     # The mass of a set that holds all or none of the possible tokens is 1 or 0, whatever the
     # last digits of the sums say.
     record[IS_ABOVE] = b > a
-    record[ABOVE] = 1.0 if least > 1.0 else min(sums[of.ABOVE] / mass, 1.0)
-    most_p = sums[of.MOST_P]
-    record[IS_RARE_0] = a < of.RARE[0]
-    record[RARE_0] = 1.0 if most_p < of.RARE[0] else min(sums[of.RARE_0] / mass, 1.0)
-    record[IS_RARE_1] = a < of.RARE[1]
-    record[RARE_1] = 1.0 if most_p < of.RARE[1] else min(sums[of.RARE_1] / mass, 1.0)
-    _moments(record, ACCEPT, centres[0], sums, of.ACCEPT, min(least, 1.0), min(most, 1.0))
+    record[ABOVE] = 1.0 if least > 1.0 else min(sums[row_sums.ABOVE] / mass, 1.0)
+    most_p = sums[row_sums.MOST_P]
+    record[IS_RARE_0] = a < row_sums.RARE[0]
+    record[RARE_0] = 1.0 if most_p < row_sums.RARE[0] else min(sums[row_sums.RARE_0] / mass, 1.0)
+    record[IS_RARE_1] = a < row_sums.RARE[1]
+    record[RARE_1] = 1.0 if most_p < row_sums.RARE[1] else min(sums[row_sums.RARE_1] / mass, 1.0)
+    _moments(record, ACCEPT, centres[0], sums, row_sums.ACCEPT, min(least, 1.0), min(most, 1.0))
     # (r - 1) / (r + 1), in a form that bears any r.
     low = 1.0 - 2.0 / (1.0 + least)
     high = 1.0 - 2.0 / (1.0 + most)
-    _moments(record, CONTRAST, centres[1], sums, of.CONTRAST, low, high)
-    low = sums[of.LEAST_SURPRISE]
-    _moments(record, SURPRISE, centres[2], sums, of.SURPRISE, low, sums[of.MOST_SURPRISE])
+    _moments(record, CONTRAST, centres[1], sums, row_sums.CONTRAST, low, high)
+    low = sums[row_sums.LEAST_SURPRISE]
+    _moments(
+        record, SURPRISE, centres[2], sums, row_sums.SURPRISE, low, sums[row_sums.MOST_SURPRISE]
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _moments(record: Any, to: Any, score: Any, sums: Any, place: Any, low: Any, high: Any) -> None:
     """Central moments from those about the score itself, exact where only it is possible."""
-    mass = sums[of.MASS_P]
+    mass = sums[row_sums.MASS_P]
     m1 = sums[place] / mass
     m2 = sums[place + 1] / mass
     m3 = sums[place + 2] / mass
@@ -182,48 +184,48 @@ def _weigh(p: Any, q: Any, token: Any, sums: Any, ratios: Any) -> None:
     """P_m/P of the faults of a judged slot: accepted mass, and rejected mass times a residual."""
     a = np.float64(p[token])
     b = np.float64(q[token])
-    mass = sums[of.MASS_P]
-    drafted = sums[of.MASS_Q]
+    mass = sums[row_sums.MASS_P]
+    drafted = sums[row_sums.MASS_Q]
     chance = a / mass
     both = min(a, b)
     left = max(a - b, 0.0)
-    rest = sums[of.RESIDUAL]
+    rest = sums[row_sums.RESIDUAL]
     residual = left / rest if rest > 0.0 else chance
-    rejected = max(drafted - sums[of.KEPT], 0.0)
+    rejected = max(drafted - sums[row_sums.KEPT], 0.0)
 
     # Right acceptance, wrong corrected token.
     _relate(ratios, 0, both + rejected * chance, drafted, chance)
-    others = sums[of.SPREAD] - spread_of(a, b - both, mass)
+    others = sums[row_sums.SPREAD] - spread_of(a, b - both, mass)
     _relate(ratios, 1, both + a * max(others, 0.0), drafted, chance)
     missing = 1.0 - rest if token == p.shape[0] - 1 else 0.0
     _relate(ratios, 2, both + rejected * (left + missing), drafted, chance)
     # The first of the largest: before the token there is none as large, after it none larger.
-    top = sums[of.LEAD_BEFORE] < left and left == sums[of.LEAD]
+    top = sums[row_sums.LEAD_BEFORE] < left and left == sums[row_sums.LEAD]
     _relate(ratios, 3, both + (rejected if top else 0.0), drafted, chance)
-    floored = max(a - b, FLOOR) / sums[of.FLOORED]
+    floored = max(a - b, FLOOR) / sums[row_sums.FLOORED]
     _relate(ratios, 4, both + rejected * floored, drafted, chance)
     slice_ = 0.0
     if left > 0.0:
-        before = sums[of.RESIDUAL_BEFORE] / rest
+        before = sums[row_sums.RESIDUAL_BEFORE] / rest
         slice_ = reused(p, q, before, before + left / rest)
     _relate(ratios, 5, both + slice_, drafted, chance)
 
     # Wrong acceptance, right residual.
     kept = b * min(ratio_of(a, b), 1.0)
-    wrongly = max(drafted - sums[of.INVERTED], 0.0)
+    wrongly = max(drafted - sums[row_sums.INVERTED], 0.0)
     _relate(ratios, 6, kept + wrongly * residual, drafted, chance)
-    wrongly = max(drafted - sums[of.KEPT] - sums[of.DOUBLE], 0.0)
+    wrongly = max(drafted - sums[row_sums.KEPT] - sums[row_sums.DOUBLE], 0.0)
     _relate(ratios, 7, both + (b - both) * a + wrongly * residual, drafted, chance)
     for k in range(3):
-        wrongly = max(drafted - sums[of.KEPT_0 + k], 0.0)
+        wrongly = max(drafted - sums[row_sums.KEPT_0 + k], 0.0)
         _relate(ratios, 8 + k, min(FACTORS[k] * a, b) + wrongly * residual, drafted, chance)
     _relate(ratios, 11, b, drafted, chance)
 
     # Wrong draft.
     warmth = np.float64(warmth_of(log2(q[token])))
-    wrongly = max(sums[of.WARM_Q] - sums[of.WARM_KEPT], 0.0)
-    _relate(ratios, 12, both * warmth + wrongly * residual, sums[of.WARM_Q], chance)
-    mode = np.int64(sums[of.MODE])
+    wrongly = max(sums[row_sums.WARM_Q] - sums[row_sums.WARM_KEPT], 0.0)
+    _relate(ratios, 12, both * warmth + wrongly * residual, sums[row_sums.WARM_Q], chance)
+    mode = np.int64(sums[row_sums.MODE])
     accepted = min(np.float64(p[mode]) / np.float64(q[mode]), 1.0)
     own = accepted if token == mode else 0.0
     _relate(ratios, 13, own + (1.0 - accepted) * residual, 1.0, chance)

@@ -16,7 +16,7 @@ from numba import njit
 from simverify.simulators.kernels import access
 from simverify.simulators.kernels.access import implements
 
-# How the ngram model lies in memory: packed states, node records, alias cells.
+# The memory layout of the ngram model: packed states, node records, alias cells.
 #
 # A state packs the node of the 4-byte context, the node of the 3-byte context (0: unseen,
 # so no followers and keep = 1) and the draft row. Cache misses decide the speed: a node is

@@ -1,8 +1,6 @@
-"""Traversal verification: from the leaves up, the leftmost leaf first.
+"""Kernels for draft trees: the loop over trials, the drafting schemes, and every rule.
 
-What is left of a node's target after rejections, times the node's weight, is again of the form
-max(alpha p - beta q, 0) as long as q stays what it is: two numbers a level then, O(log V) a node.
-Without replacement q loses tokens, and the rows on the way down to the node are kept instead.
+The type of a rule's tables (a family) chooses its kernel when the loop is compiled.
 """
 
 import inspect
@@ -27,7 +25,7 @@ from simverify.simulators.kernels.philox import (
     pick,
 )
 
-# What the loop over trees asks of a rule: one generic name, one implementation per family.
+# The interface of a rule to the loop over trees: one generic name, one implementation per family.
 #
 # A family is a named tuple of arrays, computed once from a model and a shape; its type chooses the
 # implementation when the loop is compiled, as the type of a model's tables does in ``access``.
@@ -99,7 +97,7 @@ def judges(family: type) -> Callable[[Any], Any]:
     return register
 
 
-# How the children of a node are drafted, one after the other: the schemes, compiled.
+# Drafting schemes, compiled: the children of a node, one after the other.
 
 
 class Drafts(NamedTuple):
@@ -640,6 +638,13 @@ def judge_hierarchical(
     return np.int64(tau), correct(tables, states[tau, t], capped[tau], 1.0, u)
 
 
+# Traversal verification: from the leaves up, the leftmost leaf first.
+#
+# What is left of a node's target after rejections, times the node's weight, is again of the form
+# max(alpha p - beta q, 0) as long as q stays what it is: two numbers a level then, O(log V) a node.
+# Without replacement q loses tokens, and the rows on the way down to the node are kept instead.
+
+
 class Traversal(NamedTuple):
     """Siblings are independent samples."""
 
@@ -779,7 +784,7 @@ def judge_traversal_without(
 # Draw addresses (``philox``): node n is drafted by draw n of stream DRAFT and judged by draw n of
 # ACCEPT; a token that is not a tested draft takes draw l of CORRECTION, l its level in rules that
 # walk down the tree and 0 in the others; the context takes draw 0 of CONTEXT, position n's
-# randomised PIT draw n of PIT. On a chain these are the draws of ``generation``.
+# randomised PIT draw n of PIT. On a chain these are the draws of ``chains``.
 
 
 _TILE = 128
@@ -804,9 +809,10 @@ def generate_trees(
 ) -> None:
     """Run trials ``begin`` to ``end``-1, each one call from its own context.
 
-    Adds to what :func:`~.generation.generate` adds to: ``accepted`` int64 (depth+1,), ``lengths``
-    int64 (2, 1), ``transitions`` int64 (positions, states, cells), ``pits`` int64 (2, positions,
-    bins), ``unsupported`` int64 (1,); ``trail`` int64 (trials, positions, 2) is written.
+    Adds to what :func:`~simverify.simulators.kernels.chains.generate` adds to: ``accepted`` int64
+    (depth+1,), ``lengths`` int64 (2, 1), ``transitions`` int64 (positions, states, cells), ``pits``
+    int64 (2, positions, bins), ``unsupported`` int64 (1,); ``trail`` int64 (trials, positions, 2)
+    is written.
     """
     depth = accepted.shape[0] - 1
     nodes = drafts.child.shape[0]
@@ -906,7 +912,7 @@ def judge_ends(
     return np.int64(tau), correct(tables, states[tau, t], weight[tau], 1.0, u_last[0, t])
 
 
-# Which nodes a call kept: the drafted tree is drawn again, and searched for the emitted tokens.
+# The nodes that a call kept: the drafted tree is drawn again, and searched for the emitted tokens.
 #
 # Rules draft no more than they look at, and none says which of two equal siblings it kept. Every
 # draw has an address, so the tree that would have been drafted at once is there to be read.

@@ -1,3 +1,3 @@
-"""simverify from Python: what each command does, as a function that returns its run."""
+"""The Python interface: each command as a function that returns its run."""
 
 __simverify_role__ = "interface"

@@ -1,4 +1,4 @@
-"""``simverify.audit``: any verifier on trial, named or handed over."""
+"""``simverify.audit``, ``self_test`` and ``replay``: any verifier, by name or as a callable."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from simverify.api.real import BUNDLED_MODEL, RealModelOptions
 from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
 from simverify.auditing.drafters import takes_draft_arguments
 from simverify.auditing.replay import render_explanation
-from simverify.auditing.run import audit as audit_subject
+from simverify.auditing.run import audit as audit_code
 from simverify.auditing.run import (
     supervised_audit,
     supervised_breach,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from simverify.drafting.method import DraftMethod
 
 
-# A verifier in another language on trial: what the options name, and how it is loaded.
+# Verifiers in other languages: what the options name, and how it is loaded.
 
 
 def bridge_from_options(options: ProgramOptions) -> Bridge:
@@ -99,7 +99,7 @@ def _load_bridge(bridge: Bridge, seconds: float) -> Subject:
     )
 
 
-# What is put on trial from Python: a SPEC, or a callable with the name that finds it again.
+# What Python code audits: a SPEC, or a callable with the name that finds it again.
 
 
 _LIVE_CALLABLES: dict[str, Callable[..., Any]] = {}
@@ -172,7 +172,7 @@ def _path_in_module(module: ModuleType, rule: Callable[..., Any]) -> str | None:
     return next((name for name, value in vars(module).items() if value is rule), None)
 
 
-# A drafter and a verifier on trial together: what each is, and how they are loaded.
+# A drafter and a verifier audited together: what each is, and how they are loaded.
 
 
 DEFAULT_TREE = "2,1"
@@ -256,7 +256,7 @@ def audit_pair(
 
     ``subject``: what :func:`load_pair` returned.
     """
-    run = audit_subject(subject, None, settings, reproduce=reproduce, progress=progress)
+    run = audit_code(subject, None, settings, reproduce=reproduce, progress=progress)
     if run.verdict != "FAIL":
         return run
     modules: dict[str, Any] = {}
@@ -273,7 +273,7 @@ def audit_pair(
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
-        found = audit_subject(code, contract, mine, progress=progress)
+        found = audit_code(code, contract, mine, progress=progress)
         notes.append((role, found.verdict, mine.command(spec, contract)))
     words = tuple(_role_verdict(*note) for note in notes)
     if [verdict for _, verdict, _ in notes] == ["PASS", "PASS"]:
@@ -482,7 +482,7 @@ def audit_settings(options: Options, **more: Any) -> AuditSettings:
     return AuditSettings(**values, **more)
 
 
-# ``simverify.self_test``: the audit on trial, on every fault of the catalogue.
+# ``simverify.self_test``: the audit of every fault and control of the catalogue.
 
 
 @keywords(SelfTestOptions)
@@ -511,7 +511,7 @@ def run_self_test(options: SelfTestOptions) -> SelfTestRun:
     return run(audit_settings(options), progress=options.progress)
 
 
-# ``simverify.replay``: one failing path or trial of an audit again, alone.
+# ``simverify.replay``: one failing path or trial of an audit, run again.
 
 
 class ReplayText(str):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simverify.simulators.latency import Load
 
 
-# Rules of a comparison that are no built-in ones: loaded and called as an audit does it.
+# User rules of a comparison: loaded and called as in an audit.
 
 
 def load_user_rule(
@@ -73,7 +73,7 @@ def load_user_rule(
     return UserRule(spec, contract, on)
 
 
-# A comparison on simulated models, from its options: a single draft or trees, whose rules.
+# Comparisons on simulated models, of single drafts or draft trees.
 
 
 DEFAULT_MODELS = ("toy", "compact", "markov-64", "ngram")
@@ -90,7 +90,7 @@ RuleSpec = str | Callable[..., Any]
 def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> CompareRun:
     """Compare rules on simulated models, on a single draft or on draft trees."""
     from simverify.comparing.comparison import compare as compare_models
-    from simverify.comparing.custom_rules import USER_RULE_DETECT as FOR_CALLS
+    from simverify.comparing.custom_rules import USER_RULE_DETECT
 
     distance, temperature = options.draft_distance, options.temperature
     models = DEFAULT_MODELS if options.models is None else options.models
@@ -119,7 +119,7 @@ def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> Compar
         calls=options.calls,
         eos=options.eos,
         threads=options.threads,
-        detect=(FOR_CALLS if called else KERNEL_DETECT)
+        detect=(USER_RULE_DETECT if called else KERNEL_DETECT)
         if options.detect is None
         else options.detect,
         temperature=1.0 if temperature is None else temperature,
@@ -250,8 +250,7 @@ def _compare_real_pair(options: RealPairOptions, shared: dict[str, Any]) -> Comp
         if getattr(real, name) is None:
             raise OptionError(f"{{{name}}} is missing: real models are a target and a draft")
     real.complete()
-    from simverify.comparing.real import REAL_MODEL_DETECT as FOR_PAIRS
-    from simverify.comparing.real import compare_pair
+    from simverify.comparing.real import REAL_MODEL_DETECT, compare_pair
     from simverify.simulators.decoding.job import DEFAULT_LANES
 
     drafting = tree_drafting(options, shared)
@@ -265,7 +264,7 @@ def _compare_real_pair(options: RealPairOptions, shared: dict[str, Any]) -> Comp
         drafting=drafting,
         methods=real.methods(),
         tokens=real.tokens,
-        detect=FOR_PAIRS if options.detect is None else options.detect,
+        detect=REAL_MODEL_DETECT if options.detect is None else options.detect,
         lanes=DEFAULT_LANES if options.lanes is None else options.lanes,
         prompts_file=None if real.prompts is None else str(real.prompts),
         **shared,
@@ -273,14 +272,13 @@ def _compare_real_pair(options: RealPairOptions, shared: dict[str, Any]) -> Comp
 
 
 def _compare_recorded_trace(options: TracedOptions, shared: dict[str, Any]) -> CompareRun:
-    from simverify.comparing.real import REAL_MODEL_DETECT as FOR_PAIRS
-    from simverify.comparing.real import compare_trace
+    from simverify.comparing.real import REAL_MODEL_DETECT, compare_trace
     from simverify.simulators.decoding.replayed import STATELESS_RULES
 
     return compare_trace(
         Path(options.trace or ""),
         STATELESS_RULES if options.verifiers is None else _verifier_names(options.verifiers) or (),
         gamma=options.gamma,
-        detect=FOR_PAIRS if options.detect is None else options.detect,
+        detect=REAL_MODEL_DETECT if options.detect is None else options.detect,
         **shared,
     )

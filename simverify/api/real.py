@@ -85,10 +85,9 @@ class RealModelOptions:
 
     def texts(self) -> "Sequence[str]":
         """Read the prompts: the bundled ones where no file is named."""
-        from simverify.models.transformer import BUNDLED as FOLDER
-        from simverify.models.transformer import read_prompts
+        from simverify.models.transformer import BUNDLED, read_prompts
 
-        return read_prompts(self.prompts or FOLDER / "prompts.jsonl")
+        return read_prompts(self.prompts or BUNDLED / "prompts.jsonl")
 
     def load(self) -> "TransformerPair":
         """Load target and draft."""

@@ -1,4 +1,7 @@
-"""``simverify.audit_against``: two servers, or two files of answers, against each other."""
+"""Engines that serve tokens, judged by their answers.
+
+``simverify.audit_outputs``, ``audit_against``, ``matrix``, ``triage`` and ``watch``.
+"""
 
 import shlex
 from dataclasses import replace
@@ -67,6 +70,9 @@ _SERVER_OPTIONS = (
     "top_k",
     "top_p",
 )
+
+
+# ``simverify.audit_against``: two servers, or two files of answers, against each other.
 
 
 @keywords(TwoEngineOptions)
@@ -316,7 +322,7 @@ def _matrix_command(options: MatrixOptions) -> str:
     return shlex.join(["simverify", "matrix", *options.words(without=("threads",))])
 
 
-# ``simverify.audit_outputs``: tokens that some other engine emitted, in a file or on a server.
+# ``simverify.audit_outputs``: tokens that another engine emitted, in a file or on a server.
 
 
 @keywords(OutputOptions)
@@ -521,7 +527,7 @@ def check_triage(options: TriageOptions) -> None:
 def run_triage(options: TriageOptions) -> TriageRun:
     """Read or ask both, and say why they differ; the options were checked."""
     from simverify.served.triage import TriageSource
-    from simverify.served.triage import triage as judge
+    from simverify.served.triage import triage as explain_logs
     from simverify.served.triage_explanations import match_answers
 
     options.say(f"loading {options.target}")
@@ -538,7 +544,7 @@ def run_triage(options: TriageOptions) -> TriageRun:
         lambda: _load_pair(options, "float32" if coarse else "bfloat16"),
         tuple(notes),
     )
-    return judge(
+    return explain_logs(
         match_answers(*logs), pair, source, proxy=options.draft is not None, progress=options.say
     )
 
@@ -604,7 +610,7 @@ def _triage_command(options: TriageOptions) -> str:
     return shlex.join(["simverify", "triage", *names, *words])
 
 
-# ``simverify.watch``: an alarm when a server strays from its target, one rate for its life.
+# ``simverify.watch``: an alarm when a server strays from its target, at one rate for all time.
 
 
 @keywords(WatchOptions)

@@ -1,4 +1,4 @@
-"""``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks."""
+"""``simverify.sweep``, ``table`` and ``bisect``: many comparisons or audits in one call."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from simverify.options.surveys import (
 )
 from simverify.results import BisectRun, SweepRun, TableRun
 from simverify.surveying.bisect import Commits, Releases, resolve_code
-from simverify.surveying.bisect import bisect as search
+from simverify.surveying.bisect import bisect as bisect_versions
 from simverify.surveying.table import TableSettings, make_table, size_words
 from simverify.sweeping.spec import SweepSpec, rules_for_all_trees
 
@@ -57,7 +57,7 @@ def run_bisect(options: BisectOptions) -> BisectRun:
     code = resolve_code(str(options.spec))
     if code.engine is not None and options.contract is not None:
         raise OptionError("{contract} is not for an engine, which has its own")
-    return search(
+    return bisect_versions(
         code,
         Releases(code, options.package)
         if options.engine_path is None
@@ -83,6 +83,9 @@ _FLOAT_KEYS = ("temperature", "distance")
 _NAME_KEYS = ("models", "verifiers", "audits", "scheme")
 _SCALAR_KEYS: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
 SPEC_KEYS = tuple(SweepSpec.__struct_fields__)
+
+
+# ``simverify.sweep``: a grid of comparisons, and audits, on anything that runs tasks.
 
 
 @keywords(SweepOptions)
@@ -188,7 +191,7 @@ def _parse_item(part: Any, kind: type, *, text: bool) -> Any:
     return kind(part)
 
 
-# ``simverify.table``: every engine that is here on trial, side by side.
+# ``simverify.table``: every installed engine audited, side by side.
 
 
 @keywords(TableOptions)

@@ -1,14 +1,14 @@
-"""Which lines what is emitted may have gone wrong in, the likeliest first.
+"""Which lines of code a failure may come from, the likeliest first.
 
 Candidates are the lines that a wrong token depends on, along paths that emit it (a dynamic slice,
 Korel and Laski 1988). Nearer to the decision comes before farther from it. A line in which values
-that the code was handed apart come together, as a row of the target and one of the draft, comes
+come together that the code was handed apart, as a row of the target and one of the draft, comes
 before one that passes values on, and that before one that has nothing to do with them. A test in
 which they come together is a decision as well, also where it went one way on every path.
 
 Where a decision is not as the rows demand, a number that it rests on is wrong, and what comes from
-other decisions comes last. Lines that it hangs on by a test alone count farther, and so do lines
-that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
+other decisions comes last. Lines that it depends on by a test alone count as farther, and so do
+lines that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
 """
 
 import itertools
@@ -541,14 +541,13 @@ def _last_user_step(path: Sequence[LineStep]) -> int:
     return max((i for i, step in enumerate(path) if step.own), default=len(path) - 1)
 
 
-# Which lines of code decide what went wrong: where the paths of a failing instance part.
+# Deciding lines: where the paths of a failing instance branch.
 #
 # A law that leaves the target at one token of the output leaves it by the decisions that settle
-# this
-# token and none before it. Which these are is read off the tree of all paths: a decision settles an
-# event where its branches give it different probabilities, and leaves an earlier event alone where
-# they do not. Where no decision settles the token alone, those that settle the output up to it are
-# named.
+# this token and none before it. Which these are is read off the tree of all paths: a decision
+# settles an event where its branches give it different probabilities, and leaves an earlier event
+# alone where they do not. Where no decision settles the token alone, those that settle the output
+# up to it are named.
 
 
 MAX_DECIDING_LINES = 3
@@ -705,7 +704,7 @@ def _suspect_statements(
     return rank_suspects(sites.ways(MAX_DECIDING_LINES))
 
 
-# Lines that what the code raised on comes from, read off a path on which it raises again.
+# The lines behind an exception, read off a path on which the code raises it again.
 
 
 RAISES_KIND = "raises"

@@ -1,4 +1,4 @@
-"""Coins in, exact out: the law of code that takes its uniforms as arguments.
+"""Verifiers that take their coins as arguments: their exact law, by bisection of the cube of coins.
 
 Such code is a deterministic map from the cube of its coins to tokens. Where it is monotone
 in each coin, so that every output fills one interval of a coin while the others are held, it
@@ -82,7 +82,7 @@ def kronecker_point(n: int, dimensions: int) -> list[float]:
     return [(0.5 + n * root ** -(i + 1)) % 1 for i in range(dimensions)]
 
 
-# What keeps a law from being found by bisection of its coins.
+# Errors: what keeps bisection from finding a law.
 
 
 HIDDEN_RANDOMNESS = (
@@ -452,7 +452,7 @@ def _check_law(coins: int, bits: int, max_calls: int, probes: int, *, known: boo
         raise ValueError(f"probes={probes}: at least 1, or monotonicity goes unchecked")
 
 
-# A coins-in verifier on trial: the joint law of a call over all drafted blocks.
+# The joint law of a call of such a verifier, over all drafted blocks.
 
 
 _CLOCK_INTERVAL = 16
@@ -475,7 +475,7 @@ def compare_coins(
     coins: int | None = None,
     seconds: float | None = None,
 ) -> Comparison:
-    """As :func:`~.exact.judging.law.compare_blocks`, for code that is given its coins.
+    """As :func:`~simverify.auditing.comparison.compare_blocks`, for code that is given its coins.
 
     ``bits``: 24 for code that reads its coins as float32, which draws its own from that grid.
     ``max_calls`` is for all blocks together, shared evenly. ``coins``: those of a call, gamma + 1

@@ -1,4 +1,4 @@
-"""An exact law against its target: how far it is, where, and how much of that arithmetic explains.
+"""An exact law against its target: how far it is, where, and how much of that rounding explains.
 
 Rounding is no fault, and a coarse dtype is no excuse. The tolerance follows the coarsest
 dtype that met a draw or a probability on the way. Above it, a deviation is a fault. Below
@@ -404,7 +404,7 @@ def _promoted_comparison(
     return lifted if whole and lifted.dtype not in HALF_PRECISIONS else None
 
 
-# From the laws of single blocks to the joint law of a call, and where it leaves the target.
+# The joint law of a call from the laws of single blocks, and where it leaves the target.
 
 
 class TokenLaw(Protocol):
@@ -469,8 +469,9 @@ def compare_blocks(
     Each block x ~ draft is verified exactly and what it emits is completed with plain target
     samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
     together. The enumeration may serve many instances: replays that look for untracked
-    randomness are then paid for once. ``enough``: see :meth:`.Enumeration.run`. Raises as
-    :func:`~simverify.auditing.enumeration.enumerate_verify`.
+    randomness are then paid for once. ``enough``: see
+    :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as
+    :func:`~simverify.auditing.enumeration.enumerate_verify` does.
     """
     vocab = len(model.target(()))
     watch, paths = Stopwatch(), 0

@@ -1,9 +1,9 @@
-"""A law that the exact tier found is held against calls that nothing steers.
+"""A failure of the exact tier, confirmed on plain numbers before it is reported.
 
-Paths say which tokens come out of which cell of the draws; how much a cell weighs is the
-stand-ins' word. So the code also makes calls on its own libraries' random numbers, where nothing
-stands in, and a sequential test (Wald 1945) asks which law their outputs follow: the one that
-was enumerated, or the target's.
+Paths say which tokens come out of which cell of the draws. How much a cell weighs rests on the
+symbolic twins alone. So the code also makes calls on its own libraries' random numbers, without
+twins, and a sequential test (Wald 1945) says which law their outputs follow: the one that was
+enumerated, or the target's.
 """
 
 import itertools
@@ -223,12 +223,12 @@ def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
     return law
 
 
-# A failure of the exact tier is repeated on plain numbers before it is told.
+# The paths of a failing instance, run again on plain numbers.
 #
-# What a stand-in computes is this project's work, and may be wrong. So the paths of the failing
-# instance are run again where nothing stands in: on numbers out of each path's cell, in the own
-# types of the library that draws them. A path that ends otherwise there is a limit of the tool and
-# no fault of the code; what is left of a failure without such paths is told.
+# The symbolic twins are this project's work, and may be wrong. So the paths run again without them:
+# on numbers out of each path's cell, in the types of the library that draws them. A path that ends
+# otherwise there is a limit of the tool and no fault of the code; what is left of a failure without
+# such paths is reported.
 
 
 MAX_REPEATED_PATHS = 4_000
@@ -363,7 +363,7 @@ def _unrepeated_message(model: SmallModel, repeats: RepeatResult) -> str:
     return f"{what}, which {'do' if apart > 1 else 'does'} not repeat {_PLAIN_NUMBERS_NOTE}{how}"
 
 
-# What kind of rows a failure needs: any, equal ones, or zeros on one side or on both.
+# The kind of rows that a failure needs: any, equal ones, or zeros on one side or on both.
 #
 # Engines mask and truncate, so zeros are real. But code that divides by zero where p and q are
 # disjoint, and is lossless elsewhere, is other news than code that is wrong on every row.

@@ -1,7 +1,7 @@
-"""The lines and branches of functions: which of them ran, and the rest as places in a file.
+"""Coverage of the code under audit: which lines and branches ran, and what would reach the rest.
 
-What ran is told from a function's instructions; what did not, so that a reader finds it, with
-the arm that it lies in.
+What ran is read off a function's instructions. What did not is reported by line, with the arm of
+the branch that it lies in.
 """
 
 import ast
@@ -327,7 +327,7 @@ def _shorten_line(text: str) -> str:
     return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 3]}..."
 
 
-# The numbers in the tests of which one outcome never came: where to aim for it.
+# The numbers in tests of which one outcome never came: what to aim instances at.
 #
 # ``3 * x + 2 == LIMIT - 1`` holds 3, 2 and, if LIMIT is 60, 59; and it compares x with 19, which
 # stands nowhere. All of these may lead there, and so may those of the tests around it.
@@ -596,11 +596,10 @@ def _apply_operation(
 #
 # Functions count that the rule names, or that those name in turn: globals, closures, defaults,
 # attributes of a module beside it, methods of its class by their names. What lies outside the
-# folder
-# of the rule's file is a library's, and is never counted; neither is what no name leads to. An
-# adapter leads to the functions of an engine, and is not counted itself; the walk begins at those
-# of
-# ``__counted__`` where it says them, as names lead from a library's front door to all of it.
+# folder of the rule's file is a library's, and is never counted; neither is what no name leads to.
+# An adapter leads to the functions of an engine, and is not counted itself; the walk begins at
+# those of ``__counted__`` where it says them, as names lead from a library's front door to all of
+# it.
 
 
 _MAX_ITEMS = 64
@@ -780,10 +779,10 @@ def _file_of(own: type) -> str | None:
     return getattr(module, "__file__", None)
 
 
-# How it is seen which instructions of some functions run.
+# Tracing: which instructions of some functions run.
 #
-# Python 3.12 and later are asked to report them; their trace functions see no instructions on all
-# versions. Before that, a trace function sees them.
+# Python 3.12 and later report them when asked; their trace functions do not see instructions on
+# every version. Before that, a trace function sees them.
 
 
 _TOOL_IDS = range(3, 5)
@@ -900,15 +899,13 @@ else:
     Tracer = SettraceTracer
 
 
-# Which instructions of the code under audit run, call by call.
+# The monitor: which instructions of the code under audit run, call by call.
 #
 # Where Python has ``sys.monitoring`` (3.12 and later) every call is watched: an instruction reports
 # itself once, and then costs nothing. Before that, what runs is seen by a trace function, which
-# slows
-# every line of Python down, the audit's own included, so not all calls are watched: the first ones
-# of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
-# were seen,
-# and what an unwatched call alone reached counts as not reached.
+# slows every line of Python down, the audit's own included, so not all calls are watched: the first
+# ones of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
+# were seen, and what an unwatched call alone reached counts as not reached.
 
 
 P = ParamSpec("P")
@@ -1004,7 +1001,7 @@ class CoverageMonitor:
         self._sight.end()
 
 
-# Kept: while code is under audit, os._exit is another.
+# The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
 _CURRENT_MONITOR: ContextVar[CoverageMonitor | None] = ContextVar("watch", default=None)

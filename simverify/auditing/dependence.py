@@ -21,7 +21,7 @@ from simverify.symbolic.engine import RecordedPath
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.races import DecisionKind
 
-# What each statement of a file reads, changes and calls, and which tests it stands in.
+# Statements of a file: what each reads, changes and calls, and the tests around it.
 
 
 NameSet = frozenset[str]

@@ -1,4 +1,4 @@
-"""Drafters: one call of one, checked, and a tree of siblings that is drafted call by call."""
+"""Drafters under audit: a checked call, a tree drafted call by call, and the law of the tokens."""
 
 import inspect
 import math
@@ -130,7 +130,7 @@ def draft_tree(
 
     Where fewer tokens come back than were asked for, the nodes left over are missing, with all
     below them; the others move up in number. After ``most`` calls no more are made. Raises
-    ``BadTokens`` for a call that breaks the contract.
+    ``InvalidTokens`` for a call that breaks the contract.
     """
     calls: list[DraftResult] = []
     drawn: dict[int, int] = {}
@@ -159,7 +159,7 @@ def draft_tree(
 def call_drafter(
     drafter: DraftFunction, node: int, prefix: Tokens, row: Row, k: int, rng: Any
 ) -> DraftResult:
-    """Make one call and check it; ``BadTokens`` says how it broke its contract."""
+    """Make one call and check it; ``InvalidTokens`` says how it broke its contract."""
     given = row.copy()
     result = call_monitored(drafter, prefix, given, k, rng)
     if given.shape != row.shape or given.tobytes() != row.tobytes():
@@ -295,7 +295,7 @@ def decode_calls(numbers: Tokens, shape: TreeShape, prefix: Tokens = ()) -> Iter
             text[child] = (*text[parent], token)
 
 
-# What a drafter's tokens follow, against the law that it reports and the scheme it declares.
+# The law of a drafter's tokens, against the law that it reports and the scheme it declares.
 #
 # A verifier sees how many siblings there are and which law they are said to come from. Given these,
 # and all that was drafted before, they must be what the scheme draws from that law: else what it

@@ -1,18 +1,18 @@
-"""The law of a generation from the laws of single calls.
+"""The exact law of what a verifier emits: one call, step by step, a whole generation.
 
 A step rule's paths multiply from call to call, although what a call does depends on nothing
-but the tokens before it and on what the code has kept. So each call is enumerated once for
+but the tokens before it and on the state that the code carries. So each call is enumerated once for
 each pair of the two (a :class:`CallNode`), and the laws are composed. To run a call from a node,
 the paths of one history that led there are run again, up to the call: nothing is restored,
-so code that keeps something out of sight keeps it here too.
+so code that hides state carries it here too.
 
 Which nodes are run: those that begin within the first tokens of the output; after each number
 of tokens that the first call can emit a second call, and after each number that this one can
-emit a third; as many as are affordable. Of code that keeps what it kept at the start these
-calls look for something hidden, which no instance shows better than the core: elsewhere one
-call after the longest is made, if it takes few paths. Beyond them a node in which the code
-keeps what it kept at the start is completed with the target's law, as the call of a rule without
-state is (Sun et al. 2025, Lemma 2); of any other one only that it is reached is known.
+emit a third; as many as are affordable. For code whose state is that of the start these calls look
+for something hidden, which no instance shows better than the core: elsewhere one call after the
+longest is made, if it takes few paths. Beyond them a node with the state of the start is completed
+with the target's law, as the call of a rule without state is (Sun et al. 2025, Lemma 2); of any
+other one only that it is reached is known.
 """
 
 import inspect
@@ -116,7 +116,7 @@ def enumerate_block(
 ) -> ExactLaw:
     """As :func:`enumerate_verify`, inside an enumeration that is already set up.
 
-    ``enough``: see :meth:`.Enumeration.run`.
+    ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`.
     """
     drafted = tuple(int(x) for x in draft_tokens)
 
@@ -568,7 +568,7 @@ def enumerate_tokens(
     ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
     without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
     built anew for every path. Calls, end of sequence and an earlier generation are as in
-    :func:`~.generation.decode`; a generation that ``eos`` ends sooner is shorter.
+    :func:`decode_generation`; a generation that ``eos`` ends sooner is shorter.
     Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
     if length < 1 or gamma < 1:
@@ -665,9 +665,9 @@ def compose_generation(
 
     ``merges``: whether calls that begin alike are run once; else each history is followed for
     itself. ``beyond``: which calls are made beyond the first tokens where nothing is kept that
-    could differ. ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does, and
-    :class:`NotComposable` where what the code keeps is not the same at the start of each path,
-    or two histories with one image have two laws.
+    could differ. ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as the
+    exact tier does, and :class:`NotComposable` where what the code keeps is not the same at the
+    start of each path, or two histories with one image have two laws.
     """
     watch = Stopwatch()
     while True:
@@ -920,8 +920,9 @@ def enumerate_generation(
 
     On the first instances that are small enough the calls are also made one after the other,
     on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. ``beyond``: see :func:`.compose`;
-    ``enough``: see :meth:`.Enumeration.run`. Raises as the exact tier does.
+    there on each history is followed for itself. ``beyond``: see :func:`compose_generation`;
+    ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as the exact tier
+    does.
     """
     watch = Stopwatch()
 

@@ -1,4 +1,7 @@
-"""The battery of the exact tier: which instances are judged, in which order, within what."""
+"""The exact tier of an audit: a battery of instances, a search for more, what is reported.
+
+The battery fixes which instances are judged, in which order, within which budget.
+"""
 
 import itertools
 import math
@@ -52,7 +55,7 @@ from simverify.symbolic.source import total_effort
 from simverify.symbolic.watchdog import Stopwatch, report_activity
 from simverify.verifiers import VERIFIERS
 
-# What one instance of a battery may take, in paths and in effort.
+# The budget of one instance of a battery: paths and effort.
 
 
 EFFORT_PER_PATH = 5.0
@@ -358,7 +361,7 @@ def is_context_limit(judged: ExactResult) -> bool:
     return {found.kind for found in violations} == {"raises"}
 
 
-# From what the exact tier found to what is said of it: in the result document, and in notes.
+# The exact tier in the result document and in notes.
 #
 # Notes say how far from optimal a lossless rule is; they never change the verdict.
 
@@ -574,7 +577,7 @@ def _build_tables(model: SmallModel) -> InstanceTables:
     return InstanceTables(SampledInstance(model, model.gamma), model.gamma + 1)
 
 
-# The exact tier of an audit: the battery, the search, the smallest counterexample.
+# The whole tier: the battery, the search, the smallest counterexample.
 
 
 MAX_TORCH_PATHS = 8_000

@@ -1,4 +1,4 @@
-"""The code's exact law on one instance, whether it is the target's, and which ones decide."""
+"""The examiner: the code's exact law on one instance, held against the target's and the faults'."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -110,7 +110,7 @@ class Examiner:
     )
 
     def judge(self, model: SmallModel, seconds: float | None = EXACT_TIER_SECONDS) -> ExactResult:
-        """Exact law on one instance. Raises as :mod:`~.exact.generations.enumerate` does."""
+        """Exact law on one instance. Raises as :mod:`simverify.auditing.enumeration` does."""
         holding = assess_reported_precision if self.contract == "draft" else assess_precision
         held = holding(lambda lift: self.compare(model, seconds, lift), self.tolerance)
         comparison = held.comparison
@@ -263,7 +263,7 @@ def output_length(model: SmallModel, contract: Contract) -> int:
     return model.gamma + 1
 
 
-# Which catalogued fault a law resembles, and which ones a clean law refutes.
+# The catalogued faults: which of them a law resembles, and which a clean law refutes.
 
 
 def verify_as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
@@ -409,7 +409,7 @@ def _fault_revealing_models(contract: Contract, models: list[SmallModel]) -> lis
     return [*(by_size[size] for size in first if size in by_size), *rich[:2]]
 
 
-# Both are remembered: they depend on nothing but the catalogue.
+# Both are cached: they depend on nothing but the catalogue.
 @lru_cache(maxsize=1024)
 def _fault_deviates(
     fault: Fault,

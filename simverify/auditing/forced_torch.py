@@ -1,4 +1,4 @@
-"""Forced uniforms for torch: the last one below 1 depends on the type drawn."""
+"""Forced uniforms for torch: the largest one below 1 depends on the type that is drawn."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Small instances to put code on: rows that depend on the prefix, in fractions.
+"""Small instances for every contract: rows that depend on the prefix, in fractions.
 
 The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ
 by prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on
@@ -21,7 +21,7 @@ from simverify.arrays import Row
 from simverify.results import Instance
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
 
-# Rows of the small instances: pairs of a target's and a draft's, as integer weights.
+# Rows of the small instances: pairs of target and draft rows, as integer weights.
 #
 # Hand-made ones by what they are for, and seeded random ones where vocabularies are larger.
 

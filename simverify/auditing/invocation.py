@@ -1,6 +1,6 @@
-"""One call of code under audit, and whether it kept its contract; never a traceback of ours.
+"""One call of code under audit, and whether it kept its contract, without a traceback of ours.
 
-A probe makes a few, and ends as one line: how bad, in one sentence, within its time.
+A probe makes a few calls and ends as one line: how bad, in one sentence, within its time.
 """
 
 import os
@@ -30,7 +30,7 @@ from simverify.symbolic.provenance import CannotEnumerate, parse_raise_site
 from simverify.symbolic.source import PathCut
 from simverify.symbolic.watchdog import DeadlineExpired, deadline, is_user_interrupt, monotonic_now
 
-# The rows that edge probes are run on: by position, cycled, the same under both contracts.
+# The rows of edge probes: by position, cycled, the same under both contracts.
 
 
 _NAN_VALUE = float("nan")
@@ -98,8 +98,7 @@ INTERLEAVED_CALL = make_case(
 )
 """What is called in between: another vocabulary and another gamma."""
 
-# The running float64 sum of 33 equal parts ends at 1 - 6 * 2^-53: an inverse CDF that is not
-# guarded runs out.
+# The running float64 sum of 33 equal parts ends at 1 - 6 * 2^-53: an unguarded CDF runs out.
 SHORT_SUM = make_case("a sum below 1", 1, ([1] * 33, [1] * 33))
 
 EQUAL_ROWS = make_case(
@@ -158,7 +157,7 @@ ZERO_ROWS = broken_cases(0.0)
 NAN_ROWS = broken_cases(_NAN_VALUE)
 
 
-# A GPU that a probe's rows or draws may cost: what fails on it ends its use by the process.
+# Loss of the GPU: after some errors the process cannot use it again.
 
 
 _FATAL_CUDA_ERRORS = (

@@ -1,4 +1,4 @@
-"""Many calls of code on drafts of a model: what it accepts, and its tokens with their rows."""
+"""What code accepts on a model, measured or exact, and its tokens with their rows."""
 
 import inspect
 import itertools
@@ -41,7 +41,7 @@ from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
 from simverify.symbolic.watchdog import contain_process
 from simverify.trees import Drafting, RowAfter, draw_tree
 
-# What code is asked on a model, and under which contract.
+# The workload: what code is asked on a model, and under which contract.
 
 
 VerifierContract = Literal["verify", "step", "tree"]

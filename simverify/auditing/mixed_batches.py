@@ -1,4 +1,4 @@
-"""Code on trial in company: its law at every place of each kind, and what its seeds do."""
+"""Code under audit in a mixed batch: its law in every slot of each kind, and what its seeds do."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -38,9 +38,9 @@ from simverify.errors import OptionError
 from simverify.symbolic.outcomes import describe_exception
 from simverify.symbolic.watchdog import DeadlineExpired, deadline
 
-# The batch that a request under test stands in: its neighbours' rows hold one token each.
+# The batch around a request under test: its neighbours' rows hold one token each.
 #
-# So their tokens are certain and they add no paths; all that is random is the request's own.
+# So their tokens are certain and add no paths; all that is random is the request's own.
 
 
 ExpectedTokens = list[list[int] | None]
@@ -456,7 +456,7 @@ def _sampled_instances(tried: SlotResult, settings: AuditSettings) -> Iterator[S
             yield SampledInstance(named, model.gamma, rule=tried.subject.rule)
 
 
-# The document of an audit in company: what failed names the kind and the place.
+# The document of an audit in mixed batches: a failure names the kind of batch and the slot.
 
 
 def audit_mixed_batches(
@@ -567,7 +567,7 @@ def _inconclusive_reason(trial: MixedBatchResult) -> str | None:
     return None
 
 
-# Whether code takes a batch at all: what judges one block a call is refused, not judged.
+# Code that takes no batch: what judges one block a call is refused, not judged.
 
 
 _CALL_SIGNATURES = {

@@ -1,8 +1,8 @@
-"""The probes that need the code's random numbers in hand: edge uniforms, kept state.
+"""Edge probes: unusual rows, types, inputs and batches, forced uniforms, state between calls.
 
-Uniforms of our choosing then stand in place of every random number that the code draws. That
-uses the exact tier's twins of numpy's, Python's and torch's generators, with numbers instead of
-symbols: whatever they can follow can be forced.
+Forced uniforms stand in place of every random number that the code draws. They use the exact
+tier's twins of numpy's, Python's and torch's generators, with numbers instead of symbols: whatever
+the twins can follow can be forced.
 """
 
 import inspect
@@ -360,12 +360,15 @@ def _drafts_something(line: ProbeRecorder, rule: Rule) -> str:
     return f"a token in {sum(map(bool, counts))} of {len(counts)} calls"
 
 
+# Probes that need the code's random numbers in hand: edge uniforms, kept state.
+
+
 UniformEdge = Literal["first", "last"]
 """The first uniform, 0, or the last below 1: 1 - ulp of the type it is drawn in."""
 
 DOUBLE_BITS = 53
 
-# Kept here because the names in numpy.random are others while code is intercepted.
+# Kept here because the names in numpy.random are replaced while code is intercepted.
 _Generator, _PCG64 = np.random.Generator, np.random.PCG64
 
 
@@ -640,7 +643,7 @@ def _describe_outcome(outcome: CallOutcome) -> str:
     return outcome.fault if outcome.tokens is None else str(list(outcome.tokens))
 
 
-# The edge probes of a subject: what comes before every tier of an audit.
+# All edge probes of a subject: they run before every tier of an audit.
 
 
 PROBE_SECONDS = 3.0

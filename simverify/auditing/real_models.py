@@ -1,4 +1,4 @@
-"""Code under audit on a pair of real models: it decodes, and its own tokens are judged."""
+"""Audits on the rows of real models or of a trace: the code decodes, and its tokens are judged."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ from simverify.trees import (
     shape_of_levels,
 )
 
-# Calls of code under audit on the rows of real models, and what is kept of them.
+# Calls of code under audit on the rows of real models, and what is recorded of them.
 
 
 STEP_SECONDS = 600.0
@@ -97,7 +97,7 @@ _INTERVAL_CONFIDENCE = 0.999
 
 
 class BlockCaller:
-    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``Misuse``.
+    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``ContractMisuse``.
 
     It is called on copies of the rows, which it may write into.
     """
@@ -126,7 +126,7 @@ class BlockCaller:
 
 
 class TreeCaller:
-    """A rule for draft trees, called on one tree; a broken contract is a ``Misuse``.
+    """A rule for draft trees, called on one tree; a broken contract is a ``ContractMisuse``.
 
     ``builds``: whether ``rule`` builds an object with one, which may keep state.
     """
@@ -158,7 +158,7 @@ class TreeCaller:
 
 
 class StepCaller:
-    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``Misuse``."""
+    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``ContractMisuse``."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
         self._step, self._reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)
@@ -276,7 +276,7 @@ def _checked_tokens(result: Any, vocab_size: int) -> Tokens:
     return tokens
 
 
-# An audit on the rows of real models: edge probes, calls, tests, and the document of it all.
+# An audit on rows: edge probes, calls, tests, and their document.
 
 
 _CERTIFICATE_DELTA = 1e-3

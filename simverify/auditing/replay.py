@@ -1,4 +1,4 @@
-"""The paths on which a call broke its contract, run again and shown draw by draw."""
+"""Failures of an audit, run again and shown draw by draw: paths, breaches, coins, trials."""
 
 import ast
 import inspect
@@ -386,6 +386,9 @@ def _explanation_row(row: tuple[float, ...]) -> str:
     return "  ".join(f"{x:.6g}" for x in row)
 
 
+# The paths on which a call broke its contract, run again and shown draw by draw.
+
+
 def replay_contract_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
     """Return a text for each path on which ``rule`` breaks its contract again, heaviest first.
 
@@ -567,7 +570,7 @@ def _row_text(row: np.ndarray[Any, Any]) -> str:
     return "  ".join(f"{x:.6g}" for x in row)
 
 
-# Code that is given its coins, on a failing instance again: which coins lead where.
+# Code that takes its coins, on a failing instance: which coins lead where.
 
 
 _MAX_COIN_CALLS = 100_000
@@ -710,9 +713,9 @@ def _call_text(
     return "\n".join(lines + [f"tokens: {', '.join(map(str, emitted))}"] * bool(emitted)) + "\n"
 
 
-# Notes what code does in one sampled call: the draws it makes, the branches it takes.
+# What code does in one sampled call: the draws it makes, the branches it takes.
 #
-# Such code cannot be followed, so it runs on numbers: a generator that notes what it hands out,
+# Such code cannot be followed, so it runs on numbers: a generator that records what it hands out,
 # and Python's own tracing, which sees the lines of the code's file.
 
 
@@ -855,7 +858,7 @@ def _tests_by_line(file: str) -> dict[int, _BranchTest]:
     return tests
 
 
-# One trial of the sampled tier again, alone: what it was given, drew, decided and emitted.
+# One trial of the sampled tier, run again: its inputs, draws, decisions and tokens.
 
 
 TRIAL_REPLAY_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""Runs code on an instance of a result file again, and keeps every path with its decisions."""
+"""Runs code on an instance of a result file again, and records every path with its lines."""
 
 import itertools
 import sys
@@ -36,7 +36,7 @@ from simverify.symbolic.provenance import (
 from simverify.symbolic.watchdog import monotonic_now
 from simverify.trees import enumerate_trees
 
-# Which lines of the code under audit a path runs, in order, and in which function's call.
+# The lines that a path runs, in order, each with the call of its function.
 
 
 MAX_STEPS = 20_000

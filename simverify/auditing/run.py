@@ -1,4 +1,8 @@
-"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict."""
+"""An audit: probes, the exact tier, the sampled tier where it must, and one verdict.
+
+Run here, or in a child process that survives what the code does to it. The self-test audits the
+whole catalogue of faults and controls.
+"""
 
 import os
 import sys
@@ -9,7 +13,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from simverify import results
 from simverify import results as doc
 from simverify.auditing.blame import add_exception_sources, locate_deviation
 from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
@@ -101,7 +104,7 @@ from simverify.trees import SCHEMES, Drafting, Scheme, TreeShape, get_scheme, sh
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
-# How code is called where its paths are not followed: at the edges and in the sampled tier.
+# Plain calls of code, whose paths are not followed: edge probes and the sampled tier.
 #
 # A rule for draft trees then drafts them itself, as a step rule does, and what a drafter drafts is
 # judged by the rule that is right for it; all others are called as they are.
@@ -456,7 +459,7 @@ def _run_sampled_tier(
 
 _CRASH_TEST_SECONDS = 2.0
 
-Auditor = Callable[..., results.AuditRun]
+Auditor = Callable[..., doc.AuditRun]
 """An audit of a subject, with keywords ``settings`` and ``progress``."""
 
 
@@ -469,7 +472,7 @@ def supervised_audit(
     reproduce: str | None = None,
     conduct: Auditor | None = None,
     progress: Callable[[str], None] | None = None,
-) -> results.AuditRun:
+) -> doc.AuditRun:
     """As :func:`~simverify.auditing.run.audit` of what ``load`` returns, in a child process.
 
     ``conduct`` takes the place of that audit, and then ``reproduce`` is the command that
@@ -480,7 +483,7 @@ def supervised_audit(
     say = progress or (lambda _line: None)
     stamp = start_meta()
 
-    def work(told: Callable[[str], None]) -> results.AuditRun:
+    def work(told: Callable[[str], None]) -> doc.AuditRun:
         shared = SharedModules()
         subject = load()
         try:
@@ -497,12 +500,12 @@ def supervised_audit(
                 raise
             return again(audit_failure(changed, spec, contract or "verify", settings, stamp()))
 
-    def again(run: results.AuditRun) -> results.AuditRun:
+    def again(run: doc.AuditRun) -> doc.AuditRun:
         if conduct is None or reproduce is None:
             return run
         return msgspec.structs.replace(run, reproduce=reproduce)
 
-    run: results.AuditRun | ChildDeath
+    run: doc.AuditRun | ChildDeath
     while True:
         try:
             run = run_in_child(work, say)
@@ -514,7 +517,7 @@ def supervised_audit(
             say(f"again: the probe {found.probe!r} ended the use of the GPU by its process")
             outcome: Literal["warning", "violation"]
             outcome = "warning" if found.grade == "warning" else "violation"
-            probe = results.Probe(name=found.probe, outcome=outcome, message=found.text)
+            probe = doc.Probe(name=found.probe, outcome=outcome, message=found.text)
             settings = replace(settings, lost=(*settings.lost, probe))
     if not isinstance(run, ChildDeath):
         return run
@@ -527,7 +530,7 @@ def supervised_audit(
 def supervised_explain(
     load: Callable[[], Subject],
     contract: Contract,
-    found: results.Counterexample,
+    found: doc.Counterexample,
     *,
     spec: str,
     batch: int | None = None,
@@ -560,7 +563,7 @@ def supervised_explain(
     return explanation
 
 
-def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tuple[str, ...]:
+def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[str, ...]:
     """As :func:`~simverify.auditing.replay.replay_contract_breach`, of ``run.breach``, in a child.
 
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
@@ -586,7 +589,7 @@ def supervised_breach(load: Callable[[], Subject], run: results.AuditRun) -> tup
     return texts
 
 
-def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
+def supervised_trial(load: Callable[[], Subject], run: doc.AuditRun) -> str:
     """Replay ``run.trial`` in a child process.
 
     As :func:`~simverify.auditing.replay.replay_trial` does in this one.
@@ -610,7 +613,7 @@ def supervised_trial(load: Callable[[], Subject], run: results.AuditRun) -> str:
     return text
 
 
-def supervised_line(load: Callable[[], Subject], run: results.AuditRun) -> str:
+def supervised_line(load: Callable[[], Subject], run: doc.AuditRun) -> str:
     """As :func:`~simverify.auditing.replay.replay_line`, of the run's line, in a child."""
 
     def work(_: Callable[[str], None]) -> str:
@@ -642,7 +645,7 @@ def _supervise(work: Callable[[Callable[[str], None]], Any], spec: str) -> Any:
 
 def find_crash(
     subject: Subject, contract: Contract, settings: AuditSettings
-) -> results.AuditRun | None:
+) -> doc.AuditRun | None:
     """Call the code a few times in a child process; the FAIL of code that it does not survive.
 
     For an audit that has to share its process, as a test's does. None where all is well, or
@@ -671,8 +674,8 @@ def find_crash(
 
 
 def _crash_report(
-    died: ChildDeath, spec: str, contract: Contract, settings: AuditSettings, meta: results.Meta
-) -> results.AuditRun:
+    died: ChildDeath, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
+) -> doc.AuditRun:
     """Return the FAIL of code that took the process of its audit down."""
     kind = "hangs" if died.hung else "ends the process"
     place, separator, line = died.place.partition(f", {REQUEST_PREFIX}")
@@ -684,7 +687,7 @@ def _crash_report(
     return msgspec.structs.replace(run, bridge=bridge, notes=(f"asked when it broke: {line}",))
 
 
-# The audit turned on the catalogue: every fault must be caught, every control must pass.
+# The self-test: every fault must be caught, every control must pass.
 
 
 def self_test(

@@ -40,7 +40,7 @@ from simverify.symbolic.watchdog import (
 )
 from simverify.verifiers import Verifier
 
-# What code under audit emitted in a sampled run, and how it can end one.
+# What code under audit emitted in a sampled run, and the errors that end one.
 
 
 class ContractMisuse(Exception):
@@ -83,7 +83,7 @@ class Emissions:
         self.accepted = np.concatenate([self.accepted, accepted])
 
 
-# Code that is asked many calls before it answers the first, so that no pipe keeps it waiting.
+# Streamed calls: many requests are sent before the first answer, so that no pipe waits.
 
 
 MAX_IN_FLIGHT = 512
@@ -129,7 +129,7 @@ def stream_calls(
         many = min(2 * many, MAX_IN_FLIGHT) if took < _BATCH_SECONDS else max(1, many // 2)
 
 
-# What the target says about a small instance: rows by prefix, joint laws, acceptance curves.
+# Small instances and their targets: rows by prefix, joint laws, acceptance curves.
 #
 # Prefixes are numbered within their length, as digits of base V.
 

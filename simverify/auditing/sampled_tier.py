@@ -57,7 +57,7 @@ from simverify.stats.pits import MIN_PAIRS, PairSums
 from simverify.stats.planning import LOOK_SCHEDULE, plan_looks
 from simverify.verifiers import VERIFIERS
 
-# Which trial of a failing sampled run to look at, and its address.
+# The trial of a failing sampled run to look at, and its address.
 
 
 _MIN_DEVIATIONS = 4.0
@@ -172,7 +172,7 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
     )
 
 
-# How many tokens code accepts, and which: against the optimum, the rules, and the target.
+# Acceptance: how many tokens, and which, against the optimum, the rules and the target.
 
 
 _RULES_WITH_KNOWN_LAW = ("block", "token", "match")
@@ -198,11 +198,11 @@ def accepts_above_target(tables: InstanceTables, emissions: Emissions) -> bool:
 
     Then no corrected token can make up for it: the acceptance is wrong.
     """
-    from scipy import stats as laws  # half a second that few processes need
+    from scipy import stats as scipy_stats  # half a second that few processes need
 
     log_p, cells = 0.0, 0
     for accepted, totals, target, _ in _acceptance_counts(tables, emissions):
-        tail = laws.binom.logsf(accepted - 1, totals[:, None], target)
+        tail = scipy_stats.binom.logsf(accepted - 1, totals[:, None], target)
         log_p, cells = min(log_p, float(tail.min())), cells + target.size
     return bool(log_p + np.log(cells) < np.log(_ACCEPTANCE_ALPHA))
 
@@ -274,11 +274,11 @@ def _acceptance_tails(tables: InstanceTables, emissions: Emissions) -> list[int]
     return [int((emissions.accepted >= level).sum()) for level in levels]
 
 
-# Do the calls and the rows of a batch depend on each other? Pairs of emissions of one instance.
+# Independence of the calls and the rows of a batch: pairs of emissions of one instance.
 #
-# Consecutive calls, calls and rows at a few lags, and for what these pool away every single pair
-# of rows, within a call and from one call to the next: row 3 may share row 10's stream alone, and
-# row 0 may go on with what the last row of the call before has left.
+# Consecutive calls, calls and rows at a few lags, and, for what these pool away, every single pair
+# of rows, within a call and from one call to the next: row 3 may share the stream of row 10 alone,
+# and row 0 may continue what the last row of the previous call left.
 
 
 MAX_ROWS = 256
@@ -738,7 +738,7 @@ def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: flo
     return math.ceil(most * TRIAL_MARGIN)
 
 
-# What a sampled run says of each instance it ran on: its size, its promise, its bound.
+# The documents of a sampled run: the size, promise and bound of each instance.
 
 
 def make_certificates(

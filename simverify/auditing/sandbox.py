@@ -1,4 +1,4 @@
-"""Runs work in a child process, so that code that ends its process ends only that one.
+"""Runs work in a child process, so that code that ends its process ends only the child.
 
 A fork, made before the code is loaded where that can be: it costs milliseconds, and the work
 needs no name by which another interpreter could import it.
@@ -42,7 +42,7 @@ _GPU_FORK_ERROR = re.compile(
 )
 """What torch says in a child of a process that uses a GPU, and findings say that it raised."""
 
-# Kept: while code is under audit, os._exit is another.
+# The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
 SayProgress = Callable[[str], None]

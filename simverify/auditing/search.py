@@ -1,6 +1,7 @@
 """The search for a failing instance that the battery lacks, and for the simplest one.
 
-A part of it aims at what no instance has reached so far.
+Instances are made for the literals in the code, for branches that were never taken, and drawn at
+random within the budget.
 """
 
 import itertools
@@ -15,7 +16,7 @@ from simverify.auditing.coverage import FIRST_CALLS, BranchTarget, CoverageMonit
 from simverify.auditing.instances import RowPair, RowWeights, SmallModel, max_tree_count
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
-# Instances made for the numbers that stand in the code under audit.
+# Instances made for the literals in the code under audit.
 #
 # A literal 50 may be a limit of the vocabulary, of a token's id, of the length of a prefix or of a
 # draft; a literal .995 one of a probability or of p/q. Each gives small instances on either side of
@@ -207,9 +208,10 @@ def _literal_model(name: str, gamma: int, pairs: list[RowPair]) -> SmallModel:
 
 # Instances made for a test of which one outcome never came, from the numbers that lead to it.
 #
-# One number leads to a few instances, which are in the battery (:mod:`.hinted`). Where a test asks
-# for several things at once (the third token is 7, of 40, and its ratio is below .3) they are drawn
-# together, and what led to something new is varied further, as coverage-guided fuzzers do [1]_.
+# One number leads to a few instances, which are in the battery (``LiteralHints``). Where a test
+# asks for several things at once (the third token is 7, of 40, and its ratio is below .3) they are
+# drawn together, and what led to something new is varied further, as coverage-guided fuzzers do
+# [1]_.
 #
 # References
 # ----------
@@ -450,7 +452,7 @@ def _increasing_shares(count: int) -> Iterator[Fraction]:
     yield from (Fraction(n, total) for n in range(1, count + 1))
 
 
-# Instances of draft trees, and for drafters, on either side of the numbers in the code.
+# Draft trees and drafter instances on either side of the literals in the code.
 #
 # A literal 7 may be a limit of the vocabulary, of a token's id, of the children of a node, of the
 # nodes of a tree, of its depth or, for a drafter, of the prefix. Rows of few tokens keep the trees

@@ -1,4 +1,4 @@
-"""How an audit is run: sizes, budgets, error rates."""
+"""How an audit is run: sizes, budgets, error rates, mixed batches."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from simverify.options.option import MAX_GAMMA, inherited, words_of
 from simverify.results import Bridge, Pair, Probe
 from simverify.trees import TreeShape, parse_levels
 
-# The kinds of company that a request is judged in, and its places among the others.
+# The kinds of mixed batch that a request is judged in, and its slot in each.
 
 
 BATCH_SIZE = 4

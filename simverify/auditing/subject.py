@@ -1,4 +1,4 @@
-"""From a SPEC on the command line to the callable it names."""
+"""The subject of an audit: from a SPEC on the command line to the callable that it names."""
 
 import importlib
 import importlib.util

@@ -55,7 +55,7 @@ def enumerate_tree(
     """Exact law of the tokens that ``rule`` emits for one drafted tree.
 
     ``rule(target_probs, draft_probs, tokens, parents, rng)``. Raises as
-    :func:`~.enumerate.enumerate_verify`.
+    :func:`~simverify.auditing.enumeration.enumerate_verify`.
     """
 
     def wrong(tokens: Tokens) -> str:
@@ -215,11 +215,11 @@ def _invalid_path_message(tree: DraftTree, tokens: Tokens) -> str:
     )
 
 
-# A drafter and what judges its tokens, as one step rule: with any verifier, or with the right one.
+# A drafter and the verifier of its tokens, as one step rule: any verifier, or the right one.
 #
 # The verifier reads the rows that the drafter reports, and both draw from the one generator that
-# the pair is handed, or from generators of their own. What they share, and should not, is then on
-# the paths of the pair.
+# the pair is handed, or from generators of their own. Anything that they share by mistake is then
+# on the paths of the pair.
 
 
 RowFunction = Callable[[Tokens], Row]
@@ -408,7 +408,7 @@ def compare_trees(
     seconds: float | None,
     enough: float | None = None,
 ) -> Comparison:
-    """Compare as :func:`~.law.compare_blocks` does, with every tree that can be drafted a block.
+    """Compare as ``compare_blocks`` does, with every tree that can be drafted in place of a block.
 
     Each tree is verified exactly, and what it emits is completed with plain target samples to
     one token more than its depth.

@@ -1,4 +1,4 @@
-"""What a batch of verification calls takes and gives back, and the checks on the way in."""
+"""A batch of verification calls: what goes in, what comes out, and the checks of the input."""
 
 import importlib
 import os

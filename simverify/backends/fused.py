@@ -1,4 +1,4 @@
-"""Launching the fused kernels: what they are given, what they write, where they run."""
+"""Launches of the fused kernels: their arguments, their outputs, their device."""
 
 import functools
 import importlib

@@ -1,7 +1,8 @@
 """The rules in torch, vectorised over the batch: the version to read, and the one without a GPU.
 
-Rows are float64 (float32 where a lower precision comes in); weights, thresholds and running sums
-are float64. Citations stand with the readable rules in ``simverify.verifiers``.
+``verify`` chooses between them and the fused kernels. Rows are float64 (float32 where a lower
+precision comes in); weights, thresholds and running sums are float64. Citations stand with the
+readable rules in ``simverify.verifiers``.
 """
 
 from collections.abc import Callable
@@ -202,7 +203,7 @@ block = torch_rule("block")
 match = torch_rule("match")
 
 
-# Which version runs where.
+# The choice of a version: fused kernels on a GPU, torch elsewhere.
 
 
 def verify(

@@ -1,3 +1,3 @@
-"""The battery: tokens that were emitted, counted and judged at a share of the false-alarm rate."""
+"""The battery: emitted tokens, counted and judged at a share of the false-alarm rate."""
 
 __simverify_role__ = "machinery"

@@ -1,12 +1,15 @@
-"""The battery: emitted tokens, counted by position and context, on trial at a share of alpha.
+"""The battery: emitted tokens, counted by position and context, tested at a share of alpha.
 
 Half of alpha goes to the likelihood ratios of named faults, a quarter to the score bank, and
 a quarter to the rest: support, G2 over all positions and in each, rare tokens, and what the
 callers judge beside. Promised is a mean one-token TV over all tokens, however it is spread. A
-deviation beyond the promise either shows between the pooled cells of tested rows (G2 over all
+deviation beyond the promise shows between the pooled cells of tested rows (G2 over all
 positions), or in the rows that nearly always draw the same token (rare tokens), or in tokens
 of probability 0 (support); each of them has its power. What none of them sees is added in
 full.
+
+The shares, the documents of tests, the diagnosis of faults and the tests of real models' tokens,
+whose contexts never repeat, are here too.
 """
 
 import math
@@ -36,7 +39,7 @@ from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
 from simverify.stats.planning import BATTERY
 
-# Catalogued faults against counted tokens: which of them a context tells apart, and their rows.
+# Catalogued faults and counted tokens: which faults a context tells apart, and their rows.
 #
 # The law of a fault's slot (:mod:`simverify.faults.base`) may ask for rows and tokens
 # that came before. A context that holds the whole prefix serves all of them; one that holds the
@@ -168,7 +171,7 @@ def single_slot_rows(faults: Sequence[Fault], target: Floats, draft: Floats) -> 
     return slot_rows(faults, both, draft[:, None], [()] * len(target))
 
 
-# Which catalogued faults counted tokens refute, and which one they fit best.
+# The diagnosis: which catalogued faults counted tokens refute, and which one they fit best.
 
 
 REFUTATION_BETA = 1e-3
@@ -514,10 +517,10 @@ def certify_slots(slots: Sequence[SlotCounts], *, delta: float) -> stats.Certifi
     )
 
 
-# Which part of a verifier a rejection points at; "not localised" where it points at none.
+# The part of a verifier that a rejection points at; "not localised" where it points at none.
 #
 # Without an error rate: whether there is a fault is what the tests say, at their level; where
-# it sits is read from what they found.
+# it is follows from what they found.
 
 
 Part = Literal["accept", "residual", "bonus", "draft contract", "row plumbing", "random stream"]
@@ -620,7 +623,7 @@ def _only_bonus_deviates(found: LocalisationEvidence) -> bool:
     return all(p > _CLEAN_LOG_PVALUE for i, p in enumerate(found.by_slot) if i != found.bonus)
 
 
-# What the tests of one question found, how much they would have found, and the document of it.
+# The report of the tests of one question, their power, and their document.
 
 
 @dataclass(frozen=True)
@@ -742,7 +745,7 @@ def start_meta() -> Callable[[], results.Meta]:
     )
 
 
-# How one trial's share of the run's false-alarm rate is split over its tests, all of it here.
+# The split of one trial's share of the false-alarm rate over its tests.
 #
 # A comparison gives each pair of a model and a verifier the same share of ``alpha``, an audit
 # each instance. Half goes to the likelihood ratios of named faults, a quarter to the score bank,

@@ -1,4 +1,4 @@
-"""The command line: ``simverify compare`` and its smaller sisters.
+"""The command line: ``main`` runs one of the commands and returns its exit code.
 
 Commands load on use, so that ``--help`` imports neither numba nor torch, and nothing slow loads
 before Ctrl-C is handled. Exit codes: 0 pass, 1 a fault was found, 2 usage or bad input,

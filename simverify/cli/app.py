@@ -1,4 +1,4 @@
-"""The commands, their one-line helps and their examples; what a command does loads on use."""
+"""The commands, their one-line helps and their examples. What a command does loads on use."""
 
 from cyclopts import App, Parameter
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 INTERRUPT_EXIT_CODE = 130
 INTERRUPT_MESSAGE = "simverify: interrupted; nothing was written\n"
 
-# Kept: while code is under audit, os._exit is another.
+# The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
 

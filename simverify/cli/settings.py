@@ -1,4 +1,7 @@
-"""Options from the environment and pyproject.toml; a name that nothing reads is an error."""
+"""Options of commands: from the dataclasses of modes, the environment and pyproject.toml.
+
+A name that nothing reads is an error.
+"""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Recording a trace: real models decode once, verifiers are replayed on it as often as wanted."""
+"""Traces: real models decode once, and any number of verifiers is replayed on the recording."""
 
 __simverify_role__ = "shared"
 

@@ -1,4 +1,4 @@
-"""Comparing verifiers: losslessness, exact and measured acceptance, optimality, speed."""
+"""A comparison of verifiers on simulated models: losslessness, acceptance, optimality, speed."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

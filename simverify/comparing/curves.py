@@ -1,7 +1,7 @@
-"""The exact acceptance curve of a rule on a model, by the best method that reaches it.
+"""The exact acceptance curve of a rule on a model, and the exact check of its law.
 
-Where it is computed in floats, Pr(tau >= l) and E[tau] are enclosed so that rounding cannot make
-them false.
+The curve comes by the best method that reaches it. Where it is computed in floats, Pr(tau >= l) and
+E[tau] are enclosed so that rounding cannot make them false.
 """
 
 import itertools
@@ -42,11 +42,10 @@ from simverify.stats import stratified_bernstein
 from simverify.verifiers import Verifier
 from simverify.verifiers.base import resolve_part
 
-# What was worked out of a Markov pair's rows, for whoever asks for the same once more.
+# A cache of what is computed from a Markov pair's rows.
 #
-# A sweep judges one model at every seed and with every rule, and its exact curves are most of what
-# that takes. Rows are arrays that their owner may change, so that it is by their content that what
-# was found is kept.
+# A sweep judges one model at every seed and with every rule, and its exact curves are most of the
+# work. Rows are arrays that their owner may change, so results are cached by content.
 
 
 MAX_CACHED = 256
@@ -314,7 +313,7 @@ def _level_interval(
     )
 
 
-# The exact tier for the project's own rules: their whole law against the target's.
+# The exact check of the project's own rules: their whole law against the target's.
 
 
 FLOAT_TOLERANCE = 1e-9

@@ -1,4 +1,4 @@
-"""The row of someone's own rule in a comparison: its law where that can be had, else its calls."""
+"""A user's rule in a comparison: its row by its exact law where that can be had, else by calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a comparison found, as parts of its document."""
+"""The results of a comparison as parts of its document."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""One model of a comparison: its exact curves, then every verifier judged and measured."""
+"""One simulated model of a comparison: its exact curves, then every verifier's results."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Plans on this machine: the battery's formulas, and how fast its samples are made."""
+"""``simverify plan`` on this machine: the battery's formulas, and how fast its samples are made."""
 
 __simverify_role__ = "shared"
 

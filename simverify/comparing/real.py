@@ -1,4 +1,8 @@
-"""How drafts fare whose layers run in groups: similarity, acceptance with its loss, time."""
+"""Comparisons on real models: a pair that decodes, or a trace of one.
+
+Each verifier gets a row, and so does each rule for draft trees; each way of drafting gets a
+document. Drafts by layers in groups (EasySpec) are compared in similarity, acceptance and time.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,7 +87,7 @@ from simverify.trees import Drafting, get_scheme, shape_of_levels
 from simverify.verifiers import Verifier, get_verifier
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
-# What a comparison says of one verifier on real models, from what its run kept.
+# The row of one verifier on real models, from what its run recorded.
 
 
 CONFIDENCE = 0.999
@@ -219,7 +223,7 @@ def _judge_acceptance(seen: DecodedRun, alpha: float, detect: float) -> doc.Acce
 
 
 def _observation_weights(gamma: int, rule: str | None, level: int | None = None) -> list[float]:
-    """Weights of what :class:`Emitted` keeps: a rule's curve, one level of it, or tau (None)."""
+    """Weights of what an emission observer keeps: a rule's curve, one level of it, or tau (None)."""
     weights = np.zeros(len(RULES) * gamma + 1)
     if rule is None:
         weights[-1] = 1.0
@@ -265,7 +269,7 @@ def expected_accepted(seen: DecodedRun, rule: str) -> doc.Expected:
     )
 
 
-# What a comparison says of one rule for draft trees, from what its calls let see.
+# The row of one rule for draft trees, from what its calls recorded.
 
 
 def tree_row(
@@ -409,7 +413,7 @@ def _judge_tree_acceptance(seen: DecodedTreeRun, alpha: float, detect: float) ->
     )
 
 
-# All rules of a comparison on one pair of real models, drafting in one way.
+# All rules on one pair of real models that drafts in one way.
 
 
 @dataclass(frozen=True)
@@ -566,6 +570,9 @@ def _bounds_document(found: DecodedRules) -> doc.Bounds:
     return doc.Bounds(
         coupling=expected_accepted(found.runs[blocks_of], "greedy"), blocks_of=blocks_of
     )
+
+
+# Drafts by layers in groups against plain ones: similarity, acceptance and its loss, time.
 
 
 DEFAULT_WIDTHS = (1, 2, 4)
@@ -758,7 +765,8 @@ def _similarity_documents(
 
 # A comparison on a pair of real models: every verifier decodes, is judged and timed.
 #
-# On draft trees rules that judge such stand beside those for a single draft, which is as long.
+# On draft trees, the rules that judge trees stand beside those for a single draft of the same
+# depth.
 
 
 DEFAULT_TOKENS = 20_000

@@ -1,9 +1,7 @@
-"""A kernel's tokens where contexts repeat: counted by position and last token, for the battery.
+"""The sampled check of the project's own kernels: plan, run, test, certify.
 
-Such counts see a wrong row, not that a token depends on the one before the last as well, as
-after a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs
-of all tokens in their order are independent, whatever their rows; so they are paired at short
-lags, within a trial and from one trial to the next.
+Where contexts repeat, tokens are counted by position and last token, for the battery; where they do
+not, by randomised PITs and with their whole rows. Acceptance is tested beside.
 """
 
 import math
@@ -79,7 +77,7 @@ if TYPE_CHECKING:
     from simverify.verifiers.trees import TreeVerifier
 
 
-# What a sampled check runs: one verifier's kernel on one model.
+# One verifier's kernel on one model, and a trial of it.
 
 
 MAX_STREAMED = 1 << 15
@@ -253,7 +251,7 @@ class KernelTrial(ModelKernel):
         return super().first_calls(trials, first_trial)
 
 
-# How many tokens a kernel accepts: two questions that must not be mixed up.
+# Acceptance of a kernel: two questions that must not be mixed up.
 #
 # *Lossy*: no lossless rule accepts more often than the optimum of its kind, so a kernel that
 # does is not lossless. *Not the declared rule*: a kernel whose accepted tokens leave the rule's
@@ -384,6 +382,14 @@ def _lengths_test(
         name="tokens after calls",
     )
     return replace(test, deviation="shift of the mean tokens after calls")
+
+
+# Tokens where contexts repeat: counts for the battery, and pairs of PITs beside.
+#
+# Counts see a wrong row. They do not see that a token depends on more than the one before, as after
+# a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs of all
+# tokens in their order are independent, whatever their rows; so they are paired at short lags,
+# within a trial and from one trial to the next.
 
 
 MAX_PAIRED_TOKENS = 1 << 16
@@ -663,7 +669,8 @@ class StreamedTokens:
 # vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
 # cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
 # counts find is stated beside the promise, which rests on the PITs. So is what the first
-# tokens say with their whole rows (``streamed``): named faults, scores, a third order, pairs.
+# tokens say with their whole rows (:class:`StreamedTokens`): named faults, scores, a third order,
+# pairs.
 
 
 PIT_DEVIATION = "mean one-token TV, monotone in q/p or in token order"
@@ -785,14 +792,14 @@ def _transition_tests(
         yield replace(test, deviation=f"mean one-token TV {words}")
 
 
-# The sampled tier for the project's own compiled kernels: plan, run, test.
+# The sampled check: plan, run, test.
 #
-# An exact check of a readable rule says nothing about the kernel that stands for it, so the
-# kernel itself is sampled always. Where contexts repeat the emitted tokens are counted by
-# position and context (``contexts``); where they do not, by randomised PITs (``pits``), and
-# the first of them with their whole rows (``streamed``).
-# Positions are a call's slots for a rule without state, and absolute positions in a
-# generation for a rule with state, whose slots follow no target (design: "lossless").
+# An exact check of a readable rule says nothing about the kernel that stands for it, so the kernel
+# itself is always sampled. Where contexts repeat the emitted tokens are counted by position and
+# context; where they do not, by randomised PITs, and the first of them with their whole rows
+# (:class:`StreamedTokens`). Positions are a call's slots for a rule without state, and absolute
+# positions in a generation for a rule with state, whose slots follow no target (design:
+# "lossless").
 
 
 MIN_BLOCKS = 1_000_000

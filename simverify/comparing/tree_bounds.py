@@ -1,7 +1,8 @@
-"""What the best rule could accept on draft trees: the memoryless optimum, the coupling bound.
+"""Exact acceptance curves of rules on draft trees, and what the best rule could accept.
 
-Both are linear programs where the trees are few, and closed forms on certain drafts, on a single
-level and on a chain. Elsewhere a bound stands in, and its name says which.
+The best rule has two bounds: the memoryless optimum and the coupling bound. Both are linear
+programs where the trees are few, and closed forms on certain drafts, on a single level and on a
+chain. Elsewhere a bound stands in, and its name says which.
 """
 
 import itertools
@@ -139,9 +140,10 @@ def _normalize_rows(weights: Floats, otherwise: Floats) -> Floats:
 # E[tau] on drawn trees, the coins averaged out: for rules whose law no closed form gives.
 #
 # Given its tree, a rule that walks down it goes on to each child with a known probability
-# (``walked``), and one that tests one way after the other stops at each with one: its tests come in
-# an order that the shape alone decides, so they are taken on thousands of trees at a time. Means
-# over trees have no more variance than the trees themselves have.
+# (:func:`walk_tails`). One that tests one path after the other stops at each with a known
+# probability; its tests come in an order that the shape alone decides, so they are taken on
+# thousands of trees at a time. Means over trees have no more variance than the trees themselves
+# have.
 
 
 MAX_TREE_PAIRS = 1 << 15
@@ -436,6 +438,9 @@ def _exact_check(
 
 def _float_tuple(values: Sequence[Any] | None) -> tuple[float, ...] | None:
     return None if values is None else tuple(float(value) for value in values)
+
+
+# What the best rule could accept on draft trees: the memoryless optimum, the coupling bound.
 
 
 OptimumMethod = Literal["linear-programme", "closed-form", "coupling", "counting"]

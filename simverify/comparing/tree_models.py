@@ -1,4 +1,4 @@
-"""One model of a comparison on draft trees: its bounds, then every rule judged and measured."""
+"""One simulated model of a comparison on draft trees: its bounds, then every rule judged."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ from simverify.trees import Drafting, GrowingTree, draw_tree
 from simverify.verifiers import Verifier
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
-# Rules for draft trees on a model without kernels for them: the readable rules, called.
+# Readable rules for draft trees, called on a model that has no kernels for them.
 #
 # Every call begins at a text of its own and sees the same tree as those of the other rules.
 
@@ -199,7 +199,7 @@ class PythonRuleComparison:
         return TreeBlock(block, drawn, tokens, way)
 
 
-# What a sampled check runs on draft trees: a rule's kernel, or the readable rule without one.
+# The runners of a sampled check on draft trees: a rule's kernel, or the readable rule.
 
 
 PYTHON_RULE_BLOCKS = 4_000

@@ -1,11 +1,4 @@
-"""The law of a rule that walks down the tree, a step at a time.
-
-What lies below a node was drafted without regard to its siblings, so the mass that reaches the
-states of the next level obeys a linear recursion: the work grows with the nodes, whatever the
-tree. Where a step's law is a closed form, it is that of a hit among all siblings; subtrees of one
-form are then taken as one, and a tree whose siblings have subtrees of different forms needs the
-law of which sibling it was, which small vocabularies allow to write out.
-"""
+"""Comparisons on draft trees: the tree, the rules, and the exact law of each rule."""
 
 import itertools
 import json
@@ -40,7 +33,7 @@ from simverify.trees import (
 from simverify.verifiers import VERIFIERS, Verifier
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
-# The draft tree that is asked for: K drafts, children per level, or a file.
+# The draft tree of the options: K drafts, children per level, or a file.
 
 
 MAX_DRAFTS = 64
@@ -182,7 +175,7 @@ class StateRows:
         return lambda text: of[text[-1] % self.states if text else -1]
 
 
-# Which rules a comparison on draft trees is of.
+# The rules of a comparison on draft trees.
 
 
 SINGLE_DRAFT_RULES = ("token", "block")
@@ -234,6 +227,15 @@ def _unsupported_reason(rule: TreeVerifier, drafting: Drafting) -> str | None:
     if not rule.fits(drafting.shape):
         return f"{rule.name} takes {rule.needs}: got a tree of {drafting.shape.words()}"
     return None
+
+
+# The law of a rule that walks down the tree, a step at a time.
+#
+# What lies below a node was drafted without regard to its siblings, so the mass that reaches the
+# states of the next level obeys a linear recursion: the work grows with the nodes, whatever the
+# tree. Where a step's law is a closed form, it is that of a hit among all siblings; subtrees of one
+# form are then taken as one, and a tree whose siblings have subtrees of different forms needs the
+# law of which sibling it was, which small vocabularies allow to write out.
 
 
 MAX_STEPS = 20_000
@@ -399,7 +401,7 @@ def _enumeration_size(shape: TreeShape, rows: StateRows) -> int:
 
 MAX_TREES = 2_000
 MAX_WALKED_TREES = 100
-"""Of a rule that walks; beyond, its steps say the same (``walk``)."""
+"""Of a rule that walks; beyond, its steps say the same (:class:`WalkLaw`)."""
 
 MAX_NODES = 64
 """Of trees that are drawn one by one."""

@@ -1,4 +1,8 @@
-"""How drafts come about: drafters, and forward passes that run layers of a draft model at once."""
+"""Drafting on real models: prompt lookup, n-grams, a draft model, EasySpec.
+
+``method`` makes drafters by name, ``fuzzy`` runs groups of layers at once, ``time_model`` predicts
+what drafting costs.
+"""
 
 __simverify_role__ = "shared"
 

@@ -1,9 +1,9 @@
-"""EasySpec (Wu et al.): fuzzy drafts of layers that run at once, mended by bonus calibration.
+"""Drafting with a draft model: token by token, or by EasySpec (Wu et al.), and what each costs.
 
-A fuzzy pass runs the attention blocks of a group of layers on one input, at the same time
-(:mod:`~simverify.drafting.fuzzy`). The keys and values that it leaves in the cache are off, and
-so would be all later laws. Calibration drops them, those of accepted drafts too, and runs the
-accepted tokens and the one behind them through the model as it is, which refills the cache and
+In EasySpec fuzzy passes run the attention blocks of a group of layers on one input, at the same
+time (:mod:`~simverify.drafting.fuzzy`). The keys and values that they leave in the cache are off,
+and so would be all later laws. Bonus calibration drops them, those of accepted drafts too, and runs
+the accepted tokens and the one behind them through the model as it is, which refills the cache and
 gives the law of the first draft; the others of a phase are fuzzy.
 """
 
@@ -25,7 +25,7 @@ from simverify.errors import UsageError
 from simverify.models.kv_cache import CachedModel, UncachedModel
 from simverify.results import LayerSimilarity
 
-# Drafting token by token with a draft model: what the others are compared with.
+# The plain drafter: token by token, the baseline of the others.
 
 
 class PlainDrafter:
@@ -179,7 +179,7 @@ def group_devices(home: torch.device) -> list[torch.device] | None:
     return [home, *(device for device in others if device != home)]
 
 
-# How near a fuzzy pass comes to the exact one, layer by layer.
+# Similarity of a fuzzy pass and the exact one, layer by layer.
 
 
 _RECORDED_TENSORS = ("hidden", "attention", "q", "k", "v")
@@ -283,7 +283,7 @@ def _mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(a, b, dim=-1, eps=1e-300).mean())
 
 
-# Measures what attention and MLP blocks of a draft model take, for the time model.
+# Measured times of a draft model's attention and MLP blocks, for the time model.
 
 
 _WARM_UP_ROUNDS = 3

@@ -1,4 +1,4 @@
-"""Forward passes in which the attention blocks of a group of layers all read the group's input."""
+"""Fuzzy passes: the attention blocks of a group of layers all read the group's input."""
 
 import copy
 import os
@@ -13,7 +13,7 @@ from torch import nn
 from simverify.drafting.groups import layer_groups
 from simverify.errors import UsageError
 
-# Runs the attention blocks of a group at once: on threads of a CPU, on streams of a GPU.
+# Parallel runs of a group's blocks: on threads of a CPU, on streams of a GPU.
 
 
 Member = TypeVar("Member")
@@ -65,7 +65,7 @@ def _thread_pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="simverify-group")
 
 
-# Threads do not come along into a forked process.
+# Threads do not survive a fork.
 os.register_at_fork(after_in_child=_thread_pool.cache_clear)
 
 
@@ -98,7 +98,7 @@ def _cuda_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
     return streams[:count]
 
 
-# Attention blocks that lie on other devices than the rest of their model.
+# Attention blocks on other devices than the rest of their model.
 
 
 _HOOKS_ATTRIBUTE = "_simverify_carriers"

@@ -1,4 +1,4 @@
-"""Which consecutive layers of a draft model run their attention at once."""
+"""Groups of consecutive layers of a draft model whose attention runs at once."""
 
 import operator
 from itertools import groupby

@@ -1,9 +1,9 @@
-"""Drafting from the texts alone: prompt lookup, and counts of what followed.
+"""The interface of all drafters, and those that need no model: prompt lookup and n-grams.
 
-Both propose one token after each text, so that its law is that token alone. Every draft is
-gamma tokens long here: they go on behind their own drafts, and where nothing is known of a text
-they propose its last token again. A phase's drafts count as text while it lasts; those that are
-rejected are forgotten with it, and nothing is learned from them.
+Both propose one token after each text, so its law is that token alone. Every draft is gamma tokens
+long: they continue behind their own drafts, and where nothing is known of a text they propose its
+last token again. A phase's drafts count as text while it lasts; rejected ones are forgotten with
+it, and nothing is learned from them.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simverify.errors import UsageError
 
-# What every drafter is: the laws of a batch of requests' next tokens, one phase after another.
+# The interface: the laws of a batch of requests' next tokens, one phase after another.
 
 
 Logits = npt.NDArray[np.float32]

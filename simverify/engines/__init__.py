@@ -1,7 +1,9 @@
 """Adapters that put real engines' functions under the contracts.
 
-Nothing here imports an engine, torch or Triton until a function is loaded; nothing of an
-engine is copied. Third parties add theirs by an entry point in ``simverify.verifiers``.
+``catalogue`` holds one module for each engine, ``registry`` finds them, ``extract`` takes functions
+out of a source file, ``adapt`` wraps them, ``bridge`` calls programs in other languages. Nothing
+here imports an engine, torch or Triton until a function is loaded; nothing of an engine is copied.
+Third parties add theirs by an entry point in ``simverify.verifiers``.
 """
 
 __simverify_role__ = "adapter"

@@ -1,4 +1,7 @@
-"""Wrapping a batched, logit or torch function as a plain ``verify`` callable."""
+"""Adapters: batched, logit, torch or Triton functions as plain ``verify`` callables.
+
+Batches of one or many requests, drafts laid out flat, draft trees as links or masks.
+"""
 
 __simverify_role__ = "wrapper"
 
@@ -19,12 +22,12 @@ import numpy.typing as npt
 
 from simverify.arrays import Floats, Ints
 from simverify.engines.base import Engine
-from simverify.engines.extract import torch as torch_stubs
+from simverify.engines.extract import torch as lazy_torch
 from simverify.errors import UsageError
 from simverify.trees import DraftTree, Scheme, TreeShape
 from simverify.triton_cpu import CPU_NOTE
 
-# The canonical batch that engines' functions are adapted from, and what they give back.
+# The canonical batch that engines' functions are adapted from, and their outputs.
 
 
 PADDING_TOKEN = -1
@@ -150,7 +153,7 @@ def _check_emitted(emitted: Emitted) -> None:
         raise UsageError("tokens beyond num_emitted: pad with -1")
 
 
-# The batch of an engine's call: requests of other lengths, temperatures and seeds side by side.
+# Mixed batches of an engine's call: requests of different lengths, temperatures and seeds.
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +476,7 @@ def _check_signature(given: Signature) -> None:
         raise UsageError("randomness='torch' passes a torch.Generator: pass arrays='torch' too")
 
 
-# The drafts of all requests one after the other, as servers hand them to their verifiers.
+# Flat drafts: those of all requests one after the other, as servers pass them to verifiers.
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,8 +517,8 @@ def flatten_drafts(
     The bonus tokens are drawn by a request's own generator, or by torch's global one.
     """
     seeds = [] if batch.seeds is None else batch.seeds.tolist()
-    generators = {i: torch_stubs.Generator().manual_seed(seed) for i, seed in enumerate(seeds)}
-    requests, slots = (torch_stubs.arange(count) for count in draft_tokens.shape)
+    generators = {i: lazy_torch.Generator().manual_seed(seed) for i, seed in enumerate(seeds)}
+    requests, slots = (lazy_torch.arange(count) for count in draft_tokens.shape)
     drafted = slots < draft_len[:, None]
     return FlatDrafts(
         tokens=draft_tokens[drafted],
@@ -524,7 +527,7 @@ def flatten_drafts(
         lengths=draft_len,
         ends=draft_len.cumsum(0),
         bonus=draw_bonus(target[requests, draft_len], batch, generators),
-        greedy=torch_stubs.tensor(batch.greedy),
+        greedy=lazy_torch.tensor(batch.greedy),
         generators=generators,
     )
 
@@ -532,17 +535,15 @@ def flatten_drafts(
 def draw_bonus(rows: Any, batch: MixedRequests, generators: dict[int, Any] | None = None) -> Any:
     """Return a token of each row (B, V), as (B, 1): the likeliest of a greedy request's."""
     if batch.greedy.any():
-        likeliest = torch_stubs.nn.functional.one_hot(rows.argmax(-1), rows.shape[-1]).to(
-            rows.dtype
-        )
-        rows = torch_stubs.where(torch_stubs.tensor(batch.greedy)[:, None], likeliest, rows)
-    drawn = torch_stubs.multinomial(rows, 1)
+        likeliest = lazy_torch.nn.functional.one_hot(rows.argmax(-1), rows.shape[-1]).to(rows.dtype)
+        rows = lazy_torch.where(lazy_torch.tensor(batch.greedy)[:, None], likeliest, rows)
+    drawn = lazy_torch.multinomial(rows, 1)
     for i, generator in (generators or {}).items():
-        drawn[i] = torch_stubs.multinomial(rows[i], 1, generator=generator)
+        drawn[i] = lazy_torch.multinomial(rows[i], 1, generator=generator)
     return drawn
 
 
-# Engines of Triton kernels, which are audited in another way where there is a GPU.
+# Engines of Triton kernels, which run compiled where there is a GPU.
 
 
 def compiled_on_gpu(

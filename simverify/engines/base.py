@@ -1,4 +1,4 @@
-"""What an engine's function is to an audit, and how it is loaded."""
+"""What an engine's function is to an audit: its declaration, its source file, how it is loaded."""
 
 import hashlib
 import importlib
@@ -297,7 +297,7 @@ def file_sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-# Where an engine's source lies: the installed package, or a checkout with its commit.
+# The source of an engine: the installed package, or a checkout with its commit.
 
 
 @dataclass(frozen=True)

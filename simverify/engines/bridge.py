@@ -1,4 +1,4 @@
-"""A program that is kept: lines in, lines out, within a time, and gone when it is told to go."""
+"""Verifiers in other languages: a program that answers line by line, or a shared library."""
 
 __simverify_role__ = "wrapper"
 
@@ -35,7 +35,7 @@ from simverify.symbolic.watchdog import (
     uninterruptible_call,
 )
 
-# What stands on the lines between an audit and a program: version 1, one JSON object a line.
+# The protocol between an audit and a program: version 1, one JSON object a line.
 #
 # The program says hello once, unasked. Then it answers each line with one line, in order.
 
@@ -201,6 +201,9 @@ def _error_reason(error: Exception) -> str:
         if isinstance(error, msgspec.ValidationError)
         else (f"not JSON: {first}")
     )
+
+
+# A program that is kept running: lines in, lines out, within a time, and ended when asked.
 
 
 _READ_CHUNK = 1 << 16
@@ -424,7 +427,7 @@ def _signal_text(number: int) -> str:
     return f"the signal {name}{meaning}"
 
 
-# Whether code is a function of what it is given: calls that are made again, now and later.
+# Determinism: whether code is a function of its input. Calls are repeated, now and later.
 
 
 FIRST_REPEATED_CALLS = 32
@@ -709,7 +712,7 @@ class LibraryVerify:
     ``library``: ``path:symbol``. ``bits``: its coins are multiples of 2^-53. Raises
     ``UsageError`` for a file or symbol that is not there, ``SimverifyError`` for a file that
     does not load; of a call, ``CallBroken`` where it is no function of its arguments, and
-    ``BadTokens`` for what it returns.
+    ``InvalidTokens`` for what it returns.
     """
 
     bits = _COIN_BITS

@@ -1,4 +1,4 @@
-"""Functions out of one source file, without the package that it lies in.
+"""Functions taken out of one source file, without the package around it.
 
 An engine's verifier is a few functions in a file whose imports pull in kernels, servers and
 drivers. Here the functions are executed by themselves, from the file where it lies: with what
@@ -25,7 +25,7 @@ import numpy as np
 from simverify.errors import SimverifyError
 from simverify.symbolic.provenance import mark_as_user_code
 
-# What decoding loops ask of einops: axes of length 1 put in and taken out.
+# einops, as far as decoding loops use it: axes of length 1, added and removed.
 
 
 UNIT_AXIS = "1"
@@ -58,7 +58,7 @@ def _axis_index(axes: list[str], place: int) -> int:
     return place - len(axes) if "..." in axes[:place] else place
 
 
-# What stands at the top of a source file: which names it defines, and which those use.
+# The top level of a source file: which names it defines, and which those use.
 
 
 def top_level_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -160,7 +160,7 @@ def strip_decorators(tree: ast.Module, without: frozenset[str]) -> None:
             ]
 
 
-# What stands for a module: one that has every attribute, or another one but for some names.
+# Stubs of modules: one that has every attribute, or another module but for some names.
 
 
 class StubModule(ModuleType):
@@ -239,7 +239,7 @@ def torch_without_seeding() -> PatchedModule:
     )
 
 
-# What decoding loops ask of ``mlx.core``, on numpy's arrays: mlx itself needs an Apple machine.
+# ``mlx.core`` on numpy's arrays, as far as decoding loops use it: mlx needs an Apple machine.
 
 
 NO_OPERATION: Callable[..., None] = lambda *_, **__: None  # noqa: E731
@@ -258,7 +258,7 @@ mx: Any = PatchedModule(
 )
 
 
-# A package or a file imported whole from where it lies: code that cannot be taken apart.
+# Packages and files imported whole from where they lie: code that cannot be taken apart.
 
 
 def import_package(folder: Path, on_trial: Sequence[str]) -> ModuleType:
@@ -503,7 +503,7 @@ def _module_name(path: Path) -> str:
     return name
 
 
-# Samplers in the place of those that are compiled code, which no path is followed through.
+# Samplers that replace compiled ones, which the exact tier cannot follow.
 
 
 GREEDY_SETTINGS = SimpleNamespace()

@@ -1,7 +1,7 @@
-"""A causal language model whose probabilities are an audit's rows, for whole decoding loops.
+"""Language models, caches and tokenizers whose probabilities are an audit's rows.
 
 A loop that takes two models and a prompt is a step rule: it drafts by itself, calls the models and
-returns the tokens of a call. Put before it, this model makes it one without a change.
+returns the tokens of a call. With these models it is one without a change.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -165,7 +165,7 @@ def make_prompt(prefix: Sequence[int]) -> Any:
     return torch.tensor([[BOS_TOKEN, *prefix]])
 
 
-# Caches that are the tokens which a model has seen, and models that are called with them.
+# Caches that hold the tokens which a model has seen, and models that are called with them.
 
 
 class PositionedCache:
@@ -428,7 +428,7 @@ def loop_as_step(
     return step
 
 
-# A tokenizer of texts that are ids, for decoding loops that take text and return it.
+# A tokenizer of texts that are ids, for decoding loops that take and return text.
 
 
 class FixedPromptTokenizer(dict[str, Any]):

@@ -1,4 +1,4 @@
-"""The engines that are known, those that third parties add, and what is installed."""
+"""The engines by name: those of the catalogue, those of third parties, and which are installed."""
 
 import importlib
 import pkgutil

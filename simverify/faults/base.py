@@ -1,4 +1,4 @@
-"""What a fault and a control are, and the correct halves that faulty rules are built around."""
+"""What a fault and a control are: their laws by slot, and the correct halves of faulty rules."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simverify.verifiers.base import Array, draw, excess
 
-# What a fault emits in a slot, in closed form: the alternatives of likelihood ratios.
+# The law of a fault in a slot, in closed form: the alternatives of likelihood ratios.
 #
 # A call that judges its drafts one after another emits token j (from 0) only if it accepted the
 # j before it, and the next draft is independent of how they were judged. So the law of token j,
@@ -197,7 +197,7 @@ def misreported(p: Row, sampled: Row, reported: Row) -> Row:
     return mixture(sampled, ratio(p, reported), residual(p, reported))
 
 
-# What needs a weight or rows from elsewhere.
+# Laws that need a weight or rows from elsewhere.
 
 
 def one_uniform(p: Row, q: Row, weight: float) -> Row:

@@ -1,4 +1,4 @@
-"""Ways down a draft tree judged wrongly: which one is kept, and with what weight.
+"""Faults of batches, randomness and tree paths, lossy rules, and styles of correct rules.
 
 References
 ----------
@@ -526,6 +526,9 @@ STYLE_CONTROLS = tuple(
         ("token-legacy-numpy", legacy_numpy, "drawn from the global np.random"),
     )
 )
+
+
+# Paths of a draft tree judged wrongly: which one is kept, and with what weight [1]_ [2]_ [3]_.
 
 
 def _leaf_paths(shape: TreeShape) -> list[tuple[int, ...]]:

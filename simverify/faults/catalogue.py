@@ -1,4 +1,4 @@
-"""All faults by name, their parameters read from the name, and how far each is from the target."""
+"""All faults and controls by name, with the parameters in the names, and each fault's distance."""
 
 import inspect
 import re
@@ -52,7 +52,7 @@ from simverify.faults.trees import SIBLING_FAULTS, TREE_FAULTS
 from simverify.verifiers.base import Array, draw, excess
 from simverify.verifiers.greedy import Prefix
 
-# Correct rules that are reported as bugs again and again: an audit must pass them.
+# Controls: correct rules that are often reported as bugs. An audit must pass them.
 
 
 Law = Callable[[Prefix], Array]

@@ -1,7 +1,4 @@
-"""Right rule, wrong rows: of another slot, processed on one side alone, or not those drafted from.
-
-In the last kind the draft is sampled from one law and another one is reported.
-"""
+"""Faults of rules for a single draft: wrong acceptance, residuals, rows, drafts, block rules."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -373,6 +370,11 @@ RESIDUAL_FAULTS = (
     floored_residual(1e-5),
     top_k_residual(1),
 )
+
+
+# Right rule, wrong rows: of another slot, processed on one side alone, or not those drafted from.
+#
+# In the last kind the draft is sampled from one law and another one is reported.
 
 
 def swapped_rows(

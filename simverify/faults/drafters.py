@@ -1,4 +1,4 @@
-"""Drafters that are wrong: their tokens do not come from the law that they report.
+"""Faulty drafters: their tokens do not come from the law that they report.
 
 A verifier reads that law as q, and the scheme says how the siblings come from it; where either is
 not so, every rule that reads q is lossy.

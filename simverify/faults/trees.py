@@ -1,10 +1,10 @@
-"""Draft trees read wrongly: the rows of another node, or nodes that are not counted.
-
-What is read so is judged by recursive rejection, which is right for independent siblings.
+"""Faults of rules for draft trees: siblings judged wrongly, and trees read wrongly.
 
 References
 ----------
-.. [1] Miao et al., "SpecInfer", 2023.
+.. [1] Miao et al., "SpecInfer", 2023: siblings are independent samples of q.
+.. [2] Chen et al., "Sequoia", 2024: siblings without replacement.
+.. [3] Sun et al., "SpecTr", 2023 (K-SEQ).
 """
 
 from typing import Any
@@ -19,13 +19,7 @@ from simverify.verifiers.trees import recursive
 from simverify.verifiers.trees.base import exclude_tokens, normalised, walk_rule
 from simverify.verifiers.trees.recursive import RECURSIVE
 
-# Draft trees judged wrongly among siblings: the children of one node and what they leave of p.
-#
-# References
-# ----------
-# .. [1] Miao et al., "SpecInfer", 2023: siblings are independent samples of q.
-# .. [2] Chen et al., "Sequoia", 2024: siblings without replacement.
-# .. [3] Sun et al., "SpecTr", 2023 (K-SEQ).
+# Siblings judged wrongly: the children of one node and what they leave of p [1]_ [2]_ [3]_.
 
 
 def unnormalised_sibling_residual(p: Array, q: Array, siblings: list[int], rng: Any) -> int:
@@ -202,6 +196,11 @@ SIBLING_FAULTS = tuple(
         ),
     )
 )
+
+
+# Trees read wrongly: the rows of another node, or nodes that are not counted.
+#
+# These are judged by recursive rejection, which is right for independent siblings [1]_.
 
 
 Ints = npt.NDArray[np.integer[Any]]

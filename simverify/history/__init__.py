@@ -1,3 +1,7 @@
-"""Baselines: a run that was kept, and whether another one is worse, by tests and not by ratios."""
+"""The record of runs, and the check of a run against a baseline.
+
+``record`` stores runs in one SQLite file. ``baseline`` keeps a run under a name and says whether
+another one is worse, by tests and not by ratios.
+"""
 
 __simverify_role__ = "machinery"

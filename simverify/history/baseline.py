@@ -1,4 +1,8 @@
-"""Two comparisons: rows that both have, with all tests of them sharing one false-alarm rate."""
+"""Baselines: runs kept under a name, and the check whether another run is worse.
+
+A check compares verdicts, certificates, acceptance and speed, row by row. All tests of all rows
+share one false-alarm rate.
+"""
 
 import math
 import os
@@ -29,7 +33,7 @@ from simverify.results import (
 )
 from simverify.results.reading import document_text, read_document, write_whole
 
-# Whether two runs compare: the same question, asked of the same thing.
+# Comparable runs: the same question, asked of the same thing.
 
 
 RELATIVE_ROUNDING = 1e-9
@@ -144,7 +148,7 @@ def _short_text(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# What a check of two runs says, item by item, and the verdict that follows.
+# The check of two runs: its items, and the verdict that follows.
 
 
 DEFAULT_ALPHA = 1e-6
@@ -341,7 +345,7 @@ def _same_instance(old: ExactInstance, new: ExactInstance) -> bool:
 # Two-sample tests of accepted tokens, from what a run file holds.
 #
 # The curve Pr(tau >= l) times the blocks is how many blocks kept l tokens or more. Of independent
-# blocks that is all that there is to know of tau: its mean and variance follow, exactly.
+# blocks that is all there is to know of tau: its mean and variance follow, exactly.
 
 
 POWER = 0.9
@@ -510,6 +514,9 @@ def _welch_error(old: AcceptedTokens, new: AcceptedTokens) -> tuple[float, float
     if a + b == 0.0:
         return 0.0, min(old.freedom, new.freedom)
     return math.sqrt(a + b), (a + b) ** 2 / (a**2 / old.freedom + b**2 / new.freedom)
+
+
+# Two comparisons: rows that both have, with all tests of them sharing one false-alarm rate.
 
 
 _SPEED_NOTE = "speed is judged within one run only: two runs met two loads of a machine"
@@ -870,7 +877,7 @@ def _deviation_text(value: float | None, slack: float) -> str:
     return f"{slack:g} at most" if value <= slack else f"{value:.3g}"
 
 
-# A run held against a baseline.
+# A run checked against a baseline.
 
 
 def check_baseline(

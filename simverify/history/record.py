@@ -1,4 +1,7 @@
-"""The store itself: one SQLite file, which many processes may write to."""
+"""The record of runs: one SQLite file, which many processes may write to.
+
+Each run is recorded with its code, its machine and its document.
+"""
 
 import hashlib
 import importlib.util
@@ -40,7 +43,7 @@ from simverify.results.consistency import check_consistent
 from simverify.results.reading import decode_document, document_text
 from simverify.verifiers import VERIFIERS
 
-# The code that a run was about: which file, with which hash, of which package.
+# The code that a run was about: its file, hash and package.
 
 
 class RecordedCode(msgspec.Struct, frozen=True):
@@ -130,7 +133,7 @@ def _sha256(path: Path) -> str | None:
         return None
 
 
-# The machine that a run is on, and what is installed there: of a bug report and of the record.
+# The machine of a run and what is installed there, for the record and for bug reports.
 
 
 RECORDED_PACKAGES = (
@@ -237,7 +240,7 @@ def installed_version(package: str) -> str | None:
         return None if importlib.util.find_spec(package) is None else "unknown version"
 
 
-# One recorded run, and what is known about it without its document.
+# A recorded run: what is known of it beside its document.
 
 
 @dataclass(frozen=True)
@@ -338,7 +341,7 @@ def _entry_title(run: Document) -> str:
     return ""
 
 
-# What differs between two recorded runs, and matters.
+# Differences between two recorded runs that matter.
 
 
 _COMPARED_FIELDS = ("command", "title", "verdict", "words", "seed", "version", "machine", "python")
@@ -429,7 +432,7 @@ def _plain_document(run: Document) -> Any:
     return {key: value for key, value in plain.items() if key != "meta"}
 
 
-# The tables of a store, their version, and opening one: an older store is brought up to date.
+# The tables of a store, their version, and opening one; older stores are upgraded.
 
 
 STORE_VERSION = 2
@@ -543,6 +546,9 @@ def _store_version(store: sqlite3.Connection) -> int:
 def casefold(text: object) -> str:
     """Return a text as searches compare it."""
     return str(text or "").casefold()
+
+
+# The store itself: where it lies, adding a run, finding runs.
 
 
 STORE_VARIABLE = "SIMVERIFY_RUNS"

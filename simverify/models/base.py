@@ -1,4 +1,4 @@
-"""What a model is, and the Markov model that most built-in ones are."""
+"""What a simulated model is, the two small built-in ones, and the user's own from a file."""
 
 import hashlib
 import json
@@ -94,7 +94,7 @@ class MarkovModel:
         return row.copy()
 
 
-# The two small models on which every law is known as a fraction.
+# The two small models, whose laws are all known as fractions.
 
 
 Fractions = Sequence[Fraction]

@@ -1,4 +1,7 @@
-"""A causal model with its key/value cache, for a batch of requests of different lengths."""
+"""Rows of a causal language model for a batch of requests, with a key/value cache or without.
+
+What a model supports is found by trying, when it is loaded.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +14,9 @@ import torch
 from simverify.errors import SimverifyError, UsageError
 
 Float32Array = npt.NDArray[np.float32]
+
+
+# A causal model with its key/value cache, for a batch of requests of different lengths.
 
 
 @contextmanager
@@ -216,7 +222,7 @@ class CachedModel:
         self._used = torch.arange(width, device=self._device) < lengths[:, None]
 
 
-# What a model's config says of its texts.
+# What a model's config says of the length of texts.
 
 
 def text_config(model: Any) -> Any:
@@ -271,7 +277,7 @@ def _rotary_scalings(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from nested or [given]
 
 
-# A causal model without a cache: every row is computed from the whole of its tokens, anew.
+# A causal model without a cache: every row is computed from all of its tokens.
 
 
 _MAX_CALL_LOGITS = 1 << 26
@@ -383,13 +389,12 @@ class UncachedModel:
         return outputs
 
 
-# What of a model's rows can be relied on, and how: found by trying, when it is loaded.
+# What a model supports: found by trying, when it is loaded.
 #
-# Tokens are taken back from a cache, and positions are a request's own, which only full causal
-# attention bears: models with windows or states give wrong rows without a word, and are scored
-# whole instead. Attention to later tokens has no rows at all. Nodes of draft trees see their own
-# way
-# alone, by a mask that a model may not take.
+# Taking tokens back from a cache, and positions of each request's own, need full causal attention:
+# models with windows or states silently give wrong rows, and are scored whole instead. A model that
+# attends to later tokens has no rows at all. Nodes of draft trees see their own path alone, by a
+# mask that a model may not take.
 
 
 _LOGIT_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.005, torch.bfloat16: 0.03}

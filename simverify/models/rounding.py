@@ -1,7 +1,8 @@
-"""Grids of few bits that served engines put their weights on, each by its format's own rule.
+"""Weights of few bits, rounded as served engines round them, each format by its own rule.
 
 A rule takes a matrix and returns it as the format would give it back, by its weights alone. Formats
-that are fitted to data (AWQ, GPTQ) put them on grids of groups too, but round by what the data is.
+that are fitted to data (AWQ, GPTQ) use grids of groups too, but how they round depends on the
+data.
 """
 
 from collections.abc import Callable, Iterator
@@ -264,9 +265,7 @@ def _fit_scale_and_minimum(x: "Tensor", heavy: "Tensor") -> tuple["Tensor", "Ten
     return scale, least
 
 
-# Weights as served engines round them: to few bits, each format by its own rule (``grids``).
-#
-# Used for the laws that an engine with such weights would sample.
+# A model whose weights are rounded to a format, for the law that an engine with it would sample.
 
 
 class WeightFormat(NamedTuple):

@@ -275,7 +275,7 @@ def _check_shard(path: Path, arrays: Arrays, manifest: Manifest, blocks: int) ->
             )
 
 
-# A recording that was killed: the blocks of its shards, up to the last round that is whole.
+# Recovery of an interrupted recording: the blocks of its shards, up to the last whole round.
 
 
 PARTIAL_MANIFEST = ".begun.json"
@@ -351,7 +351,7 @@ def pending_blocks(shard: PartialTrace, most: int) -> list[tuple[Any, ...]]:
     ]
 
 
-# Writing a trace: bounded in bytes, and never whole before its last file is there.
+# Writing a trace: bounded in bytes, and complete only when its last file is written.
 
 
 Logits = npt.NDArray[np.float32]

@@ -85,7 +85,7 @@ def check_prompt(where: str, line: str) -> str:
     raise UsageError(f"prompts: {where} is no object with one of {', '.join(_PROMPT_FIELDS)}")
 
 
-# From a model's logits to the law that is sampled: temperature, top-k, top-p.
+# From logits to the law that is sampled: temperature, top-k, top-p.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The mode that options ask for, and a function's keywords from the dataclasses of its modes."""
+"""Modes: which one the options ask for, and a function's keywords from its dataclasses."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""What an option is: a field of the dataclass of its mode, with its help, group and range."""
+"""What an option is: a field of its mode's dataclass, with help, group and range."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

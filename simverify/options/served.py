@@ -1,4 +1,4 @@
-"""The options of what is asked of servers, or read from their logs: triage, watch, matrix."""
+"""The options of served engines: audits of output, two engines, triage, watch, matrix."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from simverify.options.option import (
     option,
 )
 
-# The options of tokens that other engines emitted: judged by a target, or by each other.
+# Tokens that other engines emitted: judged by a target, or by each other.
 
 
 @dataclass(frozen=True)

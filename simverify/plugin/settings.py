@@ -1,4 +1,4 @@
-"""Where the pytest plugin's settings come from, and what is said of a wrong one.
+"""Settings of the pytest plugin: where they come from, and the error for a wrong one.
 
 The arguments of a call of the fixture win, then the marker's, which are the next nearest to
 the test; then come the command line (``--simverify-max-paths``), the environment

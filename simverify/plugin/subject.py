@@ -1,4 +1,4 @@
-"""What a test puts on trial: its name, and the command that repeats the audit."""
+"""The code that a test audits: its name, and the command that repeats the audit."""
 
 import shlex
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The result document of a run: what tools may rely on, one version number for all of it.
+"""The result document of a run: what tools may rely on, with one version number for all of it.
 
-Frozen msgspec structs; ``reading/schema.json`` is generated from them. Same seed and inputs
+Frozen msgspec structs; ``schema.json`` is generated from them. The same seed and inputs
 give the same bytes but for ``meta``. A number that does not exist is null, never NaN.
 """
 

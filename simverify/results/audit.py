@@ -1,4 +1,4 @@
-"""The document of ``simverify audit``."""
+"""The document of ``simverify audit`` on code."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ from simverify.results.common import (
     Verdict,
 )
 
-# What a failure of an audit is shown on: rows, an output, or a call of a drafter.
+# The counterexample of a failure: rows, an output, or a call of a drafter.
 
 
 class Instance(Struct, frozen=True):
@@ -96,7 +96,7 @@ class Breach(Struct, frozen=True):
     parents: tuple[int, ...] | None = None
 
 
-# What an audit says of the code's lines and branches that ran.
+# Coverage: the lines and branches of the code that ran.
 
 
 class MissedLines(Struct, frozen=True):

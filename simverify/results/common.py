@@ -185,7 +185,7 @@ def overall(verdicts: list[Verdict]) -> Verdict:
     return next(verdict for verdict in order if verdict in verdicts)
 
 
-# What one does with a whole run: print it, show it in a notebook, save it, report it.
+# What you do with a whole run: print it, show it in a notebook, save it, report it.
 
 
 PRESENTER_MODULE = "simverify.reports.present"

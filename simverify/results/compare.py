@@ -1,4 +1,4 @@
-"""The document of ``simverify compare``."""
+"""The documents of ``simverify compare`` and ``simverify plan``."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ from simverify.results.common import (
     Verdict,
 )
 
-# What a comparison says of acceptance: expected and measured tokens, the optimum, speed.
+# Acceptance: expected and measured tokens, the optimum, speed.
 
 
 class Expected(Struct, frozen=True):
@@ -118,7 +118,7 @@ class Paired(Struct, frozen=True):
     blocks: int
 
 
-# What the document of a comparison says of drafts by layers in groups (EasySpec).
+# Drafts by layers in groups (EasySpec).
 
 
 class LayerSimilarity(Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""What a schema cannot say of a run file: lengths that go together, numbers in their range.
+"""What a schema cannot say of a run file: lengths that agree, numbers in range, verdicts.
 
-That its verdicts are those of its findings is ``verdicts``'.
+A verdict must be the one that its own findings and tests give.
 """
 
 import math
@@ -45,7 +45,7 @@ from simverify.results.surveys import (
     table_verdict,
 )
 
-# What goes together in a comparison of ways to draft: names, groups of layers, losses, times.
+# Comparisons of ways to draft: names, groups of layers, losses and times that agree.
 
 
 _LOSS_ROUNDING = 1e-6
@@ -226,11 +226,11 @@ def _plain_acceptances(entry: LayerParallel) -> list[DraftAcceptance]:
     return [one for one in entry.acceptance if one.calibration is None]
 
 
-# What goes together in a table of engines, and in a bisection.
+# Tables of engines, and bisections.
 
 
 def table_complaints(run: TableRun) -> Iterator[str]:
-    """Name each field of a table that another contradicts; its verdicts are ``verdicts``'."""
+    """Name each field of a table that another contradicts, but for its verdicts."""
     if not run.rows:
         yield "rows is empty: expected one or more"
     if len(run.rows) != len(run.meta.row_seconds):
@@ -274,7 +274,7 @@ def bisect_complaints(run: BisectRun) -> Iterator[str]:
         yield f"outcome is {run.outcome} with {between} versions between last and first"
 
 
-# What goes together in a comparison on draft trees: the tree, its nodes, its optimum.
+# Comparisons on draft trees: the tree, its nodes, its optimum.
 
 
 _MASS_ROUNDING = 1e-6
@@ -379,7 +379,7 @@ def _mass_complaints(
             )
 
 
-# What a verdict has to follow from: the findings and the tests that stand beside it.
+# The basis of a verdict: the findings and the tests beside it.
 
 
 def check_verdict(where: str, found: Verdict, due: Verdict, why: str) -> Iterator[str]:
@@ -399,7 +399,7 @@ def check_tests(tests: Sequence[Test], findings: Sequence[object], where: str) -
             yield f"{where}.tests[{k}].rejected is true: expected a finding in {where}.findings"
 
 
-# Whether the verdicts on what engines served are those that their own findings give.
+# Verdicts on served engines, against their own findings.
 
 
 ServedRun = OutputRun | AgainstRun | MatrixRun | TriageRun | WatchRun
@@ -496,10 +496,10 @@ def _matrix_verdict_complaints(run: MatrixRun) -> Iterator[str]:
             yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"
 
 
-# Whether the verdicts of a run file are those that its own findings and tests give.
+# Verdicts of a run file, against its own findings and tests.
 #
-# A verdict is what a reader signs, so that one which stands alone, changed by hand or by a
-# damaged file, is refused.
+# A verdict is what a reader signs, so one that does not follow, changed by hand or by a damaged
+# file, is refused.
 
 
 def verdict_complaints(run: Document) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The result document as a file: written whole or not at all."""
+"""Result documents as files: read, checked, written whole or not at all; and their schema."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ from simverify.results.consistency import check_consistent
 from simverify.results.served import AgainstRun, MatrixRun, OutputRun, TriageRun, WatchRun
 from simverify.results.surveys import BisectRun, SelfTestRun, SweepRun, TableRun
 
-# A result document from its bytes: those of earlier versions too, and what broken ones hold.
+# A result document from its bytes: earlier versions too, and what is wrong with broken ones.
 
 
 Plain = dict[str, Any]
@@ -234,7 +234,7 @@ def _current_umask() -> int:
     return umask
 
 
-# The JSON Schema of the result document, generated from its structs and shipped as a file.
+# The JSON Schema, generated from the structs and shipped as a file.
 
 
 SCHEMA_FILE = "schema.json"

@@ -1,4 +1,4 @@
-"""The documents of tokens that an engine emitted: an audit of them, and a matrix of parameters."""
+"""The documents of served engines: audited tokens, two engines, matrix, triage, watch."""
 
 from typing import Literal
 
@@ -506,7 +506,7 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     meta: Meta
 
 
-# The document of ``simverify watch``: a server that is watched over its life.
+# The document of ``simverify watch``: a server over the whole time that it is watched.
 
 
 class WatchDelay(Struct, frozen=True):

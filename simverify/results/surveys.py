@@ -1,4 +1,4 @@
-"""The documents of ``table``, ``bisect`` and ``audit --self-test``: many audits, what they say."""
+"""The documents of ``table``, ``bisect``, ``audit --self-test`` and ``sweep``."""
 
 from typing import Literal
 

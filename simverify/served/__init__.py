@@ -1,8 +1,10 @@
-"""Audit of tokens that some other engine emitted: a file or an endpoint, and the target alone.
+"""Audits of engines by their answers: from files or servers, against a target or each other.
 
-``reading`` says what a file or an answer holds, ``serving`` asks a server. ``rescoring`` gives
-tokens their target rows, ``judging`` keeps sums and tests them as ``settings`` say; ``begun`` does
-so as answers come, ``run`` is the whole. ``against`` compares two engines without a target.
+``run`` audits emitted tokens against a target: ``requests`` reads them, ``collect`` asks a server
+(``client``, ``server``), ``rescore`` computes the target's rows, ``evidence`` and ``judge`` test.
+``two_sample`` compares two engines without a target (``answers``), ``matrix`` checks each
+parameter of a request, ``triage`` explains greedy answers that differ, ``watch`` and ``monitor``
+watch a server.
 """
 
 __simverify_role__ = "machinery"

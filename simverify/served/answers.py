@@ -1,6 +1,7 @@
-"""Answers of two engines as sequences of units: token ids, the texts of tokens, or pieces of text.
+"""Answers of two engines: read, paired, and turned into features that their difference shows in.
 
-Nothing but equality is asked of a unit, so that no tokenizer is needed.
+An answer is a sequence of units: token ids, the texts of tokens, or pieces of text. Units are only
+compared for equality, so no tokenizer is needed.
 """
 
 import json
@@ -302,7 +303,7 @@ def iter_pairs(pairs: AnswerPairs) -> Iterator[tuple[int, tuple[Unit, ...], tupl
             yield number, one, other
 
 
-# How answers to one prompt begin: their first two tokens counted, and what their tokens score.
+# The beginnings of answers to one prompt: counts of their first two tokens, scores of the tokens.
 #
 # Counts are of both engines' answers together, so that no swap of a pair changes a weight.
 
@@ -426,7 +427,7 @@ def _decorrelate(values: Floats) -> Floats:
     return directions
 
 
-# What is looked at in two engines' answers: prefixes, n-grams, single units, summaries.
+# Features of answers: prefixes, n-grams, single units, summaries.
 #
 # Each is a difference within a pair. Weights and directions come from both answers of all pairs
 # together, so that they are the same whichever of a pair is swapped.
@@ -572,7 +573,7 @@ def _neighbouring_units(answer: AnswerUnits) -> Iterator[tuple[Unit, Unit]]:
     yield from pairwise(answer)
 
 
-# How two engines are compared: error rates, what a PASS promises, and how often is asked.
+# Settings of a comparison: error rates, what a PASS promises, how often prompts are asked.
 
 
 POWER = 0.9

@@ -1,4 +1,4 @@
-"""Calls to a server: its errors on a line, those worth another try, and the key to it."""
+"""Calls to a server: retries, errors in one line, the API key, and many calls at a time."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from simverify.errors import UsageError
 
-# Lines of progress while a server is asked: one every so often, however many answers there are.
+# Progress lines while a server is asked: one every few seconds, however many answers there are.
 
 
 REPORT_SECONDS = 10.0
@@ -241,7 +241,7 @@ def _retry_after_seconds(value: str | None) -> float:
         return 0.0
 
 
-# Work on many numbers at a time, without a barrier: as one ends the next begins.
+# Concurrent work on many indices, without a barrier: as one ends the next begins.
 
 
 DEFAULT_CONCURRENCY = 8

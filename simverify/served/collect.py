@@ -1,4 +1,4 @@
-"""Answers of a server as they come, in the order of their requests, and a file that keeps them."""
+"""Answers collected from a server, in the order of their requests, and the log that keeps them."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The law of a request as a value: each parameter, the order in which they act, rows of it."""
+"""The law of a request: each parameter, the order in which they act, and rows of it."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from simverify.arrays import Floats
 from simverify.errors import UsageError
 from simverify.models.transformer import Sampling, TransformerPair
 
-# Structured output as a function: which tokens may come next, given all that stand before.
+# Structured output as a function: the tokens that may come next, given all before.
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Mask:
         return mask
 
 
-# What each parameter does to scores, row by row, as Transformers' processors and warpers do it.
+# The effect of each parameter on scores, row by row, as Transformers' processors and warpers.
 #
 # A stage takes scores float64 (n, V), -inf for what is cut off already, and returns new ones. Row i
 # stands before the token ``first + i`` of a request.
@@ -439,7 +439,7 @@ def processing_document(law: Law) -> doc.Processing | None:
     )
 
 
-# How far logits have to be off for a law to keep a token that it cuts off.
+# The least error of logits by which a law would keep a token that it cuts off.
 
 
 _EMPTY_CONTEXT = RowContext((), ())

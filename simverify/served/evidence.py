@@ -1,4 +1,4 @@
-"""What is kept of rescored tokens: randomised PITs in the orders, scores, neighbours."""
+"""The evidence of rescored tokens: PITs, scores, bets, reported log probabilities, worst tokens."""
 
 import heapq
 import math
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from simverify.served.distribution import Law
 
 
-# Whether reported values can be of the law that the tokens were drawn from.
+# Reported log probabilities: can they be of the law that the tokens were drawn from?
 #
 # Only then do they say something of the tokens. A right server may report anything: its draft's
 # values for drafts that were accepted, other logarithms, rows of another place. The tokens of a law
 # that is reported are likelier by it than by any other on average, lie above ours as often as
-# below,
-# and are exact at none where they are off at the others.
+# below, and are exact at none where they are off at the others.
 
 
 _MIN_OPEN_TOKENS = 100
@@ -130,7 +129,7 @@ def _is_mixture(
     return bool(left.any() and exact[left].mean() > _MIN_EXACT_SHARE)
 
 
-# What the tests look at in an emitted token: scores, sets and places in an order, for each row.
+# Features of an emitted token: scores, sets, and places in an order, for each row.
 
 
 SCORE_WIDTHS = {"-log p": SURPRISE_CAP, "min(1, q/p)": 1.0, "(q-p)/(q+p)": 2.0}
@@ -188,12 +187,11 @@ def cdf_distances(again: Floats, p: Floats, q: Floats | None, rows: Floats) -> d
     return distances
 
 
-# Bets on tokens as they come, which may be looked at, and end a run, at any time.
+# Bets on tokens as they come, which may be looked at, and may end a run, at any time.
 #
-# Under the target a randomised PIT is uniform given all that came before, so that a density of it
-# is
-# a fair bet. With the bets on rates and on rounded weights their mean is an e-process: that it ever
-# reaches 1 / alpha has a chance of alpha at most, however often one looks (Ville's inequality).
+# Under the target a randomised PIT is uniform given all that came before, so a density of it is a
+# fair bet. With the bets on rates and on rounded weights their mean is an e-process: that it ever
+# reaches 1 / alpha has a chance of alpha at most, however often you look (Ville's inequality).
 
 
 LOOKS_TEST_NAME = "looks, bets on tokens as they come"
@@ -272,7 +270,7 @@ def first_crossing(seen: Sequence[BetSnapshot], *, alpha: float, ball: float) ->
     return next((own.tokens for own in seen if looks_log_evalue(own, ball) > needed), None)
 
 
-# Answers to a prompt that was asked before: drawn anew, or the same once more from a cache.
+# Repeated prompts: answers that are drawn anew, or come from a cache.
 
 
 COPY_TOKENS = 32
@@ -328,7 +326,7 @@ def copies_log_evalue(compared: int, chances: Sequence[float]) -> float:
     return total
 
 
-# The engine's own log probabilities: what they are of, and how far its rows are from ours.
+# The engine's own log probabilities: which kind they are, and how far its rows are from ours.
 #
 # A token that the engine drew from its row P', and of which it says log P', tells a value of
 # (1 - P / P')+, whose mean under P' is the TV distance from our row P. So the values are averaged,
@@ -505,7 +503,7 @@ def _positive_excess(ours: Floats, theirs: Floats) -> Floats:
     return np.clip(1.0 - np.exp(np.minimum(ours - theirs, 0.0)), 0.0, 1.0)
 
 
-# Where a run fails: the tokens that the target expected least, and the places they stand at.
+# Where a run fails: the tokens that the target expected least, and their positions.
 
 
 MAX_WORST_TOKENS = 10
@@ -660,6 +658,9 @@ def _position_entries(
             sigmas=float(off.sum()) / math.sqrt(total),
         )
     ]
+
+
+# All evidence of a run: randomised PITs in the orders, scores, neighbours.
 
 
 _PIT_VARIANCE = 1.0 / 12.0
@@ -922,7 +923,7 @@ def _copies_test(
     )
 
 
-# Whether the engine's weights were rounded: bets on the laws of rounded weights.
+# Rounded weights of the engine: bets on the laws of rounded weights.
 
 
 WEIGHT_TOKENS = 8_192

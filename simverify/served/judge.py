@@ -1,7 +1,7 @@
-"""The tests of rescored tokens, all of them within a declared ball around the rescored rows.
+"""The tests of rescored tokens, within a declared distance of the rescored rows, and their notes.
 
-The ball bounds the TV distance between the law that the engine sampled from and the rescored
-row, on average over the contexts: what the engine's own rounding, and ours, may come to.
+The row tolerance bounds the TV distance between the law that the engine sampled from and the
+rescored row, on average over the contexts: what the engine's own rounding, and ours, may come to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -207,11 +207,11 @@ def _output_certificate(
     )
 
 
-# Whether a deviation has the shape that rounding makes: another precision, tried on the tokens.
+# The shape of rounding: another precision is tried on the tokens, and the deviation compared.
 #
-# Rounding moves a logit up as often as down, the more the wider the logits lie apart, so that what
-# it does to a score mostly cancels in the mean. What it does is measured, by rows in the other
-# precision, in groups of tokens by the spread of their logits; the engine is held against that.
+# Rounding moves a logit up as often as down, the more the wider the logits lie apart, so its effect
+# on a score mostly cancels in the mean. The effect is measured, by rows in the other precision, in
+# groups of tokens by the spread of their logits; the engine is held against that.
 
 
 ROUNDING_TOKENS = 1024
@@ -323,7 +323,7 @@ def _group_means(off: Floats, variance: Floats, moved: Floats) -> tuple[float, .
     )
 
 
-# How emitted tokens are judged: N, error rates and the ball, fixed before anything is seen.
+# Settings: the number of tokens, error rates and the row tolerance, fixed before any token is seen.
 
 
 POWER = 0.9
@@ -397,7 +397,7 @@ class OutputSettings:
         )
 
 
-# What is worth a remark beside the verdict.
+# Notes beside the verdict.
 
 
 _SURPRISE_TEST = "score -log p"
@@ -524,7 +524,7 @@ def coarser_precision_note(
     return words, shape
 
 
-# What the engine's rows may be off by: measured, or claimed, and what the claim hides.
+# The row tolerance of a run: measured or claimed, and what the claim hides.
 
 
 _MIN_TOLERANCE = 1e-6
@@ -622,7 +622,7 @@ def find_hidden_failures(
     )
 
 
-# What the engine's own log probabilities say of its rows: for the tests, the notes, the bound.
+# The engine's own log probabilities, for the tests, the notes and the bound.
 
 
 _BFLOAT16_FACTOR = 2.0
@@ -748,10 +748,10 @@ def reported_test_failed(judged: OutputTestReport) -> bool:
     return any(test.rejected and test.name == REPORTED_TEST_NAME for test in judged.tests)
 
 
-# Text in the place of token ids: how often a tokenizer does not give back what was drawn.
+# Text instead of token ids: how often a tokenizer does not give back the tokens that were drawn.
 #
 # A model may draw "th" and "e" where its tokenizer has "the": the text is the same, the tokens
-# are not. No reader of the text can tell; so the target itself is made to write, as a control.
+# are not. No reader of the text can tell; so the target itself writes texts, as a control.
 
 
 CONTROL_TOKENS = 2048

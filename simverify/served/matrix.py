@@ -1,4 +1,4 @@
-"""The matrix from its cells to its document: each asked of the server, in turn, and judged."""
+"""The matrix of parameters: which of them a server honours, cell by cell, with a document."""
 
 import math
 import time
@@ -34,9 +34,9 @@ from simverify.served.rescore import MAX_BATCH, logits_before
 from simverify.served.server import Endpoint
 from simverify.stats.evalues import RATIO_CAP
 
-# Laws that an engine may follow where it was asked for another, and the rows of each.
+# Alternatives: laws that an engine may follow instead of the one it was asked for, and their rows.
 #
-# The hidden ones, of an engine that applies a parameter on some rows of a drafted block alone, are
+# An engine may apply a parameter on some rows of a drafted block alone. These hidden laws are
 # followed by the forward algorithm: where a block stands is not seen, only how likely each place is
 # after the tokens so far.
 
@@ -246,7 +246,7 @@ def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats
     return chances
 
 
-# What each cell of the matrix asks, at a value that matters here, and what may come instead.
+# The cells: a parameter at a value that matters on these prompts, and its alternatives.
 
 
 DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)
@@ -530,7 +530,7 @@ def _value_text(value: Any) -> str:
     return f"{value:g}"
 
 
-# The server of a matrix, cell by cell: what it refuses, and what is left when it breaks off.
+# The client of a cell: what the server refuses, and what remains when it stops answering.
 
 
 RETRY_SECONDS = 60.0
@@ -660,11 +660,10 @@ class CellClient:
         return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.broke"
 
 
-# Which of the named laws a cell's tokens follow: each is rejected by bets on all the others.
+# The law that a cell's tokens follow: each candidate is rejected by bets on all the others.
 #
-# A bet on one law against another is their ratio of an emitted token's chances. Were the tokens
-# those of the other, its product would rarely be large: with probability alpha at most above
-# 1/alpha.
+# A bet on one law against another is the ratio of their chances of an emitted token. If the tokens
+# follow the first law, the product is rarely large: above 1/alpha with probability alpha at most.
 # So the law that an engine follows is rejected with probability alpha at most, whichever it is, and
 # what is left when all others are rejected is named.
 
@@ -853,7 +852,7 @@ def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
     return np.stack(pits)
 
 
-# What the target says of the prompts, by which the values of the cells are chosen.
+# The pilot: the target's rows on the prompts, by which the values of the cells are chosen.
 
 
 _MAX_PILOT_PROMPTS = 12
@@ -898,7 +897,7 @@ def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterato
             return
 
 
-# Whether a seed is honoured: the same answers to the same seed, others to another.
+# Seeds: the same answers to the same seed, others to another.
 
 
 MIN_COMMON_SHARE = 0.25
@@ -971,6 +970,9 @@ def _token_probabilities(request: Request, pair: TransformerPair) -> Floats:
     rows = request.rows(logits, pair)
     chances: Floats = rows[np.arange(len(rows)), np.array(request.tokens)]
     return chances
+
+
+# The whole matrix: each cell is asked of the server, in turn, and judged.
 
 
 _MIN_TOLERANCE = 1e-6

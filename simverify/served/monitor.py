@@ -1,4 +1,4 @@
-"""What a watch keeps of emitted tokens: bets on their PITs, which last for its life."""
+"""The monitor behind a watch: bets on tokens that never end, the log that it follows, its state."""
 
 import hashlib
 import json
@@ -32,12 +32,11 @@ from simverify.served.rescore import (
 )
 from simverify.simulators.kernels.philox import PIT
 
-# Bets of a watch that the server's weights were rounded to few bits: some requests, for its life.
+# Bets that the server's weights were rounded to few bits: on some requests, all the time.
 #
-# What rounded weights do to a row goes up in one context and down in the next, which no order of
-# the
-# tokens shows. So one request in so many is scored with each format as well, and its tokens are bet
-# on by the ratios of the two laws.
+# Rounded weights move a row up in one context and down in the next, which no order of the tokens
+# shows. So one request in so many is scored with each format as well, and its tokens are bet on by
+# the ratios of the two laws.
 
 
 MIX_STRENGTHS = (0.3, 0.9)
@@ -127,7 +126,7 @@ class FormatBets:
         return bets
 
 
-# What rounding may come to: measured on the first tokens of a life, and kept for the rest.
+# The rounding error: measured on the first tokens, and kept for the rest.
 
 
 MIN_TOLERANCE = 1e-6
@@ -216,6 +215,9 @@ class RoundingError:
 def request_kind(scored: ScoredRequest) -> str:
     """Return whether a request is greedy: each of its rows has one token alone."""
     return "greedy" if (scored.p.max(axis=1) == 1.0).all() else "sampled"
+
+
+# The evidence of a watch: bets on PITs, which last for its whole monitoring period.
 
 
 PIT_BETS = stats.StepBets.grid(
@@ -452,7 +454,7 @@ def _log_mean(first: Any, second: Any) -> Any:
     return np.logaddexp(first, second) - math.log(2.0)
 
 
-# A log that grows: its new lines, each once, also where it is rotated, cut or replaced.
+# A growing log: its new lines, each once, also when it is rotated, cut or replaced.
 
 
 _HEAD_BYTES = 4096
@@ -628,7 +630,7 @@ def _file_head(file: FileIO, size: int) -> str:
     return hashlib.sha256(os.pread(file.fileno(), size, 0)).hexdigest()
 
 
-# The state of a watch on disk: written whole or not at all, for one process at a time.
+# The state of a watch on disk: written whole or not at all, by one process at a time.
 
 
 _STATE_VERSION = 2

@@ -1,4 +1,4 @@
-"""Requests as another engine answered them: JSONL with a prompt and token ids, or text."""
+"""Requests that another engine answered: JSONL lines, raw answers, texts, conversations."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from simverify.served.distribution import (
     request_parameters,
 )
 
-# What a request was asked for, as its line says: the law that it is judged by.
+# The law that a request is judged by, as its line declares it.
 
 
 def declared_law(value: Mapping[str, Any], where: str, pair: TransformerPair) -> Law | None:
@@ -211,7 +211,7 @@ def _parse_call(call: Any) -> Any:
     return call | {"function": function | {"arguments": arguments}}
 
 
-# Token ids in a server's answer: where servers put them, and whether they spell the text.
+# Token ids in a server's answer: where servers put them, and whether they match the text.
 
 
 TEXT_ONLY, TOKEN_TEXTS, TOKEN_IDS = range(3)
@@ -303,7 +303,7 @@ def normalize_text(text: str) -> str:
     return "".join(text.replace("\ufffd", "").split())
 
 
-# Log probabilities that an engine says its tokens had: where they stand, and how fine they are.
+# Log probabilities that an engine reports: where they stand, and how fine they are.
 
 
 _FLOAT32_DECIMALS = 7
@@ -377,7 +377,7 @@ def logprob_resolution(values: Sequence[float]) -> float:
     return sizes * 2.0**-24
 
 
-# A server's raw answers, as they came: JSON with choices, and what was asked beside it or not.
+# Raw answers of a server: JSON with choices, with the request or without.
 
 
 _END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")

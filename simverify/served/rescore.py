@@ -1,8 +1,8 @@
-"""Target rows of emitted tokens by teacher forcing, twice: the second says how far rounding goes.
+"""Target rows of emitted tokens by teacher forcing, twice: the second shows the rounding.
 
 The rows of the first scoring are the law that tokens are judged by. The second scores every
 request alone; it sets the orders and scores, which must not be built from the row that carries
-the noise, and its distance from the first is what the declared ball is measured by.
+the noise, and its distance from the first measures the row tolerance.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from simverify.models.transformer import TransformerPair
 from simverify.served.distribution import Law, RowContext, min_logit_error
 from simverify.served.requests import Request
 
-# What an engine may say of a token's log probability, as our own rows have it.
+# Variants of a token's log probability that an engine may report, computed from our rows.
 
 
 _LOG_FLOOR = -100.0

@@ -40,7 +40,7 @@ from simverify.served.judge import (
 from simverify.served.requests import Request, limit_tokens
 from simverify.served.rescore import complete_batches, rescore
 
-# Evidence of requests as they come: scored batch by batch, looked at, and gone on with.
+# Streaming evidence: requests are scored batch by batch and looked at as they come.
 
 
 _TOLERANCE_GROWTH = 1.25

@@ -1,4 +1,4 @@
-"""One server: what it is asked for, and what its answers say."""
+"""One server: the requests that it is sent, and how its answers are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A triage from two logs to the document."""
+"""A triage, from two logs of greedy answers to the document."""
 
 import hashlib
 import math
@@ -30,7 +30,7 @@ from simverify.served.triage_explanations import (
     score_requests,
 )
 
-# Cases in words and texts, and the verdict of a triage.
+# Cases as documents, and the verdict of a triage.
 
 
 TOKENS_BEFORE, TOKENS_AFTER = 32, 16
@@ -205,6 +205,9 @@ def _token_at(tokens: Sequence[int], at: int | None) -> int | None:
 def _decode_text(tokens: Sequence[int], pair: TransformerPair) -> str:
     text: str = pair.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
     return text
+
+
+# The whole triage.
 
 
 MAX_CASES = 200

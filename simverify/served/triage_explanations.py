@@ -1,8 +1,7 @@
-"""Other contexts that an off token may have been chosen after: what goes wrong in caches and rows.
+"""What explains a greedy token that is off: contexts, the target's choices, fits and causes.
 
-Each is what an engine would have read if a token had been missing, or a row been another's. That
-the target's choice after it is the emitted token is a fit; how often that happens by chance, and
-so what a fit is worth, is for ``causes``.
+An explanation is a context that an engine would have read if a token had been missing, or a row had
+been another's. It fits if the target's choice after it is the emitted token.
 """
 
 import inspect
@@ -29,6 +28,11 @@ from simverify.served.requests import (
     limit_tokens,
     read_objects,
 )
+
+# Contexts that an off token may have been chosen after: what goes wrong in caches and rows.
+#
+# How often the target's choice fits by chance, and so what a fit is worth, is measured below.
+
 
 MAX_DISTANCE_BACK = 8
 """How far from the end a token is tried as missing, doubled or replaced."""
@@ -271,7 +275,7 @@ def _doubled_context(
     return WrongContext(f"{words} is doubled", "cache or rows", more, whole=whole)
 
 
-# How far each emitted token is from the target's own choice, and how far rounding moves that.
+# The distance of each emitted token from the target's own choice, and what rounding does to it.
 #
 # A greedy token is the largest logit of its row. Rows are computed again by teacher forcing: among
 # other requests, alone, token after token as decoding does it, and in another precision. How far
@@ -408,7 +412,7 @@ def _answer_path(tokens: Ints, base: Logits, views: Sequence[Logits]) -> AnswerP
     return AnswerPath(top, second, x[n, top] - x[n, second], gap, shift, rank)
 
 
-# The target's choice after every token of a text, whose tokens may stand at other positions.
+# The target's argmax after every token of a text, whose tokens may have other positions.
 
 
 @dataclass(frozen=True)
@@ -490,7 +494,7 @@ def _positioned_argmax(
     ]
 
 
-# Two logs of greedy answers: what each line holds, and which lines answer the same request.
+# Two logs of greedy answers: what each line holds, and which lines match.
 
 
 Side = Literal["a", "b"]
@@ -635,12 +639,11 @@ def _match_by_key(
     return MatchedAnswers(tuple(both), len(left_a), len(left_b))
 
 
-# Which explanations fit an off token: by it alone, by all that follow, by the whole answer.
+# Explanations that fit an off token: by it alone, by all that follow, by the whole answer.
 #
 # An explanation that stays, as a prompt that was read otherwise does, has to give every token of
-# the
-# answer, and those that it leaves as they are too: the more of them it would have changed, the less
-# likely it fits by chance.
+# the answer, and those that it leaves as they are too: the more of them it would have changed, the
+# less likely it fits by chance.
 
 
 DRAFT_TOKEN_ACCEPTED = "the draft's own token is kept"
@@ -793,13 +796,11 @@ def _wanted_fits(
     return {name: fit for name, fit in own.items() if wanted is None or name in wanted}
 
 
-# What explains tokens that are off, and how surely: fits are held against fits by chance.
+# Causes: fits are compared with fits by chance.
 #
-# Every explanation is a context after which the target would choose the emitted token. Some fit by
-# chance, as a context that is nearly the right one often makes the runner-up the choice. How
-# often is
-# measured at other places, where nothing is off, the runner-up is as near, and the same
-# explanation is asked for the runner-up.
+# Some explanations fit by chance, as a context that is nearly the right one often makes the
+# runner-up the choice. How often is measured at other places, where nothing is off, the runner-up
+# is as near, and the same explanation is asked for the runner-up.
 
 
 MAX_EXAMINED = 16
@@ -1043,7 +1044,7 @@ def _open_cause(
     return min(likely, key=lambda cause: (cause.chance, -cause.fits), default=None)
 
 
-# What became of a request: same, near enough for rounding, ended early, or off, and where.
+# The outcome of a request: same, near enough for rounding, ended early, or off, and where.
 
 
 @dataclass(frozen=True)

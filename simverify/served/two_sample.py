@@ -1,4 +1,4 @@
-"""The tests of two engines' answers, what they find, and what is bounded if they find nothing."""
+"""Two engines against each other, without a target: answers, tests, bounds, the document."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ from simverify.served.collect import AnswerLog
 from simverify.served.requests import Prompt, read_objects
 from simverify.served.server import Endpoint, Server
 
-# Two servers asked the same prompts in pairs, side by side, so that time tells nothing of them.
+# Two servers asked the same prompts in pairs, at the same time, so that time explains nothing.
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,9 @@ def _server_notes(
             "asked again they answer otherwise: --keep FILE keeps all answers, for a command that "
             "reproduces this run"
         )
+
+
+# The tests of two engines' answers, and the bound if they pass.
 
 
 _DELTA = 1e-3
@@ -455,7 +458,7 @@ def _unit_words(units: tuple[Unit, ...]) -> str:
     return " ".join(shown) + more
 
 
-# Which prompts two servers are asked, how often: all are tried, a few are asked often.
+# The schedule: every prompt is asked, and a few are asked often.
 #
 # What is asked next depends on how answers begin, of both engines together, and on nothing that a
 # swap of a pair would change: all error rates stay those of the swaps.
@@ -606,7 +609,7 @@ def _read_saved_answers(keep: Path | None) -> tuple[tuple[Answer, ...], tuple[An
     return sides[0], sides[1]
 
 
-# Two engines against each other, from their answers to the document.
+# The whole comparison, from the answers to the document.
 
 
 _COPY_REASONS = (

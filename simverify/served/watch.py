@@ -1,4 +1,4 @@
-"""A watch: reads or asks, bets, keeps, tells; until an alarm, an interrupt, or the log's end."""
+"""A watch: it reads or asks, bets, saves and reports, until an alarm, an interrupt or the end."""
 
 import importlib.util
 import json
@@ -35,7 +35,7 @@ from simverify.served.requests import Request, check_request, expand_choices
 from simverify.served.rescore import MAX_BATCH, ScoredRequest, rescore
 from simverify.served.server import Endpoint, Server
 
-# A server that is asked now and then: each answer is a line of a file before it is looked at.
+# A server that is asked at intervals: each answer becomes a line of a file first.
 
 
 MAX_WAIT = 60.0
@@ -137,10 +137,10 @@ def drop_partial_line(file: Path) -> None:
         raise UsageError(f"{file} cannot be used: {error.strerror}") from None
 
 
-# What a watch tells Prometheus, on a local port.
+# Metrics for Prometheus, on a local port.
 #
-# prometheus_client serves it: the text format, its escapes and what scrapers negotiate are its
-# matter. Values come from the state, so that counters go on where a killed process left them.
+# prometheus_client serves them: it handles the text format, its escapes and what scrapers
+# negotiate. Values come from the state, so that counters continue where a killed process left them.
 
 
 METRIC_PREFIX = "simverify_watch"
@@ -211,7 +211,7 @@ def parse_address(given: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-# What a watch says: the numbers of now, and the document of a life.
+# Reports of a watch: the numbers of now, and the document of the whole time.
 
 
 @dataclass(frozen=True)
@@ -385,6 +385,9 @@ def state_key(
         "seed": settings.seed,
         **({"weights": settings.weights} if settings.weights else {}),
     }
+
+
+# The watch itself.
 
 
 LINES_PER_SAVE = 64

@@ -1,6 +1,6 @@
-"""Many audits, each in a process of its own: of every engine that is here, or of every release.
+"""Surveys of many audits, each in its own process: every installed engine, or every release of one.
 
-``table`` puts engines side by side, and ``bisecting`` finds the release whose law changed. Both run
+``table`` puts engines side by side, and ``bisect`` finds the release whose law changed. Both run
 the command ``simverify audit`` and read its document; neither looks into the code.
 """
 

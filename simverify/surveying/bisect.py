@@ -1,4 +1,7 @@
-"""The bisection: the good one, the bad one, then the middle of what is left."""
+"""The bisection of releases or commits: which one changed the law that an engine emits.
+
+The good one, the bad one, then the middle of what is left; each in an environment of its own.
+"""
 
 import hashlib
 import importlib.util
@@ -16,7 +19,6 @@ import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from dataclasses import replace as replaced
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Literal, Protocol
@@ -36,7 +38,7 @@ from simverify.options.surveys import SizeOptions
 from simverify.results import AuditRun, ExactInstance, InstanceLaw, LawDifference
 from simverify.surveying.table import AuditOutcome, AuditProcesses, audit_words, failure_lines
 
-# pip, called for a survey: what it found, or what it complains of.
+# pip: its calls, and its error messages.
 
 
 PIP_TIMEOUT = 600.0
@@ -79,9 +81,9 @@ def pip_error(done: "subprocess.CompletedProcess[str]") -> str:
 
 # A virtual environment for each version, kept and used again.
 #
-# What a version asks for is looked for in its own environment first. Behind it comes what is
-# installed here: simverify, what simverify needs, and what satisfies the version as it is. pip may
-# take no release of a package beside which simverify itself would not run.
+# What a version needs is looked up in its own environment first. Behind it comes what is installed
+# here: simverify, what simverify needs, and what satisfies the version as it is. pip may not
+# install a release of a package beside which simverify itself would not run.
 
 
 PROJECT_PLACEHOLDER = "{project}"
@@ -227,7 +229,7 @@ def _environment_name(steps: Sequence[Sequence[str]], key: str) -> str:
     return f"{plain}-{digest[:16]}"
 
 
-# What a commit of a project asks for, in an environment.
+# The requirements of a project's commit, in an environment.
 
 
 def project_environment(top: Path, below: Path, version: str) -> Environment | None:
@@ -279,7 +281,7 @@ def _read_pyproject(folder: Path) -> dict[str, object]:
         raise CheckoutError(f"pyproject.toml: {clean_line(str(error))}") from error
 
 
-# What is bisected: releases or commits, in order, each laid out where an audit can load it.
+# The versions of a bisection: releases or commits, in order, each where an audit can load it.
 
 
 @dataclass(frozen=True)
@@ -507,7 +509,7 @@ def _require_git(*words: str) -> None:
         raise CheckoutError(f"git: {clean_line(lines[-1]) if lines else 'it does not say why'}")
 
 
-# Whether two audits found one law, and where they did not.
+# The difference of two audits: whether they found one law, and where they did not.
 
 
 ComparedBy = Literal["verdict", "law"]
@@ -615,7 +617,7 @@ def _instance_law(one: ExactInstance) -> InstanceLaw:
     )
 
 
-# Releases of a package, as pip knows them: listed, and each put into its own environment.
+# Releases of a package, as pip lists them, each installed into its own environment.
 
 
 _VERSIONS_PREFIX = "Available versions:"
@@ -734,7 +736,7 @@ class _Bisection:
                 self.lines[place] = failure_lines(audited.run, layout.folder)
             reason = audited.reason.replace(f"{layout.folder}/", "")
             named = f"{self.source.package} {short_version(version)}"
-            audited = replaced(audited, reason=reason.replace(str(layout.folder), named))
+            audited = replace(audited, reason=reason.replace(str(layout.folder), named))
         except CheckoutError as error:
             audited = AuditOutcome("untestable", None, str(error), None, 0.0)
         visit = self._visited(place, audited)

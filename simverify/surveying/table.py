@@ -1,4 +1,4 @@
-"""The table: every engine that is here on trial, side by side."""
+"""The table: every installed engine audited, side by side."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ from simverify.results import AuditRun, EngineRow, LeastShare
 from simverify.results.reading import document_text, read_audit, write_whole
 from simverify.results.surveys import State
 
-# One audit in a process of its own, with a limit: its document, or why there is none.
+# One audit in its own process, with a time limit: its document, or why there is none.
 
 
 _VERDICT_BY_EXIT_CODE = {0: "PASS", 1: "FAIL", 3: "INCONCLUSIVE"}
@@ -239,7 +239,7 @@ def _last_line(file: Path) -> str:
     return clean_line(nonblank[-1].removeprefix("simverify: ")) if nonblank else ""
 
 
-# How a survey runs its audits: sizes, limits, how many at a time.
+# Settings of the audits: sizes, limits, how many at a time.
 
 
 MAX_JOBS = 256
@@ -324,7 +324,7 @@ def _cpu_quota(*sizes: int | None) -> int | None:
     return min((size for size in sizes if size is not None), default=None)
 
 
-# From an engine and its audit to a row of the table.
+# Rows of the table, from an engine and its audit.
 
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
@@ -617,7 +617,7 @@ def join_tables(runs: Sequence[doc.TableRun]) -> doc.TableRun:
     return replace_struct(runs[0], rows=rows, verdict=doc.table_verdict(rows), meta=meta)
 
 
-# What each engine would need to be audited, and which of them are here.
+# The requirements of each engine, and which of them are installed.
 
 
 def engine_requirements(settings: TableSettings) -> Iterator[tuple[str, tuple[str, ...]]]:

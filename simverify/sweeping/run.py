@@ -1,8 +1,8 @@
-"""A sweep from its spec to its document: tasks go to workers, payloads come back and are kept.
+"""A sweep from its spec to its document: workers get tasks, and their results are stored.
 
 Only this process writes. Tasks are handed out in loads, since each costs a worker some milliseconds
-however short it is. So many loads are out at a time, and a task is made when there is room for it,
-so that neither the number of shards nor that of cells needs memory.
+however short it is. The number of loads that are out at a time is fixed, and a task is made when
+there is room for it, so neither the number of shards nor that of cells needs memory.
 """
 
 import itertools
@@ -55,7 +55,7 @@ from simverify.sweeping.tasks import (
 )
 from simverify.sweeping.workers import WorkerPool, check_executor, open_workers
 
-# How far a sweep is: shards done, their rate, the time left.
+# Progress of a sweep: shards done, their rate, the time left.
 
 
 Say = Callable[[str], None]
@@ -101,7 +101,7 @@ def duration_words(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-# The document of a sweep, from the results of its cells; and what stands beside it.
+# The document of a sweep, from the results of its cells, and its other files.
 
 
 POWER = 0.9
@@ -382,7 +382,7 @@ def run_sweep(
     return run
 
 
-# What is done of a sweep, by its folder alone.
+# The status of a sweep, from its folder alone.
 
 
 def status_lines(out: Path) -> list[str]:

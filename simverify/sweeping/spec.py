@@ -1,4 +1,4 @@
-"""What a sweep is asked for: its lists, the cells they span, the shards of each."""
+"""The spec of a sweep: its lists, the cells they span, the shards of each."""
 
 import hashlib
 import itertools
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simverify.trees import Drafting
 
 
-# The cells of a sweep: a comparison of one rule on one model each, or an audit.
+# Cells: a comparison of one rule on one model each, or an audit.
 
 
 PartName = Literal["run", "first calls"]
@@ -140,9 +140,9 @@ def check_spec_exists(spec: str) -> None:
         raise UsageError(f"no file {place}")
 
 
-# What a sweep's numbers come from: versions, and the files that cells name.
+# Sources of a sweep's numbers: versions, and the files that cells name.
 #
-# With others it does not go on, and no worker has others.
+# A sweep does not resume with others, and no worker may have others.
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
-"""The folder of a sweep: what it is of, who runs it, and a file of records for each cell.
+"""The folder of a sweep: its spec, its lock, and a file of records for each cell.
 
-Records are appended. What is replaced is written beside, synced and renamed, so that a file is the
-old one or the new one. Nothing is trusted that does not have its hash.
+Records are appended. A file that is replaced is written beside, synced and renamed, so it is the
+old one or the new one. Nothing is trusted that does not match its hash.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from simverify.results import SweepVersions
 from simverify.simulators.run import Counts
 from simverify.sweeping.spec import PartName, SweepSpec, version_difference
 
-# Records of a sweep: each with its length and its hash, so that a damaged one is seen.
+# Records: each with its length and its hash, so that a damaged one is seen.
 #
-# A file is a row of records. Where one is cut short or changed, those before it and whole ones
-# behind it are still good. The hash is of the sweep's key too: a record of another sweep is no
-# record here.
+# A file is a sequence of records. Where one is cut short or changed, those before it and whole ones
+# behind it are still good. The hash covers the sweep's key too, so that a record of another sweep
+# is not accepted.
 
 
 RECORD_MAGIC = b"SVS1"

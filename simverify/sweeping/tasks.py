@@ -1,7 +1,7 @@
-"""What workers do: count shards, judge a cell, run an audit. They write nothing.
+"""Tasks of workers: count shards, judge a cell, run an audit. Workers write nothing.
 
-Each function takes plain structs and returns bytes, so that a worker may be a thread, a process or
-another machine. A worker of other code refuses.
+Each function takes plain structs and returns bytes, so a worker may be a thread, a process or
+another machine. A worker with other code refuses.
 """
 
 import time
@@ -273,7 +273,7 @@ def _load_model(
     return model, model_tables(model)
 
 
-# What is known of one cell, its shards that are counted, their sum, its result; or of an audit.
+# The state of a cell: its counted shards, their sum, its result; and of an audit.
 
 
 MAX_LOOSE_RECORDS = 64
@@ -457,7 +457,7 @@ def _contiguous_ranges(shards: set[int]) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
-# How much a worker is handed at a time: what tasks take is learnt from those that are done.
+# The size of loads: learnt from how long finished tasks took.
 
 
 MIN_LOAD_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""Who does the work: threads, processes, Dask, or any executor of ``concurrent.futures``."""
+"""Workers: threads, processes, Dask, or any executor of ``concurrent.futures``."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ from simverify.checks import check_ranges
 from simverify.errors import UsageError
 from simverify.sweeping.tasks import LoadFuture, TaskLoad, WorkerDied, WorkersLost, perform_load
 
-# Workers of a Dask cluster: one by its address, or one that is started for the run.
+# Dask clusters: one by its address, or one that is started for the run.
 
 
 _CONNECT_SECONDS = 10

@@ -1,7 +1,8 @@
-"""Symbolic draws: run code on every path of its own random choices.
+"""Symbolic draws: runs code on every path of its own random choices.
 
-``Enumeration`` is the engine; the other modules are its draws, its arrays and the twins
-that stand in for numpy's, Python's and torch's generators while it runs.
+``Enumeration`` is the engine. The other modules hold its draws (``draw``, ``scalar``, ``integers``,
+``races``), their arrays and tensors, the twins that stand in for numpy's, Python's and torch's
+generators (``sampler``, ``patching``), and the checks around a path (``outcomes``, ``watchdog``).
 """
 
 __simverify_role__ = "machinery"

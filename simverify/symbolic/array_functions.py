@@ -1,4 +1,4 @@
-"""numpy's functions of arrays that hold draws: what is followed, by name; the rest is refused.
+"""numpy's functions of arrays that hold draws: those with rules, by name; the rest is refused.
 
 ``MOVE_FUNCTIONS`` are functions that only move elements, or are made of ufuncs: numpy runs them as
 they are. ``FUNCTION_RULES`` have a rule. Everything else is done on each of few values, or refused.
@@ -39,10 +39,11 @@ from simverify.symbolic.arrays import (
 from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 
-# numpy's functions that join arrays, choose among them, or write into them.
+# Functions that join arrays, choose among them, or write into them.
 #
-# They move elements, and what they give has a type of its own, which :mod:`.blanks` asks for: of a
-# Python number beside 16 bits it is 16 bits, of an array of doubles it is doubles.
+# They move elements, and their result has a type of its own, which placeholders find
+# (:func:`~simverify.symbolic.arrays.result_dtype`): beside a Python number 16 bits stay 16 bits,
+# beside an array of doubles they become doubles.
 
 
 FunctionRule = Callable[..., Any]

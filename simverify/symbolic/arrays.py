@@ -1,4 +1,4 @@
-"""Numpy arrays that hold symbolic draws.
+"""Numpy arrays that hold symbolic draws, their ufuncs, and winners that are decided when read.
 
 A :class:`DrawArray` is an object array whose comparisons fork element by element, in C
 order, into plain boolean arrays; once no element is symbolic it becomes a plain array.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simverify.symbolic.races import DrawPath
 
 
-# The winner of a race, or an outcome of a draw, decided when it is read.
+# Winners of races and outcomes of draws, decided when they are read.
 #
 # Code that draws a token for every slot and uses one of them would fork for all of them. So an
 # argmax of draws is a :class:`Winner`: a number that is not known until code does more with it
@@ -458,11 +458,10 @@ def _zero_dim_array(draw: Draw) -> DrawArray:
 ARRAY_HOOKS.of, ARRAY_HOOKS.holding = make_draw_array, _zero_dim_array
 
 
-# What numpy itself says of a result: its type and shape, and what is raised.
+# Placeholders: what numpy itself says of a result, its type and shape, and what it raises.
 #
-# Draws lie in arrays of objects, for which numpy knows neither. So it is asked: the same function
-# is
-# called with ones in the place of draws, of the types and shapes that they have for the code.
+# Draws lie in arrays of objects, for which numpy knows neither. So the same function is called with
+# ones in the place of draws, of the types and shapes that they have for the code.
 
 
 def with_placeholders(x: Any) -> Any:
@@ -536,7 +535,7 @@ def as_int64(x: Any) -> Any:
     return x.as_type(np.int64)
 
 
-# What numpy's ufuncs do to single draws and numbers.
+# Ufuncs on single draws and numbers.
 
 
 def _binary_rule(forward: str, backward: str, ufunc: Any) -> Callable[[Any, Any], Any]:
@@ -693,7 +692,7 @@ def _clip_ufunc(x: Any, low: Any, high: Any) -> Any:
 UFUNC_RULES[_CLIP] = _clip_ufunc
 
 
-# numpy's ufuncs over arrays of draws, and functions of draws that are known value by value.
+# Ufuncs over arrays of draws, and functions of draws that are computed value by value.
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

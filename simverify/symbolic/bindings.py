@@ -1,7 +1,7 @@
-"""Rebinds the names in the user's modules that are bound to sources of randomness.
+"""Names in the user's modules: rebound to symbolic twins or to float64, searched for kernels.
 
-A session of tests loads hundreds of modules, and code is run thousands of times: what a look
-through a module found is remembered for as long as every name in it is bound as it was.
+A test session loads hundreds of modules, and code runs thousands of times. So what was found in a
+module is cached for as long as every name in it is bound as it was.
 """
 
 __simverify_role__ = "stand-in"
@@ -275,11 +275,11 @@ class _BindingSearch:
         return left
 
 
-# Finds the calls of compiled kernels, whose draws nothing here can follow.
+# Calls of compiled kernels, whose draws cannot be followed.
 #
 # Numba and TorchScript draw from generators of their own, without a Python call that could be
-# intercepted. What is seen is only that repeated runs differ, so the kernels are looked for in
-# the bytecode of the functions that the code can reach.
+# intercepted. Only their effect is seen, repeated runs that differ; so the kernels are looked for
+# in the bytecode of the functions that the code can reach.
 
 
 _TORCHSCRIPT_TYPES = (
@@ -362,7 +362,7 @@ def _nested_code(code: CodeType) -> Iterator[CodeType]:
             yield from _nested_code(constant)
 
 
-# Lets code compute in float64 although it asks for less.
+# Promotion: code computes in float64 although it asks for less.
 #
 # Rounding then vanishes, and a fault stays. The names of the coarser types in numpy and torch
 # stand for float64, so do their names in strings (``astype("float16")``), a tensor's

@@ -1,4 +1,4 @@
-"""Stand-ins for what makes or takes floats, which leave draws as they are.
+"""Stand-ins for functions that make or take floats: they leave draws as they are.
 
 ``float(rng.random())`` must return a float, which a draw cannot be, and so must every element of
 ``np.empty(n)``; where code was stopped by that, the name ``float`` is replaced in its modules,
@@ -36,11 +36,11 @@ from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.provenance import user_namespaces
 from simverify.symbolic.scalar import Draw, nested_object_array
 
-# Stand-ins for the functions of numpy that make arrays of lists of draws.
+# Functions of numpy that make arrays of lists of draws.
 #
 # numpy would make arrays of objects, in which every draw keeps the type that it had: a float16
-# beside a double is no double then. Where code was stopped by that, these names are replaced in its
-# modules.
+# beside a double would not become a double. Where code was stopped by that, these names are
+# replaced in its modules.
 
 
 _SEQUENCE_FUNCTIONS = {
@@ -174,11 +174,10 @@ def _holds_draw(data: Any) -> bool:
     return is_symbolic(data)
 
 
-# Names for which the code under audit finds stand-ins: builtins, and what it takes from a module.
+# Names that the code under audit finds replaced: builtins, and what it takes from a module.
 #
-# A draw passes for a float by its ``__class__``, and ``type(u) is float`` asks past that; so
-# ``type``
-# is among them, and gives the stand-in for a type where there is one.
+# A draw passes for a float by its ``__class__``, but ``type(u) is float`` looks past that; so
+# ``type`` is among them, and returns the stand-in for a type where there is one.
 
 
 class ModuleTwin(ModuleType):

@@ -1,4 +1,4 @@
-"""What every symbolic scalar is made of: a uniform, a form of it, and what the machine did."""
+"""The base of symbolic scalars: a uniform, a form of it, and what the machine did."""
 
 __simverify_role__ = "stand-in"
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simverify.symbolic.races import Atom, DrawPath
 
 
-# What a draw meets: numbers of other types, types that it is cast to, bounds on it.
+# Values that a draw meets: numbers of other types, types that it is cast to, bounds on it.
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Depth-first re-execution of code under audit: the exact law of what it emits."""
+"""The enumeration: depth-first re-execution of code, which gives the exact law of its output."""
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -156,7 +156,7 @@ class Enumeration:
         ``since``: only what follows these choices, on condition that they are made. ``mark``: asked
         at the end of each path that emitted tokens; then ends are kept. ``enough``: the mass that
         may be left out, heaviest paths first, of code whose paths have no end. ``call`` raises
-        :class:`BadTokens` for an unusable result. Raises :class:`CannotEnumerate`,
+        ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
         watch, left, count = Stopwatch(), seconds, len(self.trails or ())
@@ -432,7 +432,7 @@ def _plain_outcome(value: Any, source: Any) -> Any:
     return value
 
 
-# Keeps what the exact tier decides on each path: which draw, which branch, which line.
+# Recorded paths: which draw, which branch, which line.
 
 
 @dataclass(frozen=True)

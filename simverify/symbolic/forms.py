@@ -1,4 +1,4 @@
-"""Monotone functions of one uniform, in normal forms that keep their law recognisable.
+"""Forms and machines of draws: the function of a uniform that is meant, and its rounding.
 
 With v = u or 1 - u and E = -log v (a standard exponential), a form is one of
 
@@ -13,8 +13,8 @@ kind       value               arises from
 ``g``      op(inner)           anything else that is monotone, with steps too
 =========  ==================  =========================================
 
-The first five are what races and products (in ``draws/several``) are made of. A form is a
-function of real numbers: what rounding makes of it is in :mod:`.machine`.
+The first five are what races and products (:mod:`~simverify.symbolic.races`) are made of. A form is
+a function of real numbers: a :class:`Machine` says what rounding makes of it.
 """
 
 __simverify_role__ = "stand-in"
@@ -32,18 +32,18 @@ import numpy as np
 
 INF = math.inf
 # The real ones: while code is followed, math has others, which take draws and thrice the time.
-_isfinite_elementary, _exp_of, _log_of_elementary = math.isfinite, math.exp, math.log
+_isfinite, _exp, _log = math.isfinite, math.exp, math.log
 _floor, _ceil = math.floor, math.ceil
 
 
 def safe_exp(x: float) -> float:
     """Return the exponential, infinite where a double cannot hold it."""
-    return INF if x > 709 else _exp_of(x)
+    return INF if x > 709 else _exp(x)
 
 
 def safe_log(x: float) -> float:
     """Return the logarithm, minus infinity at 0 and below."""
-    return -INF if x <= 0 else _log_of_elementary(x)
+    return -INF if x <= 0 else _log(x)
 
 
 def safe_power(x: float, k: float) -> float:
@@ -68,7 +68,7 @@ def apply_operation(op: str, a: float, b: float, x: float) -> float:
     if op == "affine":
         return a * x + b
     if op == "floor":
-        return _floor(x) if _isfinite_elementary(x) else x
+        return _floor(x) if _isfinite(x) else x
     if op == "exp":
         return safe_exp(x)
     return safe_log(x) if op == "log" else safe_power(x, a)
@@ -92,8 +92,6 @@ def sample_point(op: str) -> float:
     return 0.5 if op != "affine" else 0.0
 
 
-# The real ones: while code is followed, math has others, which take draws and thrice the time.
-_isfinite, _log_of = math.isfinite, math.log
 TINY_OFFSET = 2e-7
 """``log(u + eps)`` with eps up to this (float32's and a little) is read as ``log(u)``.
 
@@ -149,7 +147,7 @@ class Form:
         v = 1 - u if self.flip else u
         if self.kind == "up":
             return self.a * safe_power(v, self.b)
-        e = INF if v <= 0 else -_log_of(v)
+        e = INF if v <= 0 else -_log(v)
         if self.kind == "ea":
             return self.a * e + self.b
         if self.kind == "ep":
@@ -194,9 +192,9 @@ class Form:
         """Natural logarithm; the value must be positive."""
         form = self.centred()
         if form.kind == "up" and form.a > 0:
-            return form._like("ea", -form.b, _log_of(form.a))
+            return form._like("ea", -form.b, _log(form.a))
         if form.kind == "ep" and form.a > 0:
-            return form._like("le", form.b, _log_of(form.a))
+            return form._like("le", form.b, _log(form.a))
         form._must_be_positive("log")
         return form._wrap("log", 0, 0)
 
@@ -322,9 +320,9 @@ class Form:
 IDENTITY_FORM = Form("u", 1.0, 0.0)
 
 
-# What the machine computes from a draw: the grid it starts on, and every operation after.
+# The machine of a draw: the grid it starts on, and every operation after.
 #
-# A form (:mod:`.forms`) is the function that was meant. The machine rounds, wraps and merges. So
+# A :class:`Form` is the function that was meant. The machine rounds, wraps and merges. So
 # each draw also carries its machine: the real operations, to be done on real numbers of the real
 # types. It answers three questions. Of which type is the value: that of a sample. May the form be
 # trusted: ``blur`` counts the rounding on the way in units of what is allowed. And if not, for
@@ -559,7 +557,7 @@ def half_precision_uniform(
     return _root_machine(value, points, float("inf"))
 
 
-# Where the values of a draw end: infinities, and points at which the machine raises.
+# Limits of a draw's values: infinities, and points at which the machine raises.
 
 
 OVERFLOW_ERRORS = (ValueError, ZeroDivisionError, OverflowError)

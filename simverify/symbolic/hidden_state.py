@@ -1,10 +1,10 @@
-"""What a value is, in a form that can be compared: equal images behave alike.
+"""The state that code carries between calls, as an image that can be compared and restored.
 
 Code may carry anything from one call to the next. Two calls that begin after the same tokens
 with equal images of all that was carried have one law, so only one of them need be run. An
 image is a nest of tuples: the values of numbers, strings, arrays and tensors, the contents of
 containers in their order, the attributes, slots and closures of objects, and which of them are
-the same object. Whatever a look from outside cannot read raises :class:`UnreadableState`: a draw
+the same object. Whatever cannot be read from outside raises :class:`UnreadableState`: a draw
 that is not decided yet, a running generator, an object of compiled code.
 """
 
@@ -350,11 +350,11 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
 }
 
 
-# Puts back what code kept before it was followed: draws that it keeps are no numbers.
+# Restores what code held before it was followed, as it may keep draws, which are no numbers.
 
 
 def restore_contents(x: Any, held: Any) -> None:
-    """Let an object hold again what a look into it gave, as :class:`.Kept` looks.
+    """Let an object hold again what a look into it gave, as :class:`HiddenState` looks.
 
     What cannot be written, or is not written in place, is left as it is.
     """
@@ -405,7 +405,7 @@ def _restore_names(names: BoundNames, held: list[Any]) -> None:
             names.space[name] = value
 
 
-# What code keeps from one call to the next: in its object, and around it.
+# Hidden state: what code keeps from one call to the next, in its object and around it.
 #
 # An object that is built anew is read whole each time. What outlives it (globals that the code
 # names, closures, defaults, attributes of functions, classes and modules) is read once; after

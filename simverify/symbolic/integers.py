@@ -1,4 +1,4 @@
-"""Draws that are integers, and the integer parts of others.
+"""Draws that are integers, integer parts of others, and what a draw does with another draw.
 
 Where few values are left, a draw that is asked for more than a comparison is settled: the
 path forks once for each value, and the real library computes with a real number.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from simverify.symbolic.races import Atom
 
 
-# Runs of points of a grid at which a draw has one value, found by bisection.
+# Runs of grid points at which a draw has one value, found by bisection.
 
 
 _UNIFORM_OPERATIONS = {
@@ -671,10 +671,10 @@ def above_low_bits(x: Any, mask: Any) -> int:
     return int(x) // (int(mask) + 1)
 
 
-# What a draw answers when it meets another.
+# Operations on two draws.
 #
-# Sums and products of two draws are followed where they have a law that is known. A comparison is a
-# race, or of one draw computed in two ways.
+# Sums and products are followed where their law is known. A comparison is a race, or of one draw
+# computed in two ways.
 
 
 PairOperation = Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Symbolic twins of numpy's bit generators: the state behind a ``Generator``."""
+"""Symbolic twins of numpy's seed sequences, bit generators and generators, and of their names."""
 
 __simverify_role__ = "stand-in"
 
@@ -29,7 +29,7 @@ from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
 
-# The symbolic twin of ``numpy.random.SeedSequence``.
+# ``SeedSequence``.
 #
 # Of a constant it is numpy's own. Of draws, or of entropy from the system, it is a name that its
 # children's names are made of.
@@ -168,6 +168,9 @@ def constant_seed(entropy: Any) -> GeneratorSeed:
     return GeneratorSeed(
         ("pool", image), f"a numpy Generator is seeded with the constant {entropy}"
     )
+
+
+# Bit generators: the state behind a ``Generator``.
 
 
 BitGenerator = np.random.BitGenerator
@@ -412,14 +415,14 @@ def _missing_method(owner: str, name: str) -> Callable[..., Any]:
     return get
 
 
-# Symbolic twins of ``numpy.random.Generator`` and ``RandomState``.
+# ``Generator`` and ``RandomState``.
 #
-# Each method draws from the current :class:`Source` what numpy's would draw in law; those
-# that cannot be followed, and those that a later numpy adds, refuse by name. Their state is in
-# :mod:`.bits`.
+# Each method draws from the current source what numpy's would draw in law; those that cannot be
+# followed, and those that a later numpy adds, refuse by name. Their state is that of a
+# :class:`SymbolicBitGenerator`.
 
 
-# Kept here because the names in numpy.random are ours while code is intercepted.
+# Kept here because the names in numpy.random are replaced while code is intercepted.
 Generator = np.random.Generator
 RandomState = np.random.RandomState
 
@@ -627,9 +630,9 @@ def _legacy_constant_seed(seed: Any) -> GeneratorSeed:
     )
 
 
-# The names in ``numpy.random`` and what stands for them, and for generators made before.
+# The names in ``numpy.random``, what replaces them, and generators made before.
 #
-# Where a path is repeated on chosen numbers, what stands for them is plain: the source chooses the
+# Where a path is repeated on chosen numbers, the replacements are plain: the source chooses the
 # values, and their types are numpy's own. Each method is then called twice: numpy's own says the
 # type, the dtype, the shape and what it refuses; the twin that the exact tier follows says which
 # value the path needs. So code that minds whether it was given an ``np.uint8``, a Python float or

@@ -1,4 +1,4 @@
-"""How a call of code under audit is run, how it ends, and the exact law of its ends.
+"""Runs of code under audit on a path: how it ends, whether it repeats, the exact law of its ends.
 
 A path is run once, and again to see whether it was really followed.
 """
@@ -26,7 +26,7 @@ from simverify.symbolic.scalar import Uniform
 from simverify.symbolic.source import MIDDLE_SHARES, RandomSource
 from simverify.symbolic.watchdog import DeadlineExpired, deadline, is_user_interrupt
 
-# Draws that have an address: code that counts instead of keeping a generator's state.
+# Draws with an address: code that counts instead of keeping a generator's state.
 #
 # A counter-based generator gives a number for a key and a counter. Asked twice for one address it
 # gives one number, so on a path there is one draw for each address.
@@ -269,7 +269,7 @@ def replay_count(leaf: int, outcome: PathOutcome) -> int:
     return int(outcome.tokens is None or leaf % _REPLAY_EVERY == 0)
 
 
-# Paths with numbers that lead down them, and whether the code takes them on the real ones.
+# Witnesses: numbers that lead down a path, and whether the code follows it on them.
 
 
 INTERVAL_SHARES = ((0.02, 0.02), (0.98, 0.98), MIDDLE_SHARES)

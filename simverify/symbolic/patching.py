@@ -1,4 +1,4 @@
-"""Puts the symbolic twins where the code under audit looks for randomness.
+"""The interception of randomness: symbolic twins where the code under audit looks for generators.
 
 For the duration of a ``with`` block: ``numpy.random``, ``random``, the scalar functions of
 ``math`` (which would turn a draw into a float), generators made or kept by the code, and
@@ -63,9 +63,9 @@ def intercept_randomness(
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
     ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
-    modules, ``shadow_arrays`` what makes arrays of draws, ``lift`` coarser types (:mod:`.lift`).
-    ``plain``: ``source`` hands out numbers, which come in the libraries' own types, and what works
-    on draws is left alone.
+    modules, ``shadow_arrays`` what makes arrays of draws, ``lift`` coarser types. ``plain``:
+    ``source`` hands out numbers, which come in the libraries' own types, and what works on draws
+    is left alone.
     """
     global _torch_default
     numpy = NumpyTwins(source, plain=plain)

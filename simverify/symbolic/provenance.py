@@ -1,6 +1,6 @@
-"""Whose code it is: this package's machinery, a library's, or the code's under audit.
+"""Whose code a frame or module is: simverify's machinery, a library's, or the code under audit.
 
-Asked of the frame that runs, and of the modules that are loaded.
+Also what stops an enumeration: the errors, and the line of the user's code that they point at.
 """
 
 import ast
@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 from simverify.roles import folders, role_of_file, role_of_module
 
-# What stops an enumeration, and where in the user's code it happened.
+# Errors that stop an enumeration, and findings with their line in the user's code.
 
 
 Severity = Literal["violation", "warning"]
@@ -381,7 +381,7 @@ def _is_module_outside_libraries(module: ModuleType) -> bool:
     return isinstance(file, str) and (is_marked_as_user_code(file) or _is_outside_libraries(file))
 
 
-# Errors of an engine that are its adapter's: what it raised, and what it gave and does not fit.
+# Errors that are an adapter's, not its engine's.
 
 
 def adapter_error_location(error: BaseException) -> str:

@@ -7,7 +7,7 @@ then compared with weights in proportion to their totals. Every question about t
 (argmin, sort, top-k) is answered exactly, and an answer never changes.
 
 Where the same exponentials are raced again with other weights, what the forest knows becomes
-inequalities between them, and the rest is computed from those (:mod:`.noise`).
+inequalities between them, and the rest is computed from those (:class:`SharedNoise`).
 """
 
 __simverify_role__ = "stand-in"
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
 
-# Where in the code a result waits until it is read, and where it need not.
+# Deferral: where in the code a result waits until it is read, and where it need not.
 #
 # Vectorised code draws a token for every slot and uses one of them: decided at once, the others
 # would multiply the paths. Code that reads each of its tokens loses by waiting, because all that
@@ -112,7 +112,7 @@ def current_site() -> CodeSite:
     return tuple(calls)
 
 
-# What a draw asks of the path that it is drawn on, and what a decision is made of.
+# The interface of a path, as its draws see it, and what a decision is made of.
 #
 # Draws know no more of the run around them: :class:`~simverify.symbolic.source.RandomSource`
 # is such a path, and builds on the draws.
@@ -504,6 +504,9 @@ def _split_cones(
         if len(above) + len(below) + len(left) > MAX_CONES:
             raise TooManyCones
     return above, below
+
+
+# The race itself: racers, the forest of what is known, one decision.
 
 
 RATE_TOLERANCE = 1e-9

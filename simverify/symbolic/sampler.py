@@ -1,4 +1,4 @@
-"""The draws that numpy's generators share, from the current source."""
+"""Draws that numpy's generators share, their seeds, and their state as code sees it."""
 
 __simverify_role__ = "stand-in"
 
@@ -32,7 +32,7 @@ from simverify.symbolic.scalar import MIN_CONTINUOUS_RANGE, Draw, Uniform, unifo
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.streams import FRESH_SEED, GeneratorSeed, Stream, StreamState
 
-# The weights of a choice, with numpy's own checks, and what is chosen one off the other.
+# Weighted choices, with numpy's own checks, one by one without replacement.
 
 
 _SUM_TOLERANCE = 1.5e-8
@@ -352,7 +352,7 @@ def _as_float64(x: Any) -> Any:
     return float(x) if np.ndim(x) == 0 else np.asarray(x, dtype=np.float64)
 
 
-# What a generator is seeded with, and its state as code sees it.
+# Seeds and states of generators.
 #
 # A seed is a constant, entropy of the system, or draws. Draws make as many different streams as
 # they have values. With N values the law of what the streams yield is off by about 1 / sqrt(N)

@@ -1,4 +1,7 @@
-"""The arithmetic of a symbolic scalar, each operation as it was meant and as it is computed."""
+"""Symbolic scalars: comparisons, arithmetic, bits and attributes of a draw.
+
+Each operation is recorded as it was meant (form) and as it is computed (machine).
+"""
 
 __simverify_role__ = "stand-in"
 
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from simverify.symbolic.races import DrawPath
 
 
-# What a draw answers when it is compared with a number, which forks the path, or with a draw.
+# Comparisons: with a number, which forks the path, or with another draw.
 
 
 _PYTHON_TYPES = (float, int, bool)
@@ -146,6 +149,9 @@ class DrawComparisons(DrawPairs):
         if other.settles():
             return bool(self == other.settle())
         return self.refuse("whether two draws that were rounded are equal")
+
+
+# Arithmetic: each operation as it was meant and as it is computed.
 
 
 NEGLIGIBLE_PROBABILITY = 2e-7
@@ -463,7 +469,7 @@ for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor
     _install_bitwise(_sign, _op)
 
 
-# What a number can be asked for beyond arithmetic: every attribute, method and conversion.
+# Every other attribute, method and conversion of a number.
 #
 # One rule for all of them. What depends on the type alone is answered by a sample of that type;
 # a few methods have a rule of their own, below; what the real type lacks raises what it raises;
@@ -487,7 +493,7 @@ _ROUNDING_METHODS = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": 
 """What only some types have, so that no draw has it of its own: what answers for those."""
 
 OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
-"""What numpy calls by name on the elements of an array of objects, filled by :mod:`.ufuncs`."""
+"""What numpy calls by name on elements of an array of objects; ``symbolic.arrays`` fills it."""
 
 
 _BOXING_MARKS: list[bool] = []
@@ -658,10 +664,6 @@ _ATTRIBUTE_RULES: dict[str, Callable[[Any], Any]] = {
 #
 # Comparing a draw with a number forks the path and narrows the uniform's interval; the
 # narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
-# A draw is put together from :mod:`.base` (form and machine), :mod:`.operated` (after an
-# operation),
-# ``whole/integers``, :mod:`.comparisons` (also of two draws), :mod:`.operators`, ``whole/bits`` and
-# :mod:`.attributes`.
 
 
 class ArrayHooks:

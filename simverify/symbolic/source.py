@@ -1,4 +1,4 @@
-"""The randomness of one path: what was drawn, what was decided, what it weighed."""
+"""The randomness of one path: its draws, its decisions, its weight, its forks."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from simverify.symbolic.races import (
 from simverify.symbolic.scalar import Uniform, exponential_from
 from simverify.symbolic.streams import DrawSequences, Stream
 
-# Plain numbers for the draws of a path, with which a run takes that path again.
+# Plain numbers for the draws of a path, on which a run takes that path again.
 
 
 MAX_REJECTIONS = 2000
@@ -109,7 +109,7 @@ def _satisfies_product(
     return (v < bound) == below
 
 
-# Where a path forks: which branch is taken, what is left out, and how a path is left.
+# Forks of a path: which branch is taken, what is left out, and how a path is cut.
 
 
 MIN_PATH_WEIGHT = 1e-18
@@ -214,7 +214,7 @@ _COARSE_DTYPES = ("float32", "float16", "bfloat16")
 class RandomSource(PathForks):
     """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
 
-    ``prune``: see :class:`.Forks`. ``seed_once`` tells whether a constant seed may be set once (a
+    ``prune``: see :class:`PathForks`. ``seed_once``: whether a constant seed may be set once (a
     step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
     many are decided at once, and not when they are read or compared; ``postponed``: some were
     not; ``sites``: where they wait; ``reading``: where the one that is being read was drawn.
@@ -224,7 +224,7 @@ class RandomSource(PathForks):
     enough.
     ``signs_zeros``: a draw times 0 is decided by its sign, which a run on numbers showed to matter.
     ``addressed``: draws of counter-based generators; ``tensors``: what torch's tensors hold.
-    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:mod:`.effort`).
+    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:func:`total_effort`).
     ``widest``: the most values of an integer that was followed value by value, and where.
     """
 
@@ -288,7 +288,7 @@ class RandomSource(PathForks):
     ) -> "Uniform | float":
         """Return the next uniform of a stream (a fresh one without a stream).
 
-        ``kind`` and ``one_word``: see :meth:`.Sequences.next`. ``among``: between how many
+        ``kind`` and ``one_word``: see :meth:`DrawSequences.next`. ``among``: between how many
         equally likely things it decides, where that is all that it decides.
         """
         new = partial(self._fresh, among)
@@ -438,7 +438,7 @@ def _negative_log_of(u: Any) -> Any:
     return exponential_from(u) if isinstance(u, Uniform) else -float(np.log(u))
 
 
-# What an enumeration has run so far, as a count: budgets of counts end alike on any machine.
+# Effort: what an enumeration has run so far, as a count, so budgets end alike on any machine.
 
 
 TORCH_CALLS_PER_RUN = 40

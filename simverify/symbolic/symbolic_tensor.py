@@ -1,4 +1,4 @@
-"""Tensors with symbolic elements.
+"""Tensors with symbolic elements: their storage, types, uniforms, and ``torch.vmap`` over them.
 
 A tensor that holds draws is an ordinary tensor filled with NaN whose storage has a shadow:
 an object array with the draws. The shadow belongs to the storage, not to the tensor, so
@@ -308,11 +308,10 @@ def as_shared(elements: Elements) -> Any:
     return shared
 
 
-# What torch itself says of a call: its types and shapes, and what it refuses.
+# Placeholders: what torch itself says of a call, its types and shapes, and what it refuses.
 #
-# Draws lie beside the tensors, which hold blanks. So torch is asked: the same function is called
-# with
-# copies that hold ones in the place of draws, and share their memory as the tensors do.
+# Draws lie beside the tensors, which hold blanks. So the same function is called with copies that
+# hold ones in the place of draws, and share their memory as the tensors do.
 
 
 class TorchPlaceholders:
@@ -426,9 +425,9 @@ def result_type(inputs: list[Any]) -> torch.dtype:
 
 # ``torch.vmap``, followed row by row.
 #
-# What it promises is what a loop over the rows does, but for randomness: an error unless it is
-# allowed, one draw for all rows, or another for each. Draws of other libraries are made once for
-# all rows, as the function runs once, and are refused.
+# It promises what a loop over the rows does, but for randomness: an error unless it is allowed, one
+# draw for all rows, or another for each. Draws of other libraries are made once for all rows, as
+# the function runs once, and are refused.
 
 
 VMAP_MODULE: Any = apis

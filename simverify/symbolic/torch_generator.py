@@ -1,8 +1,8 @@
-"""torch's random functions, made symbolic, and the mode that follows the results.
+"""torch's generators and random functions, made symbolic, and the mode that follows the results.
 
 Every torch call made while the mode is on comes through ``__torch_function__``: random
-functions draw from the source, functions of symbolic tensors go to :mod:`.ops`, and
-the rest run as they are.
+functions draw from the source, functions of symbolic tensors go to
+:mod:`~simverify.symbolic.torch_ops`, and the rest run as they are.
 """
 
 __simverify_role__ = "stand-in"
@@ -32,7 +32,7 @@ from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
 from simverify.symbolic.symbolic_tensor import HALF_PRECISION_GRIDS, SymbolicStorages, uniform_grid
 from simverify.symbolic.torch_ops import TorchOps
 
-# torch's generators and their state, made symbolic.
+# Generators and their state.
 #
 # A state is a tensor of bytes to the code. Those made here hold no bits of a generator but a
 # number that stands for a place; whatever would read them is refused (:func:`reads_a_state`).
@@ -586,7 +586,7 @@ def is_training_dropout(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     return bool(kwargs.get("training", kwargs.get("train", given)))
 
 
-# Puts torch's twins in place: its functions, its generators, and the mode that follows calls.
+# The interception: torch's functions, its generators, and the mode that follows calls.
 #
 # The generators include the default ones, one a device, and the functions that seed and keep them.
 

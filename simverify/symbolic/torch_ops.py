@@ -1,4 +1,4 @@
-"""What torch's functions do to symbolic tensors."""
+"""torch's functions on symbolic tensors."""
 
 __simverify_role__ = "stand-in"
 
@@ -37,7 +37,7 @@ from simverify.symbolic.symbolic_tensor import (
     type_signature,
 )
 
-# torch's ``scatter``: elements put at places that an index says.
+# ``scatter``: elements written at the positions of an index.
 
 
 class ScatterHandlers(TorchPlaceholders):
@@ -90,7 +90,7 @@ class ScatterHandlers(TorchPlaceholders):
         return tensor
 
 
-# Functions of torch that have rules of their own; the name after ``_on_`` is torch's.
+# Functions with rules of their own; the name after ``_on_`` is torch's.
 
 
 _REAL_TENSOR = torch.tensor

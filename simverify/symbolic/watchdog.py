@@ -1,8 +1,8 @@
-"""Ends a run of the user's code at a deadline, also inside an endless loop.
+"""Deadlines and limits for a run of the user's code: endless loops, exits, signals, output.
 
 An audit in a child process also says where it is, in memory that its parent reads when the child
-is gone. A process that is killed says no last words. What it was doing, and by when a call of the
-code under audit has to be over, therefore stands on a board that outlives it.
+is gone. A killed process cannot report. What it was doing, and by when a call of the code under
+audit has to be over, therefore stands on a board that outlives it.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from simverify.errors import Unsupported
 
-# What code under audit may not do to the process that audits it.
+# Containment: what code under audit may not do to the process that audits it.
 
 
 _EXIT_FUNCTIONS = ((os, "_exit"), (os, "abort"))
@@ -457,7 +457,7 @@ def monotonic_now() -> float:
     return time.monotonic()
 
 
-# A process that ends with the one that made it.
+# Children that end with their parent.
 
 
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None

@@ -1,4 +1,4 @@
-"""A drafted tree: tokens on a shape, and the scheme by which its siblings were drawn."""
+"""Draft trees: shapes, drafting schemes with their exact laws, and drafted tokens on a shape."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.symbolic.paths import ForkedGenerator, explore
 
-# How the children of a node are drafted: five schemes, each with a draw and its exact law.
+# Schemes: how the children of a node are drafted; five of them, each with a draw and its exact law.
 #
 # A scheme is part of the claim: a rule that is lossless for independent siblings is lossy for
 # siblings without replacement, and the other way round. Rows may be floats or fractions.
@@ -146,7 +146,7 @@ def get_scheme(name: str) -> Scheme:
     return SCHEMES[pick_name(name, SCHEMES, "scheme")]
 
 
-# The shape of a draft tree: how many nodes there are, and which one follows which.
+# Shapes: how many nodes a tree has, and the parent of each.
 
 
 ROOT = -1
@@ -348,7 +348,7 @@ class DraftTree:
         return ways[0]
 
     def drawn(self) -> str:
-        """Return the tokens on one line, as :func:`~.shapes.draw_on` does."""
+        """Return the tokens on one line, as :func:`tree_text` does."""
         return tree_text(self.shape, self.tokens)
 
     def rows(self, row: RowAfter, prefix: Siblings = ()) -> Array:

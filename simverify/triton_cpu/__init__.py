@@ -1,7 +1,8 @@
-"""Triton kernels run in numpy: blocks as arrays, programs one by one, no GPU, no Triton.
+"""Triton kernels on numpy, without a GPU and without Triton: blocks as arrays, programs in turn.
 
-Faster than Triton's interpreter by far, and followed by the exact tier: what a kernel draws by
-seed and offset is a draw, what it is given may be one.
+Much faster than Triton's interpreter, and the exact tier follows them: what a kernel draws by
+seed and offset is a symbolic draw, and so may its inputs be. ``language`` is ``triton.language``,
+``blocks`` its values, ``launch`` loads an engine's file.
 """
 
 __simverify_role__ = "kernels"

@@ -1,7 +1,7 @@
-"""Blocks and scalars of a kernel: numbers of one of Triton's types, or draws.
+"""Blocks and scalars of a kernel: numbers of one of Triton's types, or symbolic draws.
 
-A :class:`Block` holds a scalar of numpy's, an array, or the first elements of a long row and a
-rest (:mod:`.rests`). Its operators are Triton's: their types (:mod:`.types`), integers that wrap,
+A :class:`Block` holds a numpy scalar, an array, or the first elements of a long row and the rest
+as :class:`LazyLanes`. Its operators are Triton's: their types (:class:`Dtype`), integers that wrap,
 division of integers toward zero. Under the exact tier elements may be draws.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-# What stops a kernel here: one line with the kernel's own file and line.
+# Errors of kernels: one line with the kernel's own file and line.
 
 
 class OutOfBounds(IndexError):
@@ -49,10 +49,10 @@ def refuse_kernel(what: str) -> NoReturn:
     raise Unsupported(f"{kernel_line()}: {what}")
 
 
-# What the elements of a block are beyond those that are written out.
+# Lazy lanes: the elements of a block beyond those that are written out.
 #
 # A kernel takes blocks of thousands of lanes, of which a small vocabulary fills the first few; the
-# others are masked off. So a block (:mod:`.blocks`) holds its first elements, and a rest that says
+# others are masked off. So a :class:`Block` holds its first elements, and a rest that says
 # what the others are without computing them: one number, a line (``tl.arange``), or a function that
 # computes them if anything asks. Nothing is left out: what depends on the rest asks for it.
 

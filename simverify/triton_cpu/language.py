@@ -1,4 +1,4 @@
-"""``triton.language`` and ``triton``: the names that a kernel uses of them."""
+"""``triton`` and ``triton.language`` on numpy: memory, kernels, reductions, random numbers."""
 
 import functools
 import inspect
@@ -175,7 +175,7 @@ class Pointer:
         refuse_kernel("a pointer read as another type")
 
 
-# What a kernel loads and stores: lanes of a block that a mask lets in, and what fills the others.
+# Loads and stores: lanes of a block that a mask lets in, and what fills the others.
 #
 # Lanes that a mask leaves out and for which no ``other`` is given hold anything at all on a GPU;
 # here NaN, or the smallest integer, so that a kernel which uses them is seen to.

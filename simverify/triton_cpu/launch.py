@@ -1,4 +1,4 @@
-"""A file's kernels and the function that launches them, without Triton and without a GPU."""
+"""A file's kernels and the function that launches them, loaded without Triton and without a GPU."""
 
 import ast
 import functools
@@ -12,7 +12,7 @@ from simverify.engines.extract import load_pieces
 from simverify.errors import SimverifyError
 from simverify.triton_cpu.language import kernel_range, tl, triton
 
-# Kernels launched in vLLM's way: by a decorator.
+# Kernels launched vLLM's way: by a decorator.
 
 
 def dispatcher(kernel: Any, warmup_inputs: Any = None) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from support.instances import disjoint_pair, equal_pair, one_hot_pair, random_pa
 from support.oracles.tree_laws import tree_deviation, tree_law
 from support.styles import FOLDER, Style
 
-from simverify.auditing import examiner as diagnosis
+from simverify.auditing import examiner
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import Examiner, nearest_faults, refuted_faults
 from simverify.auditing.instances import (
@@ -222,14 +222,14 @@ def test_a_failure_on_very_many_trees_takes_no_minutes():
 
 def test_chains_and_trees_are_not_held_against_each_other():
     (chain, *_), (tree, *_) = instances_for("verify", 2, 2, 0), core("iid")
-    assert {fault.contract for fault in diagnosis._candidate_faults("verify", chain)} == {
+    assert {fault.contract for fault in examiner._candidate_faults("verify", chain)} == {
         "verify",
         "step",
     }
-    assert {fault.contract for fault in diagnosis._candidate_faults("tree", tree)} == {"tree"}
+    assert {fault.contract for fault in examiner._candidate_faults("tree", tree)} == {"tree"}
     for contract in ("verify", "step"):
-        assert not [f for f in TREES.values() if diagnosis._fault_subject(f, contract)]
-    assert diagnosis._fault_subject(FAULTS["inverted-ratio"], "tree") is None
+        assert not [f for f in TREES.values() if examiner._fault_subject(f, contract)]
+    assert examiner._fault_subject(FAULTS["inverted-ratio"], "tree") is None
 
 
 PAIRS = [disjoint_pair(), equal_pair(), one_hot_pair(), random_pair(1, 4)]

@@ -16,7 +16,6 @@ from support.traces import PROMPTS, record, reseal, rewrite, spelled_pair
 
 from simverify.errors import UsageError
 from simverify.models import trace as trace_module
-from simverify.models import trace as trace_writer
 from simverify.models.trace import (
     MANIFEST_FILE,
     PARTIAL_MANIFEST,
@@ -35,7 +34,7 @@ def whole(tmp_path_factory):
     """A trace of several shards."""
     folder = tmp_path_factory.mktemp("traces") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+        patch.setattr(trace_module, "SHARD_BYTES", 20_000)
         record(folder)
     return folder
 
@@ -48,7 +47,7 @@ def trace(whole, tmp_path):
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.7, 5, 0.8), Sampling(0.0)])
 def test_what_is_read_is_what_was_decoded(tmp_path, monkeypatch, sampling):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace_module, "SHARD_BYTES", 20_000)
     made = record(tmp_path / "t", sampling=sampling)
     assert len(made.shards) > 3
     blocks = []
@@ -100,7 +99,7 @@ def test_the_manifest_says_how_it_was_made(whole):
 
 
 def test_the_same_seed_gives_the_same_bytes(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace_module, "SHARD_BYTES", 20_000)
     record(tmp_path / "again")
     names = sorted(path.name for path in whole.iterdir())
     assert names == sorted(path.name for path in (tmp_path / "again").iterdir())
@@ -258,7 +257,7 @@ def test_a_taken_folder_is_refused(tmp_path):
 
 def test_a_full_disk_is_said_before_anything_is_written(tmp_path, monkeypatch):
     left = type("Usage", (), {"free": 50 * bytes_per_block(3, VOCAB_SIZE)})
-    monkeypatch.setattr(trace_writer.shutil, "disk_usage", lambda _: left)
+    monkeypatch.setattr(trace_module.shutil, "disk_usage", lambda _: left)
     with pytest.raises(UsageError, match=r"has [\d,]+ left: 50 tokens fit"):
         record(tmp_path / "t")
 
@@ -266,11 +265,11 @@ def test_a_full_disk_is_said_before_anything_is_written(tmp_path, monkeypatch):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, UsageError("no")])
 @pytest.mark.parametrize("made_before", [False, True])
 def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch, error, made_before):
-    monkeypatch.setattr(trace_writer, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(trace_module, "SHARD_BYTES", 20_000)
     folder, written = tmp_path / "t", []
     if made_before:
         folder.mkdir()
-    save = trace_writer.TraceWriter._save
+    save = trace_module.TraceWriter._save
 
     def stop(self, name, arrays, blocks):
         save(self, name, arrays, blocks)
@@ -278,7 +277,7 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch, error, made_b
         if len(written) == 2:
             raise error
 
-    monkeypatch.setattr(trace_writer.TraceWriter, "_save", stop)
+    monkeypatch.setattr(trace_module.TraceWriter, "_save", stop)
     with pytest.raises(error if isinstance(error, type) else UsageError):
         record(folder)
     assert written[-1] == [PARTIAL_MANIFEST, "shard-00000.safetensors", "shard-00001.safetensors"]

@@ -5,11 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import sparse
+from scipy import stats as scipy_stats
 from support.false_alarms import ALPHA
 from support.levels import at_night
 
-from simverify import stats as stats_quadratic
+from simverify import stats
 from simverify.stats import dual_certificate, plug_in_certificate
 from simverify.stats.certificates import _tangent_polygon, mean_deviation
 
@@ -23,8 +24,8 @@ def test_mean_deviation_and_slope_against_sums():
         p = rng.choice([0.0, 1.0, rng.random(), rng.integers(0, n + 1) / n])
         true = rng.random()
         off = np.abs(np.arange(n + 1) / n - p)
-        height = stats.binom.pmf(np.arange(n + 1), n, true) @ off
-        slope = n * (stats.binom.pmf(np.arange(n), n - 1, true) @ np.diff(off))
+        height = scipy_stats.binom.pmf(np.arange(n + 1), n, true) @ off
+        slope = n * (scipy_stats.binom.pmf(np.arange(n), n - 1, true) @ np.diff(off))
         got = mean_deviation(np.array([true]), np.array([p]), np.array([float(n)]), above=true >= p)
         assert got[0][0] == pytest.approx(height, abs=1e-12)
         assert got[1][0] == pytest.approx(slope, abs=1e-11)
@@ -74,7 +75,7 @@ def test_coverage(vocab, tokens, tilt):
         assert bound <= plug_in + 1e-9
         misses += bound < truth
         naive += plug_in - 1.2 * (plug_in - truth) < truth
-    allowed = stats.binom.isf(ALPHA, repeats, delta)
+    allowed = scipy_stats.binom.isf(ALPHA, repeats, delta)
     assert misses <= allowed < naive
 
 
@@ -128,7 +129,7 @@ def test_the_tail_holds_over_all_swaps(kind):
     for signs in itertools.product([1.0, -1.0], repeat=10):
         own = np.array(signs)[:, None] * d
         blocks = [own[:6], own[6:]] if kind == "two blocks" else [own]
-        found.append(stats_quadratic.quadratic_test(blocks, alpha=0.1, name="x").pvalue)
+        found.append(stats.quadratic_test(blocks, alpha=0.1, name="x").pvalue)
     found = np.array(found)
     # A bound at every level, and no empty one: it comes down where the sum is largest.
     assert all((found <= p + 1e-12).mean() <= p + 1e-12 for p in np.unique(found))
@@ -138,7 +139,7 @@ def test_the_tail_holds_over_all_swaps(kind):
 def test_the_bound_of_one_column_is_that_of_one_squared_normal():
     n, ahead = 400, 290
     d = np.repeat([1.0, -1.0], [ahead, n - ahead])[:, None]
-    test = stats_quadratic.quadratic_test([d], alpha=1e-6, name="x")
+    test = stats.quadratic_test([d], alpha=1e-6, name="x")
     z = (2 * ahead - n) / math.sqrt(n)
     assert test.statistic == pytest.approx((z * z - 1.0) / math.sqrt(2.0))
     assert test.log_pvalue == pytest.approx(-0.5 * z * z + 0.5 + math.log(z), rel=1e-6)
@@ -146,11 +147,11 @@ def test_the_bound_of_one_column_is_that_of_one_squared_normal():
 
 def test_sparse_and_dense_blocks_are_alike():
     d = two_samples(60, np.ones(30) / 30, np.ones(30) / 30, 1)
-    dense, thin = (stats_quadratic.quadratic_test([own], alpha=0.1, name="x")
+    dense, thin = (stats.quadratic_test([own], alpha=0.1, name="x")
                    for own in (d, sparse.csr_array(d)))  # fmt: skip
     assert dense.statistic == pytest.approx(thin.statistic, rel=1e-9)
     assert dense.log_pvalue == pytest.approx(thin.log_pvalue, rel=1e-9)
-    wide = stats_quadratic.quadratic_spread([d[:20]])
+    wide = stats.quadratic_spread([d[:20]])
     assert wide.sum() == pytest.approx((d[:20] ** 2).sum())
 
 
@@ -159,7 +160,7 @@ def test_laws_that_agree_pass_and_others_fail():
     even = np.ones(40) / 40
     tilted = even * np.where(np.arange(40) % 2, 1.3, 0.7)  # TV .15
     passed, failed = (
-        stats_quadratic.quadratic_test([two_samples(3000, even, law, 5)], alpha=ALPHA, name="x")
+        stats.quadratic_test([two_samples(3000, even, law, 5)], alpha=ALPHA, name="x")
         for law in (even, tilted)
     )
     assert not passed.rejected
@@ -171,15 +172,11 @@ def test_what_is_promised_is_found():
     """An even deviation of as much as is promised is found nine times of ten."""
     alpha, n, cells = 1e-6, 1500, 40
     even = np.ones(cells) / cells
-    due = stats_quadratic.needed_excess(
-        alpha, stats_quadratic.quadratic_spread([two_samples(n, even, even, 0)])
-    )
+    due = stats.needed_excess(alpha, stats.quadratic_spread([two_samples(n, even, even, 0)]))
     tv = math.sqrt(due / (2.0 * n - cells))
     tilted = even * np.where(np.arange(cells) % 2, 1.0 + 2.0 * tv, 1.0 - 2.0 * tv)
     found = sum(
-        stats_quadratic.quadratic_test(
-            [two_samples(n, even, tilted, seed)], alpha=alpha, name="x"
-        ).rejected
+        stats.quadratic_test([two_samples(n, even, tilted, seed)], alpha=alpha, name="x").rejected
         for seed in range(40)
     )
     assert 0.05 < tv < 0.2
@@ -187,31 +184,28 @@ def test_what_is_promised_is_found():
 
 
 def test_what_no_pair_differs_in_tells_nothing():
-    still = stats_quadratic.quadratic_test([np.zeros((5, 2))], alpha=1e-3, name="x")
+    still = stats.quadratic_test([np.zeros((5, 2))], alpha=1e-3, name="x")
     assert (still.log_pvalue, still.statistic, still.df) == (0.0, 0.0, 0)
-    assert (
-        stats_quadratic.needed_excess(0.1, stats_quadratic.quadratic_spread([np.zeros((5, 2))]))
-        == math.inf
-    )
-    huge = stats_quadratic.quadratic_test([np.full((80, 1), 1e100)], alpha=1e-3, name="x")
+    assert stats.needed_excess(0.1, stats.quadratic_spread([np.zeros((5, 2))])) == math.inf
+    huge = stats.quadratic_test([np.full((80, 1), 1e100)], alpha=1e-3, name="x")
     assert huge.rejected
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: stats_quadratic.quadratic_test([], alpha=0.1, name="x"), "blocks are none"),
+        (lambda: stats.quadratic_test([], alpha=0.1, name="x"), "blocks are none"),
         (
-            lambda: stats_quadratic.quadratic_test([np.ones(3)], alpha=0.1, name="x"),
+            lambda: stats.quadratic_test([np.ones(3)], alpha=0.1, name="x"),
             r"shape \(3,\)",
         ),
-        (lambda: stats_quadratic.quadratic_test([np.ones((2, 0))], alpha=0.1, name="x"), "shape"),
+        (lambda: stats.quadratic_test([np.ones((2, 0))], alpha=0.1, name="x"), "shape"),
         (
-            lambda: stats_quadratic.quadratic_test([[[np.nan]]], alpha=0.1, name="x"),
+            lambda: stats.quadratic_test([[[np.nan]]], alpha=0.1, name="x"),
             "NaN or infinity",
         ),
-        (lambda: stats_quadratic.quadratic_test([[[1.0]]], alpha=1.0, name="x"), "alpha is 1"),
-        (lambda: stats_quadratic.needed_excess(0.0, np.ones(3)), "alpha is 0"),
+        (lambda: stats.quadratic_test([[[1.0]]], alpha=1.0, name="x"), "alpha is 1"),
+        (lambda: stats.needed_excess(0.0, np.ones(3)), "alpha is 0"),
     ],
 )
 def test_bad_input_costs_a_line(call, says):

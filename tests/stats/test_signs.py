@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats as scipy_stats
 from support.false_alarms import ALPHA
 
-from simverify import stats as stats_signs
+from simverify import stats
 from simverify.stats import Certificate, best_certificate, monotone_certificate, plug_in_certificate
 
 # Certificates hold as often as they say, and fail where their assumption does.
@@ -41,7 +41,7 @@ def test_plug_in_covers_with_adaptive_contexts():
     bounds = [plug_in_certificate(table, target, delta=DELTA).bound for table in counts]
     truth = (counts.sum(axis=2) @ tv) / steps
     misses = int((np.array(bounds) < truth).sum())
-    assert misses <= stats.binom.isf(ALPHA, walkers, DELTA)
+    assert misses <= scipy_stats.binom.isf(ALPHA, walkers, DELTA)
     # Negative control: half the bound is no bound.
     assert (np.array(bounds) / 2 < truth).all()
 
@@ -75,7 +75,7 @@ def test_monotone_covers(tv):
         monotone_certificate(two_level_histogram(rng, 2000, tv), delta=DELTA).bound
         for _ in range(300)
     ]
-    assert sum(b < tv for b in bounds) <= stats.binom.isf(ALPHA, 300, DELTA)
+    assert sum(b < tv for b in bounds) <= scipy_stats.binom.isf(ALPHA, 300, DELTA)
     assert np.mean(bounds) < 2 * tv + 0.17
 
 
@@ -118,7 +118,7 @@ def test_choosing_the_best_needs_the_split():
         )
         for delta in (DELTA / count, DELTA)
     }
-    allowed = stats.binom.isf(ALPHA, repeats, DELTA)
+    allowed = scipy_stats.binom.isf(ALPHA, repeats, DELTA)
     assert fails[DELTA / count] <= allowed < fails[DELTA]
 
 
@@ -152,9 +152,7 @@ def swaps(n):
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
 def test_an_evalue_of_directions_is_one_on_average_over_all_swaps(scale):
     d = scale * RNG.normal(size=(9, 3)) * [1.0, 0.0, 5.0]
-    mean = np.mean(
-        [np.exp(stats_signs.direction_evalues(s[:, None] * d)) for s in swaps(9)], axis=0
-    )
+    mean = np.mean([np.exp(stats.direction_evalues(s[:, None] * d)) for s in swaps(9)], axis=0)
     assert np.allclose(mean, 1.0, rtol=1e-12)
 
 
@@ -164,7 +162,7 @@ def test_an_evalue_of_agreement_is_one_on_average_over_all_swaps():
     def evalue(signs):
         own = signs[:, None] * d
         grams = [own[:5] @ own[:5].T, own[5:] @ own[5:].T]
-        return math.exp(stats_signs.agreement_test(grams, alpha=0.1, name="x").statistic)
+        return math.exp(stats.agreement_test(grams, alpha=0.1, name="x").statistic)
 
     assert np.isclose(np.mean([evalue(s) for s in swaps(8)]), 1.0, rtol=1e-12)
 
@@ -177,7 +175,7 @@ def test_the_size_of_sign_tests_over_all_swaps(alpha):
     def rejected(signs):
         own = signs[:, None] * d
         sides = [(own == side).sum(axis=0) for side in (1, -1)]
-        return stats_signs.discordant_test(*sides, n=9, alpha=alpha, name="x").rejected
+        return stats.discordant_test(*sides, n=9, alpha=alpha, name="x").rejected
 
     size = np.mean([rejected(s) for s in swaps(9)])
     assert 0.0 < size <= alpha  # it can reject, and not more often than it may
@@ -185,12 +183,12 @@ def test_the_size_of_sign_tests_over_all_swaps(alpha):
 
 def test_things_that_too_few_have_cost_nothing():
     rare = np.ones(1000, np.int64)
-    alone = stats_signs.discordant_test([30], [2], n=40, alpha=1e-3, name="x")
-    among = stats_signs.discordant_test([30, *rare], [2, *(0 * rare)], n=40, alpha=1e-3, name="x")
+    alone = stats.discordant_test([30], [2], n=40, alpha=1e-3, name="x")
+    among = stats.discordant_test([30, *rare], [2, *(0 * rare)], n=40, alpha=1e-3, name="x")
     assert among.log_pvalue == alone.log_pvalue
     assert alone.rejected
-    assert not stats_signs.discordant_test(rare, 0 * rare, n=40, alpha=1e-3, name="x").rejected
-    none = stats_signs.discordant_test([0], [0], n=40, alpha=1e-3, name="x")
+    assert not stats.discordant_test(rare, 0 * rare, n=40, alpha=1e-3, name="x").rejected
+    none = stats.discordant_test([0], [0], n=40, alpha=1e-3, name="x")
     assert none.log_pvalue == 0.0
 
 
@@ -198,7 +196,7 @@ def test_permutations_are_those_of_all_swaps():
     d = RNG.normal(size=(7, 2)) + 0.4
     totals = [np.tril((s[:, None] * d) @ (s[:, None] * d).T, -1).sum() for s in swaps(7)]
     exact = np.mean(np.array(totals) >= np.tril(d @ d.T, -1).sum() - 1e-9)
-    found = stats_signs.swap_test([d @ d.T], alpha=1e-4, name="x")
+    found = stats.swap_test([d @ d.T], alpha=1e-4, name="x")
     assert 0.01 < exact < 0.5
     drawn = float(found.method.split()[3].replace(",", ""))
     error = 6.0 / math.sqrt(20.0) if drawn < 4e4 else 6.0 * math.sqrt(exact / drawn)
@@ -207,12 +205,12 @@ def test_permutations_are_those_of_all_swaps():
 
 def test_permutations_end_where_nothing_is_off_and_go_on_where_something_is():
     d = RNG.normal(size=(60, 4))
-    still = stats_signs.swap_test([d @ d.T], alpha=1e-4, name="x")
-    off = stats_signs.swap_test([(d + 1.0) @ (d + 1.0).T], alpha=1e-4, name="x")
+    still = stats.swap_test([d @ d.T], alpha=1e-4, name="x")
+    off = stats.swap_test([(d + 1.0) @ (d + 1.0).T], alpha=1e-4, name="x")
     assert not still.rejected
     assert off.rejected
     assert off.method.startswith("exact p-value of 20,000 random swaps")
-    again = stats_signs.swap_test([d @ d.T], alpha=1e-4, name="x")
+    again = stats.swap_test([d @ d.T], alpha=1e-4, name="x")
     assert again == still
 
 
@@ -222,8 +220,8 @@ def test_pairs_that_may_be_swapped_pass_and_others_fail():
     for shift, rejects in ((0.0, False), (0.8, True)):
         own = d + shift
         found = [
-            stats_signs.directions_test(own, alpha=ALPHA / 2, name="x"),
-            stats_signs.agreement_test([own @ own.T], alpha=ALPHA / 2, name="x"),
+            stats.directions_test(own, alpha=ALPHA / 2, name="x"),
+            stats.agreement_test([own @ own.T], alpha=ALPHA / 2, name="x"),
         ]
         assert [test.rejected for test in found] == [rejects, rejects]
         assert all(math.isfinite(test.log_pvalue) for test in found)
@@ -232,50 +230,50 @@ def test_pairs_that_may_be_swapped_pass_and_others_fail():
 @pytest.mark.distribution
 def test_what_is_promised_is_found():
     alpha, n = 1e-6, 900
-    shift = stats_signs.needed_shift(alpha, 1, float(n)) / n
+    shift = stats.needed_shift(alpha, 1, float(n)) / n
     found = 0
     for seed in range(40):
         signs = np.random.default_rng(seed).choice([1.0, -1.0], size=(n, 1))
         biased = np.where(np.random.default_rng(99 + seed).random((n, 1)) < shift, 1.0, signs)
-        found += stats_signs.directions_test(biased, alpha=alpha, name="x").rejected
+        found += stats.directions_test(biased, alpha=alpha, name="x").rejected
     assert found >= 26  # of 40 at .9: fewer come with a chance below 1e-5
 
 
 def test_what_no_pair_differs_in_tells_nothing():
     still = np.zeros((5, 2))
     for test in (
-        stats_signs.directions_test(still, alpha=1e-3, name="x"),
-        stats_signs.agreement_test([still @ still.T], alpha=1e-3, name="x"),
-        stats_signs.swap_test([still @ still.T], alpha=1e-3, name="x"),
+        stats.directions_test(still, alpha=1e-3, name="x"),
+        stats.agreement_test([still @ still.T], alpha=1e-3, name="x"),
+        stats.swap_test([still @ still.T], alpha=1e-3, name="x"),
     ):
         assert test.log_pvalue == 0.0
-    one = stats_signs.directions_test([[1.0]], alpha=1e-3, name="x")
+    one = stats.directions_test([[1.0]], alpha=1e-3, name="x")
     assert one.log_pvalue == 0.0
     assert one.min_detectable == math.inf
-    huge = stats_signs.directions_test(np.full((80, 1), 1e300), alpha=1e-3, name="x")
+    huge = stats.directions_test(np.full((80, 1), 1e300), alpha=1e-3, name="x")
     assert huge.rejected
 
 
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: stats_signs.direction_evalues(np.ones(3)), r"shape \(3,\): expected"),
-        (lambda: stats_signs.direction_evalues(np.ones((0, 2))), "expected"),
-        (lambda: stats_signs.direction_evalues([[np.nan]]), "NaN or infinity: expected"),
-        (lambda: stats_signs.directions_test([[1.0]], alpha=0.0, name="x"), "alpha is 0"),
+        (lambda: stats.direction_evalues(np.ones(3)), r"shape \(3,\): expected"),
+        (lambda: stats.direction_evalues(np.ones((0, 2))), "expected"),
+        (lambda: stats.direction_evalues([[np.nan]]), "NaN or infinity: expected"),
+        (lambda: stats.directions_test([[1.0]], alpha=0.0, name="x"), "alpha is 0"),
         (
-            lambda: stats_signs.directions_test([[1.0]], alpha=0.1, name="x", per_pair=0.0),
+            lambda: stats.directions_test([[1.0]], alpha=0.1, name="x", per_pair=0.0),
             "per_pair",
         ),
-        (lambda: stats_signs.needed_shift(0.1, 0, 1.0), "directions is 0"),
-        (lambda: stats_signs.needed_shift(0.1, 1, -1.0), "spread is -1"),
-        (lambda: stats_signs.agreement_test([], alpha=0.1, name="x"), "grams are none"),
-        (lambda: stats_signs.agreement_test([np.ones((2, 3))], alpha=0.1, name="x"), "shape"),
-        (lambda: stats_signs.swap_test([[[np.inf]]], alpha=0.1, name="x"), "NaN or infinity"),
-        (lambda: stats_signs.swap_test([[[1.0]]], alpha=1e-12, name="x"), "permutations, above"),
-        (lambda: stats_signs.swaps_needed(1.0), "alpha is 1"),
-        (lambda: stats_signs.discordant_test([1], [1, 2], n=3, alpha=0.1, name="x"), "shape"),
-        (lambda: stats_signs.discordant_test([-1], [1], n=3, alpha=0.1, name="x"), "first"),
+        (lambda: stats.needed_shift(0.1, 0, 1.0), "directions is 0"),
+        (lambda: stats.needed_shift(0.1, 1, -1.0), "spread is -1"),
+        (lambda: stats.agreement_test([], alpha=0.1, name="x"), "grams are none"),
+        (lambda: stats.agreement_test([np.ones((2, 3))], alpha=0.1, name="x"), "shape"),
+        (lambda: stats.swap_test([[[np.inf]]], alpha=0.1, name="x"), "NaN or infinity"),
+        (lambda: stats.swap_test([[[1.0]]], alpha=1e-12, name="x"), "permutations, above"),
+        (lambda: stats.swaps_needed(1.0), "alpha is 1"),
+        (lambda: stats.discordant_test([1], [1, 2], n=3, alpha=0.1, name="x"), "shape"),
+        (lambda: stats.discordant_test([-1], [1], n=3, alpha=0.1, name="x"), "first"),
     ],
 )
 def test_bad_input_costs_a_line(call, says):

@@ -1,1 +1,1 @@
-"""One file a command: its options, what it runs, what it prints."""
+"""The commands, a module for each group: options, what runs, what is printed."""

@@ -1,4 +1,4 @@
-"""``simverify compare``."""
+"""``simverify compare``, ``simverify plan`` and ``simverify capture``."""
 
 import gc
 import re
@@ -261,7 +261,7 @@ def capture(
         raise UsageError(f"--{missing} is missing: name two models, or --models tiny-llama")
     if prompts is None and target != "tiny-llama":
         raise UsageError("--prompts is missing: name a file of prompts, JSONL or text")
-    from simverify.comparing.capture import capture as record
+    from simverify.comparing.capture import capture as run_capture
     from simverify.models.transformer import BUNDLED, Sampling, load_pair, read_prompts, use_threads
 
     sampling = Sampling(temperature, top_k, top_p)
@@ -270,7 +270,7 @@ def capture(
         say(f"loading {target}" + (f" and {draft}" if draft else ""))
         use_threads(threads)
         pair = load_pair(target, draft, sampling=sampling, device=device, dtype=dtype)
-        made = record(
+        made = run_capture(
             pair,
             texts,
             out,

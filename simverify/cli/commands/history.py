@@ -1,4 +1,4 @@
-"""``simverify runs``."""
+"""``simverify runs``, ``simverify replay`` and ``simverify baseline``."""
 
 import os
 import re
@@ -63,9 +63,9 @@ def runs(
     verbose
         Show and diff: print all.
     """
-    from simverify.history import record as stores
+    from simverify.history import record
 
-    where = store or stores.store_path() or stores.DEFAULT_STORE
+    where = store or record.store_path() or record.DEFAULT_STORE
     fits = {
         "list": not which,
         "init": not which,
@@ -79,18 +79,18 @@ def runs(
     if limit < 1:
         raise UsageError(f"--limit is {limit}: expected 1 or more")
     if action == "init":
-        stores.init_store(where)
+        record.init_store(where)
         print_lines([f"runs are recorded in {where}"])
     elif action == "add":
-        if where == stores.store_path():
-            stores.check_store(where)  # a store that the variable names is made, as by any run
+        if where == record.store_path():
+            record.check_store(where)  # a store that the variable names is made, as by any run
         _add_files(where, which)
     elif action == "show":
         _show_run(where, _parse_number(which[0]), verbose)
     elif action == "diff":
         _diff_runs(where, _parse_number(which[0]), _parse_number(which[1]), verbose)
     else:
-        found = stores.runs(
+        found = record.runs(
             where, search=search, verdict=verdict, command=command, since=since, limit=limit
         )
         print_entries(

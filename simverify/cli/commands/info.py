@@ -1,4 +1,4 @@
-"""Commands that only tell: verifiers, models, faults, engines, schema."""
+"""Commands that only show: doctor, verifiers, models, faults, engines, schema."""
 
 import importlib.util
 import locale
@@ -14,7 +14,7 @@ from rich.text import Text
 from simverify.cli.common import output_console, print_entries
 from simverify.cli.streams import print_error
 
-# ``simverify doctor``: what a bug report needs, and what to do about what is missing.
+# ``simverify doctor``.
 
 
 _PHILOX_ANSWER = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)

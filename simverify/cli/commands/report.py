@@ -1,4 +1,4 @@
-"""``simverify report``."""
+"""``simverify report`` and ``simverify figure``."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""``simverify triage``."""
+"""``simverify matrix``, ``simverify triage`` and ``simverify watch``."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any

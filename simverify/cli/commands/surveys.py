@@ -1,4 +1,4 @@
-"""``simverify sweep``: a grid of comparisons, and audits, in a folder that resumes."""
+"""``simverify sweep``, ``simverify table`` and ``simverify bisect``."""
 
 import sys
 from dataclasses import replace
@@ -125,9 +125,9 @@ def sweep(
             or replace(options, executor=None) != SWEEP_DEFAULTS
         ):
             raise OptionError("{status} only says what is done: leave all else out")
-        from simverify.sweeping.run import status_lines as done
+        from simverify.sweeping.run import status_lines
 
-        for line in done(status):
+        for line in status_lines(status):
             print(line)
         return 0
     asked = made(SweepOptions, MODES, given_by(MODES, options) | {"spec": spec})
@@ -145,7 +145,7 @@ def sweep(
     return EXIT_CODES[run.verdict]
 
 
-# ``simverify table``: every engine that is here on trial, or what each of them would need.
+# ``simverify table``.
 
 
 TABLE_MODES = (TableOptions,)

@@ -1,1 +1,1 @@
-"""Adapters of public engines, one file each; every file lists its engines in ``ENGINES``."""
+"""Adapters of public engines, one module each. Each module lists its engines in ``ENGINES``."""

@@ -1,7 +1,7 @@
-"""vLLM-Ascend: the PyTorch path of its rejection sampler.
+"""vLLM-Ascend: the PyTorch path of its rejection sampler, token and block verification.
 
-Takes probabilities, the bonus token and one uniform a draft ready drawn; the recovered tokens are
-drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
+Takes probabilities, the bonus token and one uniform for each draft, already drawn; the recovered
+tokens are drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
 """
 
 from functools import partial
@@ -81,14 +81,14 @@ def make_vllm_ascend_engine(
 
 
 VLLM_ASCEND_LATEST_COMMIT = "182b75e"
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_vllm_ascend_engine(
         "ascend-token", "rejection_random_sample_pytorch", VLLM_ASCEND_LATEST_COMMIT
     ),
 )
 
 
-# vLLM-Ascend: block verification, as :mod:`.ascend` has its token verification.
+# Block verification.
 #
 # At the latest commit ``rejection_sample`` never asks for the residual of block verification:
 # ``ascend-block`` is that. ``ascend-block-fix`` is the repair of April 2026, which asks.
@@ -98,7 +98,7 @@ VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_BLOCK_FIX_COMMIT = (
     "rejection_random_sample_block_verify_pytorch",
     "2f4d55e",
 )
-ASCEND_BLOCK_ENGINES = (
+ENGINES += (
     make_vllm_ascend_engine("ascend-block", VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_LATEST_COMMIT),
     make_vllm_ascend_engine(
         "ascend-block-fix",
@@ -107,6 +107,3 @@ ASCEND_BLOCK_ENGINES = (
         block_residual=True,
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ASCEND_BLOCK_ENGINES)

@@ -1,8 +1,7 @@
-"""economize: ``RejectionVerifier`` of its decoding, on a chain.
+"""economize: ``RejectionVerifier`` of its decoding, on a chain, a batch and a draft tree.
 
-Takes logits, computes in float32 and draws from torch's global generator. What stands for its
-selector samples from the logits as they are. Its rules on a batch and on a draft tree are
-:mod:`.economize_batch` and :mod:`.economize_tree`.
+Takes logits, computes in float32 and draws from torch's global generator. The stand-in for its
+selector samples from the logits as they are.
 """
 
 from collections.abc import Callable
@@ -60,7 +59,7 @@ def make_economize_engine(
     )
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_economize_engine(
         "economize-chain",
         "verify",
@@ -74,7 +73,7 @@ BASE_ENGINES = (
 )
 
 
-# economize: ``RejectionVerifier.verify_batch`` of its decoding, on a batch of one.
+# ``verify_batch``, on a batch of one.
 
 
 def load_economize_batch(path: Path) -> Callable[..., Any]:
@@ -96,7 +95,7 @@ def economize_draft_row(tokens: Any, probs: Any, parents: Any = None) -> SimpleN
     return SimpleNamespace(tokens=tokens, lengths=[count], width=count, probs=probs, parents=links)
 
 
-ECONOMIZE_BATCH_ENGINES = (
+ENGINES += (
     make_economize_engine(
         "economize-batch",
         "verify_batch",
@@ -109,7 +108,7 @@ ECONOMIZE_BATCH_ENGINES = (
 )
 
 
-# economize: ``RejectionVerifier.verify_tree`` of its decoding, on a draft tree.
+# ``verify_tree``, on a draft tree.
 #
 # The tree is drafted here: two independent tokens after the prefix, and one after each node.
 
@@ -130,11 +129,8 @@ def load_economize_tree(path: Path) -> Callable[..., Any]:
     return step
 
 
-ECONOMIZE_TREE_ENGINES = (
+ENGINES += (
     make_economize_engine(
         "economize-tree", "verify_tree", load_economize_tree, "draft", **LOOP_DEFAULTS
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ECONOMIZE_BATCH_ENGINES, *ECONOMIZE_TREE_ENGINES)

@@ -1,7 +1,6 @@
-"""GPTFast: ``speculative_decode_eager``.
+"""GPTFast: ``speculative_decode_eager``, and ``speculative_decode_kv_cache``, which it installs.
 
-It is given a draft that returns as many rows as its assertion wants. :mod:`.gptfast_kv` is the
-one that it installs.
+The first is given a draft that returns as many rows as its assertion wants.
 """
 
 from collections.abc import Callable
@@ -55,12 +54,12 @@ def make_gptfast_engine(name: str, function: str, loader: Any, tokens: str) -> E
     )
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_gptfast_engine("gptfast-eager", GPTFAST_EAGER_FUNCTION, load_gptfast_eager, "cur_tokens"),
 )
 
 
-# GPTFast: ``speculative_decode_kv_cache``, on its own ``KVCacheModel`` over rows.
+# ``speculative_decode_kv_cache``, on its own ``KVCacheModel`` over rows.
 
 
 GPTFAST_KV_CACHED_FUNCTION, GPTFAST_KV_CACHE_CLASS = "speculative_decode_kv_cache", "KVCacheModel"
@@ -107,11 +106,8 @@ def load_gptfast_cached(path: Path) -> Callable[..., Any]:
     return step
 
 
-GPTFAST_KV_ENGINES = (
+ENGINES += (
     make_gptfast_engine(
         "gptfast-kv", GPTFAST_KV_CACHED_FUNCTION, load_gptfast_cached, "uncached_tokens"
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *GPTFAST_KV_ENGINES)

@@ -1,7 +1,8 @@
-"""MLX-LM: ``generate.speculative_generate_step`` with a sampler at temperature 1.
+"""MLX-LM: ``generate.speculative_generate_step``; dspark-mlx: ``verify.speculative_sample_accept``.
 
-The target samples at every place, and drafts that match are kept. Its arrays are numpy's here, and
-the sampler, which it is given, draws with torch: mlx draws in compiled code.
+MLX-LM's sampler runs at temperature 1: the target samples at every place, and drafts that match are
+kept. Its arrays are numpy's here, and the sampler, which it is given, draws with torch: mlx draws
+in compiled code.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,7 @@ def load_mlx_lm(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop, LayeredModel)
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="mlx-lm",
         package="mlx_lm",
@@ -56,7 +57,7 @@ BASE_ENGINES = (
 )
 
 
-# dspark-mlx: ``verify.speculative_sample_accept``, in numpy and with a generator.
+# dspark-mlx, in numpy and with a generator.
 
 
 DSPARK_MLX_FUNCTION = "speculative_sample_accept"
@@ -72,7 +73,7 @@ def load_dspark_mlx(path: Path) -> VerifyFunction:
     return as_verify(sample, Signature(randomness="numpy", batched=False))
 
 
-DSPARK_MLX_ENGINES = (
+ENGINES += (
     Engine(
         name="dspark-mlx",
         package="dspark_mlx",
@@ -86,6 +87,3 @@ DSPARK_MLX_ENGINES = (
         parameters=("draft_tokens", "draft_probs", "base_probs", "rng"),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *DSPARK_MLX_ENGINES)

@@ -1,7 +1,6 @@
-"""rotalabs-accel: ``rejection_sample``, a token a call.
+"""rotalabs-accel: ``rejection_sample``, a token a call, and ``verify_tokens``, the loop around it.
 
-It takes the target's rows and, of the draft, the probability of the drafted token alone.
-:mod:`.rotalabs_core` is the loop that the package has around it.
+The first takes the target's rows and, of the draft, the probability of the drafted token alone.
 """
 
 from pathlib import Path
@@ -51,14 +50,14 @@ def make_rotalabs_engine(
 
 
 ROTALABS_ARGUMENTS = ("target_prob", "draft_prob", "draft_token", "target_logits")
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     make_rotalabs_engine(
         "rotalabs", "sampling", ROTALABS_FUNCTION, load_rotalabs, *ROTALABS_ARGUMENTS
     ),
 )
 
 
-# rotalabs-accel: ``verify_tokens``, the loop around its rule, which has the same residual.
+# ``verify_tokens``, the loop around the rule, which has the same residual.
 #
 # It takes a target, and of the draft the probability of the drafted tokens alone.
 
@@ -83,7 +82,7 @@ def load_rotalabs_core(path: Path) -> VerifyFunction:
 
 
 ROTALABS_CORE_ARGUMENTS = ("model", "input_ids", "draft_tokens", "draft_probs", "top_p")
-ROTALABS_CORE_ENGINES = (
+ENGINES += (
     make_rotalabs_engine(
         "rotalabs-core",
         "core",
@@ -92,6 +91,3 @@ ROTALABS_CORE_ENGINES = (
         *ROTALABS_CORE_ARGUMENTS,
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *ROTALABS_CORE_ENGINES)

@@ -1,6 +1,7 @@
 """Sequoia: ``accept_step`` of its ``SpecTree``.
 
-The tree is :mod:`.specinfer`'s, but drawn without replacement, by Sequoia's own function.
+The tree is that of :mod:`~simverify.engines.catalogue.specinfer`, but drawn without replacement, by
+Sequoia's own function.
 """
 
 from collections.abc import Callable

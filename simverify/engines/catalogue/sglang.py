@@ -1,4 +1,4 @@
-"""SGLang: ``chain_speculative_sampling_triton``, token and block verification.
+"""SGLang: ``chain_speculative_sampling_triton``, token and block, and the reference of its DSpark.
 
 The coins are arguments; the root token stands in slot 0 of the candidates; outputs are written
 into buffers. One file is loaded, not the package, which would pull in its kernels.
@@ -82,13 +82,13 @@ def _make_sglang_engine(name: str, *, block: bool) -> Engine:
     return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     _make_sglang_engine("sglang", block=False),
     _make_sglang_engine("sglang-block", block=True),
 )
 
 
-# SGLang: ``blockwise_rejection_torch``, the reference of its DSpark verification.
+# ``blockwise_rejection_torch``, the reference of SGLang's DSpark verification.
 #
 # Takes logits and computes in float32. It seeds a generator from a key and a step counter:
 # ``sglang-dspark-as-is`` draws the counter, ``sglang-dspark`` hands it torch's global generator,
@@ -145,7 +145,7 @@ SGLANG_DSPARK_AS_IS_ENGINE: dict[str, Any] = {
     "vocab": 4,
     "note": "",
 }
-SGLANG_DSPARK_ENGINES = (
+ENGINES += (
     SGLANG_DSPARK_EXACT_ENGINE,
     replace(
         SGLANG_DSPARK_EXACT_ENGINE,
@@ -153,6 +153,3 @@ SGLANG_DSPARK_ENGINES = (
         loader=partial(load_sglang_dspark, seeded=True),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *SGLANG_DSPARK_ENGINES)

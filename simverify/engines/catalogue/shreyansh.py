@@ -1,7 +1,6 @@
-"""shreyansh26/Speculative-Decoding: ``probabilistic_verify``.
+"""shreyansh26: ``probabilistic_verify`` and, in an older repository, ``speculative_sampling``.
 
-Takes the target as a model, and the draft's probabilities.
-:mod:`~simverify.engines.catalogue.shreyansh` is the same author's older repository.
+The first, of Speculative-Decoding, takes the target as a model, and the draft's probabilities.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ def load_shreyansh_new(path: Path) -> VerifyFunction:
     return as_verify(verify, Signature(arrays="torch", logits=True, batched=False))
 
 
-BASE_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="shreyansh-new",
         package="common",
@@ -43,7 +42,7 @@ BASE_ENGINES = (
 )
 
 
-# shreyansh26/Speculative-Sampling: ``speculative_sampling``, a whole loop.
+# Speculative-Sampling, the older repository: ``speculative_sampling``, a whole loop.
 
 
 SHREYANSH_OLD_FUNCTION = "speculative_sampling"
@@ -63,7 +62,7 @@ def load_shreyansh_old(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop)
 
 
-SHREYANSH_OLD_ENGINES = (
+ENGINES += (
     Engine(
         name="shreyansh-old",
         package="",
@@ -84,6 +83,3 @@ SHREYANSH_OLD_ENGINES = (
         ),
     ),
 )
-
-
-ENGINES = (*BASE_ENGINES, *SHREYANSH_OLD_ENGINES)

@@ -1,4 +1,4 @@
-"""The project's own rules as fused Triton kernels."""
+"""The project's own rules on tensors: in torch, and as fused Triton kernels."""
 
 import importlib
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from simverify.engines.base import BLOCK_DEFAULTS, Engine
 from simverify.errors import UsageError
 from simverify.triton_cpu import load_tiles, tl
 
-# The project's own rules in torch, on the CPU and in float64.
+# In torch, on the CPU and in float64.
 
 
 def load_contract_module(path: Path) -> Any:
@@ -43,7 +43,7 @@ def make_torch_rules_engine(
     )
 
 
-RULES_ENGINES = tuple(
+ENGINES: tuple[Engine, ...] = tuple(
     make_torch_rules_engine(f"torch-{rule}", "rules", partial(load_torch_rules, rule))
     for rule in ("token", "block", "match")
 )
@@ -76,7 +76,4 @@ def _make_fused_engine(rule: str) -> Engine:
     return compiled_on_gpu(without, partial(load_fused_compiled, rule))
 
 
-BASE_ENGINES = (_make_fused_engine("token"), _make_fused_engine("block"))
-
-
-ENGINES = (*RULES_ENGINES, *BASE_ENGINES)
+ENGINES += (_make_fused_engine("token"), _make_fused_engine("block"))

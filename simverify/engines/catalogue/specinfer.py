@@ -1,7 +1,8 @@
 """SpecInfer's ``accept_step``, of ``SpecInferTree`` in Sequoia's repository.
 
 The tree has two children of the root and one of each of these, drawn with replacement.
-:mod:`.sequoia` is the repository's own rule, which walks down a tree in the same way.
+:mod:`~simverify.engines.catalogue.sequoia` is the repository's own rule, which walks down a tree in
+the same way.
 """
 
 from collections.abc import Callable

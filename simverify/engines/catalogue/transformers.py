@@ -1,7 +1,8 @@
-"""Transformers: ``generation.utils._speculative_sampling``.
+"""Transformers: ``_speculative_sampling``, Gemma 4 drafts, ``generate`` as a whole, lossy variants.
 
-Takes logits and draws from torch's global generator; batch 1; since 4.37. Older releases (5.17 is
-one) also ask whether the draft ends the text, and the oldest how many drafts may be kept.
+``generation.utils._speculative_sampling`` takes logits and draws from torch's global generator;
+batch 1; since 4.37. Older releases (5.17 is one) also ask whether the draft ends the text, and the
+oldest how many drafts may be kept.
 """
 
 import functools
@@ -85,10 +86,10 @@ def make_transformers_engine(
     )
 
 
-BASE_ENGINES = (make_transformers_engine("transformers", load_transformers),)
+ENGINES: tuple[Engine, ...] = (make_transformers_engine("transformers", load_transformers),)
 
 
-# Transformers' drafts for Gemma 4: greedy, and reported as if they were sampled.
+# Drafts for Gemma 4: greedy, and reported as if they were sampled.
 #
 # Its own candidate generator drafts, its own rule judges. The assistant is a stand-in.
 
@@ -135,7 +136,7 @@ def load_transformers_gemma(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop, counted=(rule._speculative_sampling, made))
 
 
-TRANSFORMERS_GEMMA_ENGINES = (
+ENGINES += (
     Engine(
         name="hf-argmax-raw-q",
         package="transformers",
@@ -154,12 +155,11 @@ TRANSFORMERS_GEMMA_ENGINES = (
 )
 
 
-# Transformers' whole ``generate``, sampled, with what it drafts from: three of its ways.
+# The whole ``generate``, sampled, with three ways to draft.
 #
 # With an assistant model; with n-grams of the prompt, in which every token stands once; and with an
 # assistant that has one word more than the target, and lists its words in another order. It is
-# asked
-# for gamma + 1 tokens, in as many rounds as that takes, at temperature 2 of doubled logits.
+# asked for gamma + 1 tokens, in as many rounds as that takes, at temperature 2 of doubled logits.
 
 
 TRANSFORMERS_GENERATE_TESTED_FILES = ("generation/utils.py", "generation/candidate_generator.py")
@@ -208,7 +208,7 @@ _TRANSFORMERS_GENERATE_NOTE = (
     "in 5.22.2 to 5.24.0 the mistake is in get_target_logits of candidate_generator.py, far "
     "before the line named here: docs/reference/findings-servers.md"
 )
-TRANSFORMERS_GENERATE_ENGINES = tuple(
+ENGINES += tuple(
     Engine(
         name=f"transformers-{way}",
         package="transformers",
@@ -225,11 +225,11 @@ TRANSFORMERS_GENERATE_ENGINES = tuple(
 )
 
 
-# Transformers' function by its own option, as an ensemble of target and draft: lossy by design.
+# The function with its own option, as an ensemble of target and draft: lossy by design.
 #
-# ``hf-ensemble-0.9`` and ``hf-ensemble-0.99`` are so by a known amount.
-# With v = w p + (1-w) q its acceptance is min(1, v/q), and the residual (v - q)+ normalises to
-# (p - q)+: speculative sampling of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
+# ``hf-ensemble-0.9`` and ``hf-ensemble-0.99`` are so by a known amount. With v = w p + (1-w) q its
+# acceptance is min(1, v/q), and the residual (v - q)+ normalises to (p - q)+: speculative sampling
+# of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
 
 
 def load_transformers_ensemble(weight: float, path: Path) -> VerifyFunction:
@@ -250,15 +250,7 @@ def _make_transformers_variants_engine(weight: float) -> Engine:
     )
 
 
-TRANSFORMERS_VARIANTS_ENGINES = (
+ENGINES += (
     _make_transformers_variants_engine(0.9),
     _make_transformers_variants_engine(0.99),
-)
-
-
-ENGINES = (
-    *BASE_ENGINES,
-    *TRANSFORMERS_GEMMA_ENGINES,
-    *TRANSFORMERS_GENERATE_ENGINES,
-    *TRANSFORMERS_VARIANTS_ENGINES,
 )

@@ -1,6 +1,6 @@
-"""vLLM, V2 runner: ``rejection_sample``, token and block verification, without a GPU.
+"""vLLM: ``rejection_sample`` of its V2 and V1 runners, without a GPU; and Aphrodite's, a fork.
 
-Takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
+V2 takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
 resampled token, a token id: each is one draw. In the exact tier log(1 - u) of the Gumbel noise
 is that, and not the kernel's polynomial, to 6e-7. Behind its count a row of tokens is not written.
 """
@@ -27,11 +27,11 @@ from simverify.triton_cpu import (
     triton,
 )
 
-# vLLM, V1 runner: ``rejection_sample`` of its two Triton kernels, run without a GPU.
+# V1 runner: ``rejection_sample`` with its two Triton kernels.
 #
 # Takes the target's logits and the draft's probabilities, all requests' rows one after the other,
-# and the bonus token ready drawn by the caller. The kernels' coins are torch's. Rejected slots are
-# -1.
+# and the bonus token, already drawn by the caller. The kernels' coins are torch's. Rejected slots
+# are -1.
 
 
 VLLM_V1_FUNCTION = "rejection_sample"
@@ -85,7 +85,7 @@ VLLM_V1_PARAMETERS = (
     "bonus_token_ids",
     "sampling_metadata",
 )
-V1_ENGINES = (
+ENGINES: tuple[Engine, ...] = (
     Engine(
         name="vllm-v1",
         source="v1/sample/rejection_sampler.py",
@@ -98,11 +98,10 @@ V1_ENGINES = (
 )
 
 
-# vLLM, V1 runner on a CPU: the same ``rejection_sample`` over the C++ kernels of its wheel.
+# V1 runner on a CPU: the same ``rejection_sample`` over the C++ kernels of its wheel.
 #
 # The random numbers are torch's, drawn before the kernels, which no path is followed through. Of
-# the
-# wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
+# the wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
 
 
 VLLM_V1_CPU_LIBRARY_FILE, VLLM_V1_CPU_WRAPPERS_FILE = "_C_AVX2.abi3.so", "utils/cpu_triton_utils.py"
@@ -147,7 +146,7 @@ VLLM_V1_CPU_NOTE = (
     "docs/reference/findings-servers.md"
 )
 
-V1_CPU_ENGINES = tuple(
+ENGINES += tuple(
     replace(
         engine,
         name="vllm-v1-cpu",
@@ -156,11 +155,14 @@ V1_CPU_ENGINES = tuple(
         note=VLLM_V1_CPU_NOTE,
         gamma=2,
     )
-    for engine in V1_ENGINES
+    for engine in ENGINES
 )
 
 
 VLLM_V2_DRAWING_FUNCTIONS = ("tl_rand32", "gumbel_block_argmax")
+
+
+# V2 runner: token and block verification.
 
 
 def load_vllm_v2(path: Path, *, block: bool) -> VerifyFunction:
@@ -225,15 +227,15 @@ VLLM_V2_TOKEN_ENGINE = Engine(
         "use_block_verification",
     ),
 )
-BASE_ENGINES = (
+ENGINES += (
     VLLM_V2_TOKEN_ENGINE,
     replace(VLLM_V2_TOKEN_ENGINE, name="vllm-v2-block", loader=partial(load_vllm_v2, block=True)),
 )
 
 
-# Aphrodite: ``rejection_sample`` of its V1 runner, a fork of vLLM's, without a GPU.
+# Aphrodite: ``rejection_sample`` of its V1 runner, a fork of vLLM's.
 #
-# As :mod:`.v1`, with kernels that are launched without a decorator.
+# As vLLM's V1 runner, with kernels that are launched without a decorator.
 
 
 def load_vllm_aphrodite(path: Path) -> VerifyFunction:
@@ -241,7 +243,7 @@ def load_vllm_aphrodite(path: Path) -> VerifyFunction:
     return wrap_rejection_sample(load_tiles(path, [VLLM_V1_FUNCTION]).rejection_sample)
 
 
-APHRODITE_ENGINES = (
+ENGINES += (
     Engine(
         name="aphrodite",
         package="aphrodite",
@@ -255,6 +257,3 @@ APHRODITE_ENGINES = (
         note=CPU_NOTE,
     ),
 )
-
-
-ENGINES = (*V1_ENGINES, *V1_CPU_ENGINES, *BASE_ENGINES, *APHRODITE_ENGINES)

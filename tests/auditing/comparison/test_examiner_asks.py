@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from simverify.auditing import examiner as diagnosis
 from simverify.auditing import examiner as module
 from simverify.auditing.enumeration import NO_EXTRA_CALLS, ExtraCalls, Generation
 from simverify.auditing.exact_tier import run_exact_tier
@@ -73,15 +72,15 @@ def test_the_nearest_are_the_nearest_of_all():
 def test_what_is_far_is_not_run_twice(monkeypatch):
     subject, judged = failure(get_fault("one-hot-residual"))
     runs = []
-    comparison = diagnosis._examine_fault
+    comparison = module._examine_fault
 
     def counted(examiner, model):
         runs.append(examiner.subject.name)
         return comparison(examiner, model)
 
-    monkeypatch.setattr(diagnosis, "_examine_fault", counted)
+    monkeypatch.setattr(module, "_examine_fault", counted)
     monkeypatch.setattr(
-        diagnosis, "_fault_comparison", lru_cache(inspect.unwrap(diagnosis._fault_comparison))
+        module, "_fault_comparison", lru_cache(inspect.unwrap(module._fault_comparison))
     )
     found = nearest_faults(subject, judged, "verify")
     twice = {name for name in runs if runs.count(name) == 2}

@@ -23,7 +23,6 @@ from support.told_examiner import (
 )
 
 from simverify.auditing import exact_tier
-from simverify.auditing import exact_tier as module
 from simverify.auditing.confirm import Confirmation
 from simverify.auditing.exact_tier import TRUNCATED_MASS, ExactTier, run_battery
 
@@ -31,11 +30,11 @@ from simverify.auditing.exact_tier import TRUNCATED_MASS, ExactTier, run_battery
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     """Clocks read one second, and failures and findings are what they are said to be."""
-    monkeypatch.setattr(module.Stopwatch, "seconds", lambda self: 1.0)
+    monkeypatch.setattr(exact_tier.Stopwatch, "seconds", lambda self: 1.0)
     monkeypatch.setattr(
-        module, "confirm_failure", lambda examiner, judged: Confirmation(judged, note="1 path")
+        exact_tier, "confirm_failure", lambda examiner, judged: Confirmation(judged, note="1 path")
     )
-    monkeypatch.setattr(module, "confirm_findings", lambda examiner, model, error: error)
+    monkeypatch.setattr(exact_tier, "confirm_findings", lambda examiner, model, error: error)
 
 
 def test_small_instances_take_what_is_left_of_all_paths():

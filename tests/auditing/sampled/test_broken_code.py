@@ -11,9 +11,8 @@ from support.false_alarms import ALPHA
 from support.sampled_audits import SMALL, audit
 from support.sampled_audits import token as token_sampled_audits
 
-from simverify.auditing import sampled_tier as planning
-from simverify.auditing import sampled_tier as sampling
-from simverify.auditing.run import audit as audit_subject
+from simverify.auditing import sampled_tier
+from simverify.auditing.run import audit as audit_code
 from simverify.auditing.sampled_runs import Emissions, InstanceTables, SampledInstance
 from simverify.auditing.sampled_tier import CALL_LAGS, independence_tests, sample_callable
 from simverify.auditing.settings import AuditSettings
@@ -126,7 +125,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(planning.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(sampled_tier.time, "monotonic", clock.monotonic)
     return clock
 
 
@@ -148,7 +147,8 @@ def calls(detect):
 def test_the_first_that_fits_is_asked_for(clock):
     fine, coarse = calls(0.02), calls(0.03)
     between = (
-        planning.SLOWDOWN_ALLOWANCE * (fine + coarse) / 2 * 1e-3 + planning.PILOT_TRIALS * 1e-3
+        sampled_tier.SLOWDOWN_ALLOWANCE * (fine + coarse) / 2 * 1e-3
+        + sampled_tier.PILOT_TRIALS * 1e-3
     )
     found = sampled(clock, between, coarser=(0.02, 0.03, 0.05))
     assert (found.verdict, found.tier.detect, found.tier.samples) == ("PASS", 0.03, coarse)
@@ -191,15 +191,15 @@ def hashed(p, q, x, rng):
 
 @pytest.mark.parametrize(("chosen", "words"), [(0.01, ""), (0.05, " --detect 0.05")])
 def test_the_audit_says_what_was_asked_for_and_repeats_it(monkeypatch, chosen, words):
-    plan_samples = planning.plan_samples
+    plan_samples = sampled_tier.plan_samples
 
     def plan(pilots, *, detects, **options):
         return plan_samples(pilots, detects=[chosen], **options)
 
-    monkeypatch.setattr(sampling, "plan_samples", plan)
-    monkeypatch.setattr(planning, "_detectable_tv", lambda pilot, n, alpha, power: 0.0)
+    monkeypatch.setattr(sampled_tier, "plan_samples", plan)
+    monkeypatch.setattr(sampled_tier, "_detectable_tv", lambda pilot, n, alpha, power: 0.0)
     settings = AuditSettings(gamma=1, vocab=2, coarser=(0.05,))
-    run = audit_subject(Subject("hashed.py:hashed", hashed, "verify"), "verify", settings)
+    run = audit_code(Subject("hashed.py:hashed", hashed, "verify"), "verify", settings)
     assert run.tier == "sampled"
     assert any(note.startswith("sampled: a TV of 0.01 would") for note in run.notes) == bool(words)
     assert run.reproduce.endswith(f"--gamma 1 --vocab 2{words}")

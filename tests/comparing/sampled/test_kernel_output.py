@@ -14,7 +14,6 @@ from support.levels import at_night
 import simverify
 from simverify.battery.battery import pit_shares, rejection_findings
 from simverify.comparing import sampled
-from simverify.comparing import sampled as trial_module
 from simverify.comparing.sampled import (
     DESCENDING_TEST_NAME,
     StreamedTokens,
@@ -474,9 +473,9 @@ def test_how_many_tokens_are_streamed(run, monkeypatch):
     assert len(run.sample(100).tokens) == 100
     greedy = trial(markov(3000), "greedy", gamma=2, detect=0.5)
     assert len(greedy.sample(100).tokens) == 400
-    monkeypatch.setattr(trial_module, "MAX_STREAMED", 50)
+    monkeypatch.setattr(sampled, "MAX_STREAMED", 50)
     assert [len(x.sample(1000).tokens) for x in (run, greedy)] == [50, 100]
-    monkeypatch.setattr(trial_module, "MAX_STREAMED_ENTRIES", 30 * 3000)
+    monkeypatch.setattr(sampled, "MAX_STREAMED_ENTRIES", 30 * 3000)
     assert len(greedy.sample(1000).tokens) == 30
 
 
@@ -486,7 +485,7 @@ def test_a_rule_with_state_has_directions_and_is_told_by_its_first_calls(run):
     greedy = trial(run.model, "greedy", gamma=GAMMA, alpha=ALPHA, detect=0.05)
     first = StreamedTokens.of(greedy, 20_000)
     assert first.judged.all()
-    assert first.features.n == 2 * trial_module.MAX_STREAMED < 20_000 * 2 * GAMMA
+    assert first.features.n == 2 * sampled.MAX_STREAMED < 20_000 * 2 * GAMMA
     assert first.calls.n == 20_000
     judged = judge_pits(greedy, greedy.run(20_000), shares(ALPHA), first)
     assert judged.findings == ()

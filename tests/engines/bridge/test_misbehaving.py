@@ -15,8 +15,7 @@ from support.levels import at_night
 from support.waiting import wait_for
 
 import simverify
-from simverify.engines import bridge as bridge_command
-from simverify.engines import bridge as bridge_process
+from simverify.engines import bridge
 from simverify.engines.bridge import CallRequest, ProgramEnded, ProgramProcess
 from simverify.errors import SimverifyError, UsageError
 
@@ -79,7 +78,7 @@ AT_LOADING = {
 @pytest.mark.thorough
 def test_a_program_that_says_no_hello_is_no_verdict(program, monkeypatch, way):
     if "did not answer" in AT_LOADING[way]:
-        monkeypatch.setattr(bridge_command, "HELLO_SECONDS", 1.0)
+        monkeypatch.setattr(bridge, "HELLO_SECONDS", 1.0)
     with pytest.raises(SimverifyError, match=AT_LOADING[way]) as raised:
         simverify.audit(command=program(way), **SMALL)
     assert raised.value.exit_code == 4
@@ -236,7 +235,7 @@ def test_a_line_that_has_come_is_taken_though_its_time_is_over():
 @pytest.mark.parametrize("waits", [True, False])
 def test_time_in_which_a_program_gets_no_processor_is_not_counted(monkeypatch, waits):
     seen = itertools.chain([0.0], itertools.repeat(60.0 if waits else 0.0))
-    monkeypatch.setattr(bridge_process, "run_queue_seconds", lambda *_: next(seen))
+    monkeypatch.setattr(bridge, "run_queue_seconds", lambda *_: next(seen))
     started = ProgramProcess("sh -c 'sleep 0.3; echo hello; exec sleep 60'")
     try:
         if waits:

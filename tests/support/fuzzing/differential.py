@@ -50,7 +50,7 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
 
     ``few`` runs first, and ``many`` where they look suspect, judged at 1e-9. A path that does not
     repeat is a difference; what rounding may have made the enumeration itself leaves out of the
-    law, and counts (:meth:`.Source.is_of_rounding`).
+    law, and counts (:meth:`RandomSource.is_of_rounding`).
     """
     program = compiled(text)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
