@@ -1,4 +1,4 @@
-"""Two causal language models as target and draft: loading, tokenizer, law of the next token.
+"""Two causal language models as target and draft: prompts, loading, the law of the next token.
 
 torch and transformers are needed here and nowhere else among the models.
 """
