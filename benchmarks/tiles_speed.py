@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from simverify.backends.batch import interpreter, load_triton
-from simverify.engines.catalogue.sglang import SGLANG_FUNCTION as SGLANG
-from simverify.engines.catalogue.sglang import sglang_chain_sampling
+from simverify.engines.catalogue.sglang import CHAIN_FUNCTION, sglang_chain_sampling
 from simverify.engines.extract import load_file
 from simverify.triton_cpu import load_tiles
 
@@ -49,11 +48,12 @@ def cases(ours: Any, theirs: Any) -> Iterator[tuple[str, Call, Call, tuple[Any, 
 
 def of_sglang(file: Path) -> Iterator[tuple[str, Call, Call, tuple[Any, ...]]]:
     """Yield the same of SGLang's kernel, called as an audit calls it."""
-    tiles = load_tiles(file, [SGLANG])
+    tiles = load_tiles(file, [CHAIN_FUNCTION])
     real, _ = load_triton(lambda: load_file(file, "sglang_interpreted"))
     for rule, block in (("token", False), ("block", True)):
         ours, theirs = (
-            sglang_chain_sampling(getattr(made, SGLANG), block=block) for made in (tiles, real)
+            sglang_chain_sampling(getattr(made, CHAIN_FUNCTION), block=block)
+            for made in (tiles, real)
         )
         for _, gamma, vocab in SHAPES[::2]:
             rng = np.random.default_rng(vocab)

@@ -150,7 +150,7 @@ def inputs_unmodified(line: ProbeRecorder, plain: SeededCalls) -> str:
     """Inputs are compared byte for byte, then handed over read-only."""
     names: dict[str, None] = {}
     fault = ""
-    for case in (invocation.PLAIN_ROWS, invocation.MIXED_ZEROS, invocation.EQUAL_ROWS):
+    for case in (PLAIN_ROWS, MIXED_ZEROS, EQUAL_ROWS):
         for seed in range(CALLS_PER_CASE // 2):
             outcome = plain.run(line, case, seed)
             names |= dict.fromkeys(outcome.changed)
@@ -169,7 +169,7 @@ def inputs_unmodified(line: ProbeRecorder, plain: SeededCalls) -> str:
 def output_type(line: ProbeRecorder, plain: SeededCalls) -> str:
     """What comes back is a row of integers, 1 to gamma+1 of them."""
     kinds: dict[str, None] = {}
-    for case in (invocation.PLAIN_ROWS, invocation.SINGLE_DRAFT):
+    for case in (PLAIN_ROWS, invocation.SINGLE_DRAFT):
         for seed in range(CALLS_PER_CASE):
             outcome = plain.run(line, case, seed)
             if outcome.fault:
@@ -272,7 +272,7 @@ _TARGET_ROW_PROBES = frozenset(
 
 _LARGE_VOCAB = 1000
 
-_ProbeBody = Callable[[ProbeRecorder], str]
+ProbeBody = Callable[[ProbeRecorder], str]
 
 
 def probe_drafter(
@@ -285,7 +285,7 @@ def probe_drafter(
     probes = [found for found in others if found.name not in _TARGET_ROW_PROBES]
     if any(found.hung for found in others):
         return tuple(probes)
-    bodies: dict[str, _ProbeBody] = {
+    bodies: dict[str, ProbeBody] = {
         "one-hot draft row": lambda line: _keeps_contract(line, rule, np.eye(5)[[0, 4]], 1),
         "more siblings than tokens": lambda line: _keeps_contract(
             line, rule, np.array([[0.5, 0.5]]), 5
@@ -665,8 +665,6 @@ _INVALID_ROW_PROBES = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
 _SKIPPED_ON_GPU = (*_INVALID_ROW_PROBES, "u = 0", "u = 1 - ulp")
 """Probes that are not made with a GPU that others need: right code may end its use by them."""
 
-ProbeBody = Callable[[ProbeRecorder], str]
-
 
 def run_probes(
     rule: Rule,
@@ -728,7 +726,7 @@ def run_probes(
         if hung:
             lines.append(_skipped_probe(name, f"the code hangs, see {hung!r}"))
             return
-        if (known := invocation.gpu_lost_probe(name, lines, lost)) is not None:
+        if (known := gpu_lost_probe(name, lines, lost)) is not None:
             lines.append(known)
             return
         if name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process():
@@ -740,9 +738,9 @@ def run_probes(
         line = ProbeRecorder(took)
         try:
             result = run_probe(name, body, limit, line)
-        except invocation.GpuLost as error:
+        except GpuLost as error:
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
-            raise invocation.GpuLost(error.text, name, grade) from None
+            raise GpuLost(error.text, name, grade) from None
         took = line.took
         if result.hung and name in _HANG_PRONE_PROBES:
             result = Probe(name=name, outcome="warning", message=result.message)
@@ -776,9 +774,9 @@ def exercise_rule(rule: Rule, contract: Contract) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"), preserved_generator_states():
         warnings.simplefilter("ignore")
         for case in (
-            invocation.PLAIN_ROWS,
+            PLAIN_ROWS,
             invocation.SINGLE_DRAFT,
-            invocation.EQUAL_ROWS,
+            EQUAL_ROWS,
             invocation.DISJOINT_SUPPORT,
             invocation.large_case(),
         ):
@@ -787,7 +785,7 @@ def exercise_rule(rule: Rule, contract: Contract) -> None:
 
 
 def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
-    def on(case: invocation.ProbeCase, calls: int = CALLS_PER_CASE) -> ProbeBody:
+    def on(case: ProbeCase, calls: int = CALLS_PER_CASE) -> ProbeBody:
         return lambda line: check_valid_inputs(line, honest, case, calls)
 
     def needs_verify(body: ProbeBody, why: str) -> ProbeBody:
@@ -801,7 +799,7 @@ def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
         "gamma = 1": on(invocation.SINGLE_DRAFT),
         "large vocabulary": on(invocation.large_case(), calls=12),
         "ids 0 and V-1": lambda line: end_tokens(line, honest),
-        "p = q": on(invocation.EQUAL_ROWS),
+        "p = q": on(EQUAL_ROWS),
         "disjoint support": on(invocation.DISJOINT_SUPPORT),
         "one-hot drafts": on(invocation.ONE_HOT_DRAFT),
         "one-hot targets": on(invocation.ONE_HOT_TARGET),

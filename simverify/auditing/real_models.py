@@ -158,7 +158,7 @@ class TreeCaller:
 
 
 class StepCaller:
-    """A ``step`` rule, built anew, as the loop calls it; a broken contract is a ``ContractMisuse``."""
+    """A ``step`` rule, built anew, as the loop calls it; it raises ``ContractMisuse``."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
         self._step, self._reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)

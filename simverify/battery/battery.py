@@ -34,7 +34,6 @@ from simverify.faults.catalogue import get_fault
 from simverify.results import Verdict
 from simverify.simulators.kernels.row_sums import RARE
 from simverify.simulators.run import Features
-from simverify.stats import split_alpha
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
 from simverify.stats.planning import BATTERY
@@ -768,7 +767,7 @@ def kernel_shares(alpha: float, *, calls: bool) -> dict[str, float]:
     """
     rest = {"output": 6.0, "lossy": 1.0, "acceptance": 1.0} | ({"calls": 1.0} if calls else {})
     names = {"ratios": "likelihood ratios", "scores": "scores"}
-    return split_alpha(
+    return stats.split_alpha(
         alpha, _scale_to_rest(rest) | {ours: BATTERY[x] for ours, x in names.items()}
     )
 
@@ -778,7 +777,7 @@ def context_shares(alpha: float) -> dict[str, float]:
 
     ``pairs`` is for what tokens know of each other beyond the contexts they are counted by.
     """
-    return split_alpha(alpha, {**_OUTPUT_WEIGHTS, "pairs": 0.5})
+    return stats.split_alpha(alpha, {**_OUTPUT_WEIGHTS, "pairs": 0.5})
 
 
 def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:
@@ -789,7 +788,7 @@ def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:
     between ``cells`` of tokens beside them, coarse and fine.
     """
     weights = {"coarse": 1.0, "fine": 1.0} if cells else {}
-    return split_alpha(alpha, {"pits": 4.0, "descending": 0.5, "pairs": 0.5} | weights)
+    return stats.split_alpha(alpha, {"pits": 4.0, "descending": 0.5, "pairs": 0.5} | weights)
 
 
 def output_shares(alpha: float) -> dict[str, float]:
@@ -799,7 +798,7 @@ def output_shares(alpha: float) -> dict[str, float]:
     """
     rest = {"pits": 4.0, "pairs": 1.0, "acceptance": 1.0}
     names = {"ratios": "likelihood ratios", "scores": "scores"}
-    return split_alpha(
+    return stats.split_alpha(
         alpha, _scale_to_rest(rest) | {ours: BATTERY[x] for ours, x in names.items()}
     )
 
@@ -820,7 +819,7 @@ def callable_shares(alpha: float) -> dict[str, float]:
     }
     half = BATTERY["likelihood ratios"] / 2
     ours = {"gate": half, "ratios": half, "scores": BATTERY["scores"]}
-    return split_alpha(alpha, _scale_to_rest(rest) | ours)
+    return stats.split_alpha(alpha, _scale_to_rest(rest) | ours)
 
 
 def _scale_to_rest(rest: Mapping[str, float]) -> dict[str, float]:

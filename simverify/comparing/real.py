@@ -223,7 +223,7 @@ def _judge_acceptance(seen: DecodedRun, alpha: float, detect: float) -> doc.Acce
 
 
 def _observation_weights(gamma: int, rule: str | None, level: int | None = None) -> list[float]:
-    """Weights of what an emission observer keeps: a rule's curve, one level of it, or tau (None)."""
+    """Weights of what an emission observer keeps: a rule's curve, one level, or tau (None)."""
     weights = np.zeros(len(RULES) * gamma + 1)
     if rule is None:
         weights[-1] = 1.0

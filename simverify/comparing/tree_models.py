@@ -272,7 +272,7 @@ def has_kernel(name: str, drafting: Drafting) -> bool:
     return name in compiled_rules(drafting)
 
 
-# The tokens that are counted are kept by a second pass over the same calls.
+# Cached: a second pass over the same calls counts the tokens.
 @lru_cache(maxsize=1)
 def _call_rule(
     trial: PythonRuleTrial, trials: int, first_trial: int

@@ -1,6 +1,6 @@
-"""Two causal language models as target and draft: loading, tokenizer, law of the next token.
+"""Two causal language models as target and draft: prompts, loading, the law of the next token.
 
-torch and transformers are needed here and nowhere else among the models.
+Needs torch and transformers, as ``kv_cache`` does; simulated models need neither.
 """
 
 import importlib.util

@@ -18,7 +18,6 @@ from simverify.battery.battery import start_meta
 from simverify.checks import MIN_ALPHA, check_ranges
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
-from simverify.results import CellOutcome
 from simverify.served.client import (
     ServerFailure,
     ServerRefusal,
@@ -908,7 +907,7 @@ MIN_COMMON_SHARE = 0.25
 class SeedResult:
     """What became of seeds, in words too; ``log_evalue``: against the answers being independent."""
 
-    outcome: CellOutcome
+    outcome: doc.CellOutcome
     words: str
     log_evalue: float
 

@@ -35,7 +35,7 @@ from simverify.engines.base import locate_engine, run_git
 from simverify.errors import UsageError
 from simverify.folders import cache_folder
 from simverify.options.surveys import SizeOptions
-from simverify.results import AuditRun, ExactInstance, InstanceLaw, LawDifference
+from simverify.results import ExactInstance, InstanceLaw, LawDifference
 from simverify.surveying.table import AuditOutcome, AuditProcesses, audit_words, failure_lines
 
 # pip: its calls, and its error messages.
@@ -518,7 +518,7 @@ _SEARCHED_PREFIXES = ("found", "around")
 """How the names of instances begin that were made for the code at hand, and are another's not."""
 
 
-def law_differences(before: AuditRun, after: AuditRun) -> tuple[LawDifference, ...] | None:
+def law_differences(before: doc.AuditRun, after: doc.AuditRun) -> tuple[LawDifference, ...] | None:
     """Return the instances on which two audits found different laws, the largest first.
 
     A law is known here by its deviation from the target's, the TV distance and E[tau]; what both
@@ -552,7 +552,7 @@ def law_differences(before: AuditRun, after: AuditRun) -> tuple[LawDifference, .
     )
 
 
-def has_changed(before: AuditRun, after: AuditRun, what: ComparedBy) -> bool | str:
+def has_changed(before: doc.AuditRun, after: doc.AuditRun, what: ComparedBy) -> bool | str:
     """Return whether ``after`` differs; a string says why that cannot be told."""
     for run in (before, after):
         if run.verdict == "INCONCLUSIVE":
@@ -567,7 +567,7 @@ def has_changed(before: AuditRun, after: AuditRun, what: ComparedBy) -> bool | s
     return bool(changes)
 
 
-def change_words(before: AuditRun, after: AuditRun) -> str:
+def change_words(before: doc.AuditRun, after: doc.AuditRun) -> str:
     """Return in a sentence how ``after`` differs."""
     parts = []
     if before.verdict != after.verdict:

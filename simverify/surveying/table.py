@@ -29,7 +29,7 @@ from simverify.engines.base import SourceLocation, file_sha256, locate_engine
 from simverify.errors import UsageError
 from simverify.options.option import words_of
 from simverify.options.surveys import SizeOptions
-from simverify.results import AuditRun, EngineRow, LeastShare
+from simverify.results import AuditRun, LeastShare
 from simverify.results.reading import document_text, read_audit, write_whole
 from simverify.results.surveys import State
 
@@ -327,13 +327,13 @@ def _cpu_quota(*sizes: int | None) -> int | None:
 # Rows of the table, from an engine and its audit.
 
 
-def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> EngineRow:
+def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> doc.EngineRow:
     """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
 
     ``missing``: what it needs besides its package.
     """
     lacks = missing or (("an NVIDIA GPU",) if engine.gpu else ())
-    return EngineRow(
+    return doc.EngineRow(
         engine=engine.name,
         package=engine.repository or engine.distribution or engine.package,
         function=engine.function,
@@ -351,7 +351,7 @@ def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> E
     )
 
 
-def pending_row(engine: Engine, place: SourceLocation) -> EngineRow:
+def pending_row(engine: Engine, place: SourceLocation) -> doc.EngineRow:
     """Return the row of an engine that is here, before its audit."""
     row = absent_row(engine, asked=False)
     provider = engine.provider if place.folder is None else None
@@ -367,7 +367,7 @@ def pending_row(engine: Engine, place: SourceLocation) -> EngineRow:
     )
 
 
-def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) -> EngineRow:
+def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) -> doc.EngineRow:
     """Return the row of an engine whose audit has ended, one way or another."""
     row = replace_struct(
         pending_row(engine, place),

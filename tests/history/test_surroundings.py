@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from support.baseline_runs import drawn
 from support.pages.report_runs import example
 
-from simverify.history import record as machines
+from simverify.history import record
 from simverify.history.record import add_run, get_run, init_store, run_differences, runs
 from simverify.results import SweepAudit
 
@@ -105,20 +105,20 @@ def test_a_file_that_was_added_says_nothing_of_this_machine(store):
 
 
 def test_a_machine_that_says_little(monkeypatch, tmp_path):
-    monkeypatch.setattr(machines, "_CPUINFO", tmp_path / "none")
+    monkeypatch.setattr(record, "_CPUINFO", tmp_path / "none")
     monkeypatch.setattr(platform, "processor", lambda: "")
-    assert machines.processor_name() == platform.machine()
+    assert record.processor_name() == platform.machine()
     (tmp_path / "cpuinfo").write_bytes(b"flags : \xff\nmodel name\t:  Some   chip \n")
-    monkeypatch.setattr(machines, "_CPUINFO", tmp_path / "cpuinfo")
-    assert machines.processor_name() == "Some chip"
+    monkeypatch.setattr(record, "_CPUINFO", tmp_path / "cpuinfo")
+    assert record.processor_name() == "Some chip"
 
     def silent(_name):
         raise ValueError("unrecognized configuration name")
 
-    monkeypatch.setattr(machines.os, "sysconf", silent)
-    assert machines.memory_bytes() is None
-    assert machines.memory_words(None) == "unknown"
-    assert machines.memory_words(3 * 2**29) == "1.5 GiB"
+    monkeypatch.setattr(record.os, "sysconf", silent)
+    assert record.memory_bytes() is None
+    assert record.memory_words(None) == "unknown"
+    assert record.memory_words(3 * 2**29) == "1.5 GiB"
 
 
 def recorded(store, **changes):
@@ -170,11 +170,11 @@ def test_what_differs_of_machine_packages_and_code_is_told(store, tmp_path, monk
     numbers = [add_run(store, run, ["simverify", "audit", "a"])]
     rule.write_text("x = 2\n")
     monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
-    monkeypatch.setattr(machines, "processor_name", lambda: "Another chip")
-    monkeypatch.setattr(machines, "memory_bytes", lambda: 2**30)
-    real = machines.installed_version
+    monkeypatch.setattr(record, "processor_name", lambda: "Another chip")
+    monkeypatch.setattr(record, "memory_bytes", lambda: 2**30)
+    real = record.installed_version
     others = {"numpy": "9.9", "torch": None}
-    monkeypatch.setattr(machines, "installed_version", lambda n: others.get(n, real(n)))
+    monkeypatch.setattr(record, "installed_version", lambda n: others.get(n, real(n)))
     later = replace(run, meta=replace(run.meta, version="9.9"))
     numbers += [add_run(store, later, ["simverify", "audit", "b"]), add_run(store, later)]
     first, second, added = (get_run(store, number) for number in numbers)

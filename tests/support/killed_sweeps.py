@@ -3,7 +3,7 @@
 import textwrap
 from pathlib import Path
 
-from simverify.sweeping import run as running
+from simverify.sweeping import run
 from simverify.sweeping.store import SweepFolder
 from simverify.sweeping.tasks import AuditState, CellState
 
@@ -41,7 +41,7 @@ def kept_of(spec, out):
 
 def when_kept(monkeypatch, number, what):
     """Have ``what`` done once, as soon as so many shards are kept; a list that says it was."""
-    take, done = running._SweepRunner._take, []
+    take, done = run._SweepRunner._take, []
 
     def taken(sweep, workers, future):
         take(sweep, workers, future)
@@ -49,7 +49,7 @@ def when_kept(monkeypatch, number, what):
             done.append(True)
             what()
 
-    monkeypatch.setattr(running._SweepRunner, "_take", taken)
+    monkeypatch.setattr(run._SweepRunner, "_take", taken)
     return done
 
 

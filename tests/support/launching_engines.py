@@ -12,13 +12,13 @@ import torch
 from support.kernel_launches import Drafted, Kernels, Load, compiled, interpreted
 
 import simverify
-from simverify.engines.catalogue.vllm import VLLM_V1_WARMUPS, VLLM_V2_DRAWING_FUNCTIONS
+from simverify.engines.catalogue.vllm import V1_WARMUPS, V2_DRAWING_FUNCTIONS
 from simverify.triton_cpu import LIBDEVICE, dispatcher, load_tiles, tl
 
 
 def vllm_v1(load: Load, path: Path) -> Kernels:
     """Kernels of vLLM's V1 runner, and of Aphrodite's, whose function is called alike."""
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **VLLM_V1_WARMUPS}
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **V1_WARMUPS}
     module = load(path, ["rejection_sample"], **given)
 
     def calls(given: Drafted) -> None:
@@ -40,8 +40,8 @@ def vllm_v1(load: Load, path: Path) -> Kernels:
 def vllm_v2(load: Load, path: Path) -> Kernels:
     """Kernels of vLLM's V2 runner: token and block verification, with and without draft rows."""
     math = _math(load)
-    noise = load(path.parents[1] / "sample/gumbel.py", VLLM_V2_DRAWING_FUNCTIONS)
-    own = {name: getattr(noise, name) for name in VLLM_V2_DRAWING_FUNCTIONS}
+    noise = load(path.parents[1] / "sample/gumbel.py", V2_DRAWING_FUNCTIONS)
+    own = {name: getattr(noise, name) for name in V2_DRAWING_FUNCTIONS}
     module = load(path, ["rejection_sample"], tldevice=math, philox_gumbel_block_argmax=None, **own)
 
     def calls(given: Drafted) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 
 from simverify.errors import SimverifyError, UsageError
-from simverify.sweeping import run as running
+from simverify.sweeping import run
 from simverify.sweeping.run import run_sweep
 from simverify.sweeping.store import SweepFolder
 from simverify.sweeping.tasks import CellState, WorkersLost
@@ -68,7 +68,7 @@ class Interference:
 
     def __init__(self, monkeypatch, when, what):
         self.done = False
-        take = running._SweepRunner._take
+        take = run._SweepRunner._take
 
         def taken(sweep, workers, future):
             take(sweep, workers, future)
@@ -76,7 +76,7 @@ class Interference:
                 self.done = True
                 what()
 
-        monkeypatch.setattr(running._SweepRunner, "_take", taken)
+        monkeypatch.setattr(run._SweepRunner, "_take", taken)
 
 
 @pytest.mark.slow

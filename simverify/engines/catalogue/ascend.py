@@ -14,7 +14,7 @@ from simverify.engines.base import BLOCK_DEFAULTS, Engine
 from simverify.engines.extract import load_pieces, torch, torch_without_pinning
 
 
-def load_vllm_ascend(path: Path, *, rule: str, block_residual: bool) -> VerifyFunction:
+def load_rule(path: Path, *, rule: str, block_residual: bool) -> VerifyFunction:
     """Return a rule with the recovered tokens that ``rejection_sample`` gives it."""
     given: dict[str, Any] = dict.fromkeys(("triton", "sample_recovered_tokens_kernel"))
     given |= {"torch": torch_without_pinning(), "PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False}
@@ -50,9 +50,7 @@ def load_vllm_ascend(path: Path, *, rule: str, block_residual: bool) -> VerifyFu
     return as_verify(sample, signature, "ragged,stale,padded,one-hot")
 
 
-def make_vllm_ascend_engine(
-    name: str, rule: str, commit: str, *, block_residual: bool = False
-) -> Engine:
+def make_engine(name: str, rule: str, commit: str, *, block_residual: bool = False) -> Engine:
     """Return an engine of a rule at a commit."""
     return Engine(
         name=name,
@@ -60,7 +58,7 @@ def make_vllm_ascend_engine(
         source="sample/rejection_sampler.py",
         function=rule,
         **BLOCK_DEFAULTS,
-        loader=partial(load_vllm_ascend, rule=rule, block_residual=block_residual),
+        loader=partial(load_rule, rule=rule, block_residual=block_residual),
         repository="https://github.com/vllm-project/vllm-ascend",
         commit=commit,
         parameters=(
@@ -80,11 +78,9 @@ def make_vllm_ascend_engine(
     )
 
 
-VLLM_ASCEND_LATEST_COMMIT = "182b75e"
+LATEST_COMMIT = "182b75e"
 ENGINES: tuple[Engine, ...] = (
-    make_vllm_ascend_engine(
-        "ascend-token", "rejection_random_sample_pytorch", VLLM_ASCEND_LATEST_COMMIT
-    ),
+    make_engine("ascend-token", "rejection_random_sample_pytorch", LATEST_COMMIT),
 )
 
 
@@ -94,15 +90,15 @@ ENGINES: tuple[Engine, ...] = (
 # ``ascend-block`` is that. ``ascend-block-fix`` is the repair of April 2026, which asks.
 
 
-VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_BLOCK_FIX_COMMIT = (
+BLOCK_RULE, VLLM_ASCEND_BLOCK_FIX_COMMIT = (
     "rejection_random_sample_block_verify_pytorch",
     "2f4d55e",
 )
 ENGINES += (
-    make_vllm_ascend_engine("ascend-block", VLLM_ASCEND_BLOCK_RULE_NAME, VLLM_ASCEND_LATEST_COMMIT),
-    make_vllm_ascend_engine(
+    make_engine("ascend-block", BLOCK_RULE, LATEST_COMMIT),
+    make_engine(
         "ascend-block-fix",
-        VLLM_ASCEND_BLOCK_RULE_NAME,
+        BLOCK_RULE,
         VLLM_ASCEND_BLOCK_FIX_COMMIT,
         block_residual=True,
     ),

@@ -14,10 +14,10 @@ from simverify.engines.base import BLOCK_DEFAULTS, LOOP_DEFAULTS, Engine
 from simverify.engines.extract import load_function, torch
 from simverify.engines.fake_models import draw_token_tree, sample_with_replacement
 
-ECONOMIZE_CLASS = "RejectionVerifier"
+VERIFIER_CLASS = "RejectionVerifier"
 
 
-def load_economize_verifier(path: Path) -> Any:
+def load_verifier(path: Path) -> Any:
     """Return an instance of the class, which keeps nothing, and of what selects its tokens."""
     given: dict[str, Any] = {
         "Verifier": object,
@@ -27,12 +27,12 @@ def load_economize_verifier(path: Path) -> Any:
         "device_tensor": lambda values, device: torch.tensor(values),
         "ConfigError": ValueError,
     }
-    return load_function(path, ECONOMIZE_CLASS, without=("VERIFIERS.register",), **given)()
+    return load_function(path, VERIFIER_CLASS, without=("VERIFIERS.register",), **given)()
 
 
-def load_economize_chain(path: Path) -> Callable[..., Any]:
+def load_chain(path: Path) -> Callable[..., Any]:
     """Return ``verify`` on one block."""
-    rule = load_economize_verifier(path)
+    rule = load_verifier(path)
     select = lambda logits, _: int(torch.multinomial(logits.softmax(-1), 1))  # noqa: E731
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
@@ -43,15 +43,13 @@ def load_economize_chain(path: Path) -> Callable[..., Any]:
     return as_verify(sample, Signature(arrays="torch", logits=True, batched=False))
 
 
-def make_economize_engine(
-    name: str, method: str, loader: Any, *parameters: str, **fields: Any
-) -> Engine:
+def make_engine(name: str, method: str, loader: Any, *parameters: str, **fields: Any) -> Engine:
     """Return an engine of a method; ``fields``: what an engine on one block or on a loop has."""
     return Engine(
         name=name,
         package="economize",
         source="decoding/verifiers.py",
-        function=f"{ECONOMIZE_CLASS}.{method}",
+        function=f"{VERIFIER_CLASS}.{method}",
         loader=loader,
         versions=">=0.3.2,<0.4",
         parameters=("logits", *parameters, "selector"),
@@ -60,10 +58,10 @@ def make_economize_engine(
 
 
 ENGINES: tuple[Engine, ...] = (
-    make_economize_engine(
+    make_engine(
         "economize-chain",
         "verify",
-        load_economize_chain,
+        load_chain,
         "drafts",
         "probs",
         "history",
@@ -76,19 +74,19 @@ ENGINES: tuple[Engine, ...] = (
 # ``verify_batch``, on a batch of one.
 
 
-def load_economize_batch(path: Path) -> Callable[..., Any]:
+def load_batch(path: Path) -> Callable[..., Any]:
     """Return ``verify_batch`` on a batch of one."""
-    rule = load_economize_verifier(path)
+    rule = load_verifier(path)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
-        given = economize_draft_row(draft_tokens, draft.exp())
+        given = draft_row(draft_tokens, draft.exp())
         accepted, last = rule.verify_batch(target, given, None, None, [0])
         return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
 
     return as_verify(sample, Signature(arrays="torch", logits=True))
 
 
-def economize_draft_row(tokens: Any, probs: Any, parents: Any = None) -> SimpleNamespace:
+def draft_row(tokens: Any, probs: Any, parents: Any = None) -> SimpleNamespace:
     """Return one row of drafts, as the engine's loop hands them over."""
     count = tokens.shape[1]
     links = None if parents is None else torch.tensor(parents)
@@ -96,10 +94,10 @@ def economize_draft_row(tokens: Any, probs: Any, parents: Any = None) -> SimpleN
 
 
 ENGINES += (
-    make_economize_engine(
+    make_engine(
         "economize-batch",
         "verify_batch",
-        load_economize_batch,
+        load_batch,
         "draft",
         "seq",
         "ends",
@@ -113,24 +111,20 @@ ENGINES += (
 # The tree is drafted here: two independent tokens after the prefix, and one after each node.
 
 
-def load_economize_tree(path: Path) -> Callable[..., Any]:
+def load_tree(path: Path) -> Callable[..., Any]:
     """Return ``verify_tree`` as a ``step`` callable that drafts its tree, gamma deep."""
-    rule = load_economize_verifier(path)
+    rule = load_verifier(path)
 
     def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
         tree = draw_token_tree(draft, prefix, gamma, sample_with_replacement)
         tokens, above = tree.tokens, tree.parents[1:]
         # With the row that each was drawn from, and its parent's place; the root is no draft.
         links = [[node - 1 for node in above]]
-        given = economize_draft_row(torch.tensor([tokens]), tree.rows(draft)[above][None], links)
+        given = draft_row(torch.tensor([tokens]), tree.rows(draft)[above][None], links)
         accepted, last = rule.verify_tree(tree.rows(target).log()[None], given, None)
         return [*(tokens[node] for node in accepted[0]), last[0]]
 
     return step
 
 
-ENGINES += (
-    make_economize_engine(
-        "economize-tree", "verify_tree", load_economize_tree, "draft", **LOOP_DEFAULTS
-    ),
-)
+ENGINES += (make_engine("economize-tree", "verify_tree", load_tree, "draft", **LOOP_DEFAULTS),)

@@ -13,12 +13,12 @@ from simverify.engines.base import LOOP_DEFAULTS, Engine
 from simverify.engines.extract import load_function, torch
 from simverify.engines.fake_models import PositionedModel, RowFunction, RowsModel, make_prompt
 
-GPTFAST_EAGER_FUNCTION = "speculative_decode_eager"
+EAGER_FUNCTION = "speculative_decode_eager"
 
 
-def load_gptfast_eager(path: Path) -> Callable[..., Any]:
+def load_eager(path: Path) -> Callable[..., Any]:
     """Return the function without a cache as a ``step`` callable."""
-    rule = load_function(path, GPTFAST_EAGER_FUNCTION)
+    rule = load_function(path, EAGER_FUNCTION)
 
     def drafts(model: RowsModel, input_ids: Any, length: int) -> Any:
         tokens, rows = input_ids, []
@@ -39,7 +39,7 @@ def load_gptfast_eager(path: Path) -> Callable[..., Any]:
     return step
 
 
-def make_gptfast_engine(name: str, function: str, loader: Any, tokens: str) -> Engine:
+def make_engine(name: str, function: str, loader: Any, tokens: str) -> Engine:
     """Return an engine of a function; ``tokens``: what it calls the prompt."""
     return Engine(
         name=name,
@@ -55,16 +55,16 @@ def make_gptfast_engine(name: str, function: str, loader: Any, tokens: str) -> E
 
 
 ENGINES: tuple[Engine, ...] = (
-    make_gptfast_engine("gptfast-eager", GPTFAST_EAGER_FUNCTION, load_gptfast_eager, "cur_tokens"),
+    make_engine("gptfast-eager", EAGER_FUNCTION, load_eager, "cur_tokens"),
 )
 
 
 # ``speculative_decode_kv_cache``, on its own ``KVCacheModel`` over rows.
 
 
-GPTFAST_KV_CACHED_FUNCTION, GPTFAST_KV_CACHE_CLASS = "speculative_decode_kv_cache", "KVCacheModel"
+CACHED_FUNCTION, GPTFAST_KV_CACHE_CLASS = "speculative_decode_kv_cache", "KVCacheModel"
 
-GPTFAST_KV_UNUSED_NAMES = (
+UNUSED_NAMES = (
     "BloomForCausalLM",
     "KVCache",
     "add_default_parameter",
@@ -78,12 +78,12 @@ GPTFAST_KV_UNUSED_NAMES = (
 """Names by which the cache changes a model's source when it is built, which it is not here."""
 
 
-def load_gptfast_cached(path: Path) -> Callable[..., Any]:
+def load_cached(path: Path) -> Callable[..., Any]:
     """Return the function with a cache as a ``step`` callable."""
     file = path.parents[1] / "KVCache" / "KVCacheModel.py"
-    unused: dict[str, Any] = dict.fromkeys(GPTFAST_KV_UNUSED_NAMES)
+    unused: dict[str, Any] = dict.fromkeys(UNUSED_NAMES)
     make = load_function(file, GPTFAST_KV_CACHE_CLASS, **unused)
-    rule = load_function(path, GPTFAST_KV_CACHED_FUNCTION, **{GPTFAST_KV_CACHE_CLASS: make})
+    rule = load_function(path, CACHED_FUNCTION, **{GPTFAST_KV_CACHE_CLASS: make})
 
     def cached(rows: RowFunction, prefix: Any) -> Any:
         fed = PositionedModel(rows, prefix)
@@ -106,8 +106,4 @@ def load_gptfast_cached(path: Path) -> Callable[..., Any]:
     return step
 
 
-ENGINES += (
-    make_gptfast_engine(
-        "gptfast-kv", GPTFAST_KV_CACHED_FUNCTION, load_gptfast_cached, "uncached_tokens"
-    ),
-)
+ENGINES += (make_engine("gptfast-kv", CACHED_FUNCTION, load_cached, "uncached_tokens"),)

@@ -12,13 +12,13 @@ from simverify.engines.base import BLOCK_DEFAULTS, Engine
 from simverify.engines.extract import StubModule, load_function, load_names, torch
 from simverify.engines.fake_models import BOS_TOKEN
 
-ROTALABS_FUNCTION = "rejection_sample"
-ROTALABS_LOGITS_SIGNATURE = Signature(arrays="torch", logits=True, batched=False)
+FUNCTION = "rejection_sample"
+LOGITS_SIGNATURE = Signature(arrays="torch", logits=True, batched=False)
 
 
-def load_rotalabs(path: Path) -> VerifyFunction:
+def load_rule(path: Path) -> VerifyFunction:
     """Return ``rejection_sample``, called until it rejects; the bonus token is drawn here."""
-    rule = load_function(path, ROTALABS_FUNCTION)
+    rule = load_function(path, FUNCTION)
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> list[int]:
         tokens: list[int] = []
@@ -29,12 +29,10 @@ def load_rotalabs(path: Path) -> VerifyFunction:
                 return tokens
         return [*tokens, int(torch.multinomial(target[-1].softmax(-1), 1))]
 
-    return as_verify(sample, ROTALABS_LOGITS_SIGNATURE)
+    return as_verify(sample, LOGITS_SIGNATURE)
 
 
-def make_rotalabs_engine(
-    name: str, file: str, function: str, loader: Any, *parameters: str
-) -> Engine:
+def make_engine(name: str, file: str, function: str, loader: Any, *parameters: str) -> Engine:
     """Return an engine of a function of one of its files."""
     return Engine(
         name=name,
@@ -49,11 +47,9 @@ def make_rotalabs_engine(
     )
 
 
-ROTALABS_ARGUMENTS = ("target_prob", "draft_prob", "draft_token", "target_logits")
+ARGUMENTS = ("target_prob", "draft_prob", "draft_token", "target_logits")
 ENGINES: tuple[Engine, ...] = (
-    make_rotalabs_engine(
-        "rotalabs", "sampling", ROTALABS_FUNCTION, load_rotalabs, *ROTALABS_ARGUMENTS
-    ),
+    make_engine("rotalabs", "sampling", FUNCTION, load_rule, *ARGUMENTS),
 )
 
 
@@ -62,15 +58,13 @@ ENGINES: tuple[Engine, ...] = (
 # It takes a target, and of the draft the probability of the drafted tokens alone.
 
 
-ROTALABS_CORE_FUNCTION = "verify_tokens"
+CORE_FUNCTION = "verify_tokens"
 
 
-def load_rotalabs_core(path: Path) -> VerifyFunction:
+def load_core(path: Path) -> VerifyFunction:
     """Return ``verify_tokens`` on a target that gives the block's rows, and no cache."""
     drawing = load_names(path.parent / "sampling.py", ["sample_from_logits"])
-    rule = load_function(
-        path, ROTALABS_CORE_FUNCTION, **drawing, DynamicCache=StubModule("cache").Cache
-    )
+    rule = load_function(path, CORE_FUNCTION, **drawing, DynamicCache=StubModule("cache").Cache)
 
     def sample(draft_tokens: Any, target: Any, draft: Any) -> Any:
         out = SimpleNamespace(logits=target[None], past_key_values=None)
@@ -78,16 +72,16 @@ def load_rotalabs_core(path: Path) -> VerifyFunction:
         last = torch.tensor([[BOS_TOKEN]])
         return rule(lambda *_, **__: out, last, draft_tokens, drafted, None, top_p=1.0)[0]
 
-    return as_verify(sample, ROTALABS_LOGITS_SIGNATURE)
+    return as_verify(sample, LOGITS_SIGNATURE)
 
 
-ROTALABS_CORE_ARGUMENTS = ("model", "input_ids", "draft_tokens", "draft_probs", "top_p")
+CORE_ARGUMENTS = ("model", "input_ids", "draft_tokens", "draft_probs", "top_p")
 ENGINES += (
-    make_rotalabs_engine(
+    make_engine(
         "rotalabs-core",
         "core",
-        ROTALABS_CORE_FUNCTION,
-        load_rotalabs_core,
-        *ROTALABS_CORE_ARGUMENTS,
+        CORE_FUNCTION,
+        load_core,
+        *CORE_ARGUMENTS,
     ),
 )

@@ -15,7 +15,7 @@ from simverify.engines.base import BLOCK_DEFAULTS, Engine
 from simverify.engines.extract import load_file, load_function, torch, torch_without_seeding
 from simverify.triton_cpu import load_tiles
 
-SGLANG_FUNCTION = "chain_speculative_sampling_triton"
+CHAIN_FUNCTION = "chain_speculative_sampling_triton"
 
 
 def sglang_chain_sampling(
@@ -50,21 +50,21 @@ def sglang_chain_sampling(
     return as_verify(sample, Signature("coins", "torch", "float32", device), "padded")
 
 
-def load_sglang(path: Path, *, block: bool, device: str = "cpu") -> VerifyFunction:
+def load_chain_sampling(path: Path, *, block: bool, device: str = "cpu") -> VerifyFunction:
     """Return a rule as a ``verify`` callable: run without a GPU, or compiled for one."""
     name = "simverify_loaded.sglang_reject_sampling"
-    module = load_tiles(path, [SGLANG_FUNCTION]) if device == "cpu" else load_file(path, name)
-    return sglang_chain_sampling(getattr(module, SGLANG_FUNCTION), block=block, device=device)
+    module = load_tiles(path, [CHAIN_FUNCTION]) if device == "cpu" else load_file(path, name)
+    return sglang_chain_sampling(getattr(module, CHAIN_FUNCTION), block=block, device=device)
 
 
-def _make_sglang_engine(name: str, *, block: bool) -> Engine:
+def _make_engine(name: str, *, block: bool) -> Engine:
     engine = Engine(
         name=name,
         package="sglang",
         source="kernels/ops/speculative/reject_sampling.py",
-        function=SGLANG_FUNCTION,
+        function=CHAIN_FUNCTION,
         **BLOCK_DEFAULTS,
-        loader=partial(load_sglang, block=block),
+        loader=partial(load_chain_sampling, block=block),
         versions=">=0.5.23,<0.6",
         parameters=(
             "predicts",
@@ -78,13 +78,13 @@ def _make_sglang_engine(name: str, *, block: bool) -> Engine:
             "block_verification",
         ),
     )
-    compiled = partial(load_sglang, block=block, device="cuda")
+    compiled = partial(load_chain_sampling, block=block, device="cuda")
     return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
 
 
 ENGINES: tuple[Engine, ...] = (
-    _make_sglang_engine("sglang", block=False),
-    _make_sglang_engine("sglang-block", block=True),
+    _make_engine("sglang", block=False),
+    _make_engine("sglang-block", block=True),
 )
 
 
@@ -95,15 +95,15 @@ ENGINES: tuple[Engine, ...] = (
 # which the exact tier follows.
 
 
-SGLANG_DSPARK_FUNCTION = "blockwise_rejection_torch"
-SGLANG_DSPARK_KEY, SGLANG_DSPARK_COUNTERS = 7, 1 << 30
+DSPARK_FUNCTION = "blockwise_rejection_torch"
+DSPARK_KEY, SGLANG_DSPARK_COUNTERS = 7, 1 << 30
 """Of the server's seed, which is one for all its steps; and steps that a server may be at."""
 
 
-def load_sglang_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
+def load_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
     """Return the function as a ``verify`` callable, with its seeds or with none."""
     given: dict[str, Any] = {} if seeded else {"torch": torch_without_seeding()}
-    rule = load_function(path, SGLANG_DSPARK_FUNCTION, **given)
+    rule = load_function(path, DSPARK_FUNCTION, **given)
 
     def sample(draft_tokens: Any, target: Any, draft: Any, draft_len: Any, rng: Any) -> Any:
         counter = int(rng.integers(SGLANG_DSPARK_COUNTERS)) if seeded else 0
@@ -113,20 +113,20 @@ def load_sglang_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
             draft_logits=draft,
             target_temperatures=torch.ones(1),
             draft_temperatures=torch.ones(1),
-            noise=SimpleNamespace(key=SGLANG_DSPARK_KEY, counter=torch.tensor([counter])),
+            noise=SimpleNamespace(key=DSPARK_KEY, counter=torch.tensor([counter])),
         )
         return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
 
     return as_verify(sample, Signature(arrays="torch", logits=True, randomness="numpy"))
 
 
-SGLANG_DSPARK_EXACT_ENGINE = Engine(
+DSPARK_EXACT_ENGINE = Engine(
     name="sglang-dspark",
     package="sglang",
     source="kernels/ops/speculative/dspark/blockwise_rejection.py",
-    function=SGLANG_DSPARK_FUNCTION,
+    function=DSPARK_FUNCTION,
     **BLOCK_DEFAULTS,
-    loader=partial(load_sglang_dspark, seeded=False),
+    loader=partial(load_dspark, seeded=False),
     note="the adapter replaces the generator that it seeds itself: see sglang-dspark-as-is",
     versions=">=0.5.23,<0.6",
     parameters=(
@@ -138,7 +138,7 @@ SGLANG_DSPARK_EXACT_ENGINE = Engine(
         "noise",
     ),
 )
-SGLANG_DSPARK_AS_IS_ENGINE: dict[str, Any] = {
+DSPARK_AS_IS_ENGINE: dict[str, Any] = {
     "name": "sglang-dspark-as-is",
     "tier": "sampled",
     "gamma": 2,
@@ -146,10 +146,10 @@ SGLANG_DSPARK_AS_IS_ENGINE: dict[str, Any] = {
     "note": "",
 }
 ENGINES += (
-    SGLANG_DSPARK_EXACT_ENGINE,
+    DSPARK_EXACT_ENGINE,
     replace(
-        SGLANG_DSPARK_EXACT_ENGINE,
-        **SGLANG_DSPARK_AS_IS_ENGINE,
-        loader=partial(load_sglang_dspark, seeded=True),
+        DSPARK_EXACT_ENGINE,
+        **DSPARK_AS_IS_ENGINE,
+        loader=partial(load_dspark, seeded=True),
     ),
 )

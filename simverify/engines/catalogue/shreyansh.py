@@ -13,12 +13,12 @@ from simverify.engines.base import BLOCK_DEFAULTS, LOOP_DEFAULTS, Engine
 from simverify.engines.extract import load_function, load_names
 from simverify.engines.fake_models import BOS_TOKEN, loop_as_step
 
-SHREYANSH_NEW_FUNCTION = "probabilistic_verify"
+FUNCTION = "probabilistic_verify"
 
 
-def load_shreyansh_new(path: Path) -> VerifyFunction:
+def load_new(path: Path) -> VerifyFunction:
     """Return the function as a ``verify`` callable."""
-    rule = load_function(path, SHREYANSH_NEW_FUNCTION)
+    rule = load_function(path, FUNCTION)
 
     def verify(draft_tokens: Any, target: Any, draft: Any) -> Any:
         model = lambda _: SimpleNamespace(logits=target[None])  # noqa: E731
@@ -32,9 +32,9 @@ ENGINES: tuple[Engine, ...] = (
         name="shreyansh-new",
         package="common",
         source="verification.py",
-        function=SHREYANSH_NEW_FUNCTION,
+        function=FUNCTION,
         **BLOCK_DEFAULTS,
-        loader=load_shreyansh_new,
+        loader=load_new,
         repository="https://github.com/shreyansh26/Speculative-Decoding",
         commit="76335be",
         parameters=("model", "prefix_ids", "draft_ids", "draft_probs"),
@@ -45,15 +45,13 @@ ENGINES: tuple[Engine, ...] = (
 # Speculative-Sampling, the older repository: ``speculative_sampling``, a whole loop.
 
 
-SHREYANSH_OLD_FUNCTION = "speculative_sampling"
-SHREYANSH_OLD_HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
+OLD_FUNCTION = "speculative_sampling"
+OLD_HELPERS = ("sample_from_draft_model", "get_distribution", "sample")
 
 
-def load_shreyansh_old(path: Path) -> Callable[..., Any]:
+def load_old(path: Path) -> Callable[..., Any]:
     """Return the function as a ``step`` callable."""
-    rule = load_function(
-        path, SHREYANSH_OLD_FUNCTION, **load_names(path.parent / "utils.py", SHREYANSH_OLD_HELPERS)
-    )
+    rule = load_function(path, OLD_FUNCTION, **load_names(path.parent / "utils.py", OLD_HELPERS))
 
     def loop(target: Any, draft: Any, ids: Any, gamma: int) -> Any:
         length = ids.shape[1] + 1
@@ -67,9 +65,9 @@ ENGINES += (
         name="shreyansh-old",
         package="",
         source="speculative_sampling.py",
-        function=SHREYANSH_OLD_FUNCTION,
+        function=OLD_FUNCTION,
         **LOOP_DEFAULTS,
-        loader=load_shreyansh_old,
+        loader=load_old,
         repository="https://github.com/shreyansh26/Speculative-Sampling",
         commit="81fb3b2",
         parameters=(

@@ -24,9 +24,9 @@ from simverify.engines.fake_models import (
     without_weight_draws,
 )
 
-TRANSFORMERS_FUNCTION = "_speculative_sampling"
-TRANSFORMERS_DRAFT_END_ARGUMENTS = ("is_done_candidate", "last_assistant_token_is_eos")
-TRANSFORMERS_PARAMETERS = (
+FUNCTION = "_speculative_sampling"
+DRAFT_END_ARGUMENTS = ("is_done_candidate", "last_assistant_token_is_eos")
+PARAMETERS = (
     "candidate_input_ids",
     "candidate_logits",
     "candidate_length",
@@ -44,7 +44,7 @@ def wrap_speculative_sampling(
     parameters = inspect.signature(function).parameters
     options = {
         **options,
-        **{name: False for name in TRANSFORMERS_DRAFT_END_ARGUMENTS if name in parameters},
+        **{name: False for name in DRAFT_END_ARGUMENTS if name in parameters},
     }
 
     def sample(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
@@ -62,31 +62,29 @@ def load_transformers(path: Path) -> VerifyFunction:
 
 def load_transformers_function(path: Path) -> Any:
     """Return Transformers' function from the file where it lies."""
-    return load_function(path, TRANSFORMERS_FUNCTION)
+    return load_function(path, FUNCTION)
 
 
-def make_transformers_engine(
-    name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any
-) -> Engine:
+def make_engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
     """Return an engine of the function; ``options``: what its fields are besides."""
     given = {
         **BLOCK_DEFAULTS,
         "versions": ">=4.37,<6",
-        "parameters": TRANSFORMERS_PARAMETERS,
+        "parameters": PARAMETERS,
         **options,
     }
     return Engine(
         name=name,
         package="transformers",
         source="generation/utils.py",
-        function=TRANSFORMERS_FUNCTION,
+        function=FUNCTION,
         loader=loader,
         tolerance=1e-9,
         **given,
     )
 
 
-ENGINES: tuple[Engine, ...] = (make_transformers_engine("transformers", load_transformers),)
+ENGINES: tuple[Engine, ...] = (make_engine("transformers", load_transformers),)
 
 
 # Drafts for Gemma 4: greedy, and reported as if they were sampled.
@@ -94,9 +92,9 @@ ENGINES: tuple[Engine, ...] = (make_transformers_engine("transformers", load_tra
 # Its own candidate generator drafts, its own rule judges. The assistant is a stand-in.
 
 
-TRANSFORMERS_GEMMA_TESTED_FILES = ("generation/utils.py", "generation/candidate_generator.py")
-TRANSFORMERS_GEMMA_GENERATOR_CLASS = "SinglePositionMultiTokenCandidateGenerator"
-TRANSFORMERS_GEMMA_NOTE = (
+TESTED_FILES = ("generation/utils.py", "generation/candidate_generator.py")
+GEMMA_CANDIDATE_GENERATOR = "SinglePositionMultiTokenCandidateGenerator"
+GEMMA_NOTE = (
     "the assistant is a stand-in; in 5.22.2 to 5.24.0 the mistake is in get_candidates, "
     "whose drafts are greedy and reported as sampled: "
     "docs/reference/findings-servers.md"
@@ -117,11 +115,11 @@ class Gemma4AssistantStandIn:
         return SimpleNamespace(logits=logits, last_hidden_state=torch.zeros(1, 1, 1))
 
 
-def load_transformers_gemma(path: Path) -> Callable[..., Any]:
+def load_gemma(path: Path) -> Callable[..., Any]:
     """Return the generator, and the rule behind it, as a ``step`` callable."""
-    library = import_package(path.parents[1], TRANSFORMERS_GEMMA_TESTED_FILES)
+    library = import_package(path.parents[1], TESTED_FILES)
     drafters, rule = library.generation.candidate_generator, library.generation.utils
-    made = getattr(drafters, TRANSFORMERS_GEMMA_GENERATOR_CLASS)
+    made = getattr(drafters, GEMMA_CANDIDATE_GENERATOR)
 
     def loop(target: RowsModel, draft: RowsModel, ids: Any, gamma: int) -> Any:
         settings = library.GenerationConfig(max_length=1_000, num_assistant_tokens=gamma)
@@ -140,11 +138,11 @@ ENGINES += (
     Engine(
         name="hf-argmax-raw-q",
         package="transformers",
-        loader=load_transformers_gemma,
-        note=TRANSFORMERS_GEMMA_NOTE,
+        loader=load_gemma,
+        note=GEMMA_NOTE,
         whole=True,
         source="generation/candidate_generator.py",
-        function=f"{TRANSFORMERS_GEMMA_GENERATOR_CLASS}.get_candidates",
+        function=f"{GEMMA_CANDIDATE_GENERATOR}.get_candidates",
         contract="step",
         tier="exact",
         tolerance=1e-9,
@@ -162,17 +160,16 @@ ENGINES += (
 # asked for gamma + 1 tokens, in as many rounds as that takes, at temperature 2 of doubled logits.
 
 
-TRANSFORMERS_GENERATE_TESTED_FILES = ("generation/utils.py", "generation/candidate_generator.py")
-TRANSFORMERS_GENERATE_GENERATOR_CLASSES = {
+CANDIDATE_GENERATORS = {
     "generate": "AssistedCandidateGenerator",
     "lookup": "PromptLookupCandidateGenerator",
     "universal": "UniversalSpeculativeDecodingGenerator",
 }
 
 
-def load_transformers_generate(way: str, path: Path) -> Callable[..., Any]:
+def load_generate(way: str, path: Path) -> Callable[..., Any]:
     """Return ``generate`` in one of its ways as a ``step`` callable."""
-    library = import_package(path.parents[1], TRANSFORMERS_GENERATE_TESTED_FILES)
+    library = import_package(path.parents[1], TESTED_FILES)
     made, drafters = model_maker(library), library.generation.candidate_generator
 
     @functools.cache
@@ -199,12 +196,12 @@ def load_transformers_generate(way: str, path: Path) -> Callable[..., Any]:
 
     counted = (
         library.GenerationMixin._assisted_decoding,
-        getattr(drafters, TRANSFORMERS_GENERATE_GENERATOR_CLASSES[way]),
+        getattr(drafters, CANDIDATE_GENERATORS[way]),
     )
     return loop_as_step(loop, partial(RowsModel, temperature=2.0), counted)
 
 
-_TRANSFORMERS_GENERATE_NOTE = (
+GENERATE_NOTE = (
     "in 5.22.2 to 5.24.0 the mistake is in get_target_logits of candidate_generator.py, far "
     "before the line named here: docs/reference/findings-servers.md"
 )
@@ -214,14 +211,14 @@ ENGINES += tuple(
         package="transformers",
         source="generation/utils.py",
         function="GenerationMixin.generate",
-        loader=partial(load_transformers_generate, way),
+        loader=partial(load_generate, way),
         versions=">=5.22,<6",
         parameters=("inputs", "assistant_model", "kwargs"),
         whole=True,
         **{**LOOP_DEFAULTS, "vocab": 2},
-        note=_TRANSFORMERS_GENERATE_NOTE if way == "universal" else "",
+        note=GENERATE_NOTE if way == "universal" else "",
     )
-    for way in TRANSFORMERS_GENERATE_GENERATOR_CLASSES
+    for way in CANDIDATE_GENERATORS
 )
 
 
@@ -232,25 +229,25 @@ ENGINES += tuple(
 # of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
 
 
-def load_transformers_ensemble(weight: float, path: Path) -> VerifyFunction:
+def load_ensemble(weight: float, path: Path) -> VerifyFunction:
     """Return its function with an ensemble weight."""
     return wrap_speculative_sampling(
         load_transformers_function(path), assistant_ensemble_weight=weight
     )
 
 
-def _make_transformers_variants_engine(weight: float) -> Engine:
+def _make_ensemble_engine(weight: float) -> Engine:
     known = {
         "versions": ">=5.23,<6",
-        "parameters": (*TRANSFORMERS_PARAMETERS, "assistant_ensemble_weight"),
+        "parameters": (*PARAMETERS, "assistant_ensemble_weight"),
     }
     note = "called with the option assistant_ensemble_weight, which is lossy by design"
-    return make_transformers_engine(
-        f"hf-ensemble-{weight:g}", partial(load_transformers_ensemble, weight), note=note, **known
+    return make_engine(
+        f"hf-ensemble-{weight:g}", partial(load_ensemble, weight), note=note, **known
     )
 
 
 ENGINES += (
-    _make_transformers_variants_engine(0.9),
-    _make_transformers_variants_engine(0.99),
+    _make_ensemble_engine(0.9),
+    _make_ensemble_engine(0.99),
 )

@@ -34,22 +34,20 @@ from simverify.triton_cpu import (
 # are -1.
 
 
-VLLM_V1_FUNCTION = "rejection_sample"
-VLLM_V1_KERNEL_NAMES = (
+FUNCTION = "rejection_sample"
+V1_KERNELS = (
     "rejection_random_sample",
     "rejection_greedy_sample",
     "sample_recovered_tokens",
 )
-VLLM_V1_WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in VLLM_V1_KERNEL_NAMES)
+V1_WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in V1_KERNELS)
 """What the launchers are warmed up with, which they are not here."""
 
 
-VLLM_V1_BATCH_MIX = "ragged,stale,padded,greedy,one-hot,mixed,seeds"
+V1_BATCH_MIX = "ragged,stale,padded,greedy,one-hot,mixed,seeds"
 
 
-def wrap_rejection_sample(
-    rule: Callable[..., Any], company: str = VLLM_V1_BATCH_MIX
-) -> VerifyFunction:
+def wrap_rejection_sample(rule: Callable[..., Any], company: str = V1_BATCH_MIX) -> VerifyFunction:
     """Return V1's function as a ``verify`` callable."""
 
     def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
@@ -63,10 +61,10 @@ def wrap_rejection_sample(
     return as_verify(sample, Signature(arrays="torch", dtype="float32", requests=True), company)
 
 
-def load_vllm_v1(path: Path) -> VerifyFunction:
+def load_v1(path: Path) -> VerifyFunction:
     """Return the function with its kernels, which run as :mod:`simverify.triton_cpu` says."""
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **VLLM_V1_WARMUPS}
-    return wrap_rejection_sample(load_tiles(path, [VLLM_V1_FUNCTION], **given).rejection_sample)
+    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **V1_WARMUPS}
+    return wrap_rejection_sample(load_tiles(path, [FUNCTION], **given).rejection_sample)
 
 
 VLLM: dict[str, Any] = {
@@ -75,7 +73,7 @@ VLLM: dict[str, Any] = {
     "versions": ">=0.32,<0.33",
     "note": CPU_NOTE,
 }
-VLLM_V1_PARAMETERS = (
+V1_PARAMETERS = (
     "draft_token_ids",
     "num_draft_tokens",
     "max_spec_len",
@@ -89,11 +87,11 @@ ENGINES: tuple[Engine, ...] = (
     Engine(
         name="vllm-v1",
         source="v1/sample/rejection_sampler.py",
-        function=VLLM_V1_FUNCTION,
+        function=FUNCTION,
         **VLLM,
         **BLOCK_DEFAULTS,
-        loader=load_vllm_v1,
-        parameters=VLLM_V1_PARAMETERS,
+        loader=load_v1,
+        parameters=V1_PARAMETERS,
     ),
 )
 
@@ -104,8 +102,8 @@ ENGINES: tuple[Engine, ...] = (
 # the wheel's libraries the one that any x86 runs is loaded, and called by the wheel's own wrappers.
 
 
-VLLM_V1_CPU_LIBRARY_FILE, VLLM_V1_CPU_WRAPPERS_FILE = "_C_AVX2.abi3.so", "utils/cpu_triton_utils.py"
-VLLM_V1_CPU_KERNELS = ("rejection_random_sample_kernel", "sample_recovered_tokens_kernel")
+V1_CPU_LIBRARY, VLLM_V1_CPU_WRAPPERS_FILE = "_C_AVX2.abi3.so", "utils/cpu_triton_utils.py"
+V1_CPU_KERNELS = ("rejection_random_sample_kernel", "sample_recovered_tokens_kernel")
 
 
 class VllmV1CpuKernel:
@@ -118,30 +116,28 @@ class VllmV1CpuKernel:
         return self.function
 
 
-def load_vllm_v1_cpu(path: Path) -> VerifyFunction:
+def load_v1_cpu(path: Path) -> VerifyFunction:
     """Return the function with the C++ kernels, as a ``verify`` callable."""
     package = path.parents[2]
-    torch.ops.load_library(str(package / VLLM_V1_CPU_LIBRARY_FILE))
+    torch.ops.load_library(str(package / V1_CPU_LIBRARY))
     wrappers = load_pieces(
-        package / VLLM_V1_CPU_WRAPPERS_FILE, [f"_{name}_impl" for name in VLLM_V1_CPU_KERNELS]
+        package / VLLM_V1_CPU_WRAPPERS_FILE, [f"_{name}_impl" for name in V1_CPU_KERNELS]
     )
-    kernels = {
-        name: VllmV1CpuKernel(getattr(wrappers, f"_{name}_impl")) for name in VLLM_V1_CPU_KERNELS
-    }
+    kernels = {name: VllmV1CpuKernel(getattr(wrappers, f"_{name}_impl")) for name in V1_CPU_KERNELS}
     given: dict[str, Any] = {
         "tl": tl,
         "triton": triton,
         "triton_kernel_dispatcher_with_warmup": dispatcher,
         "rejection_greedy_sample_kernel": None,
         **kernels,
-        **VLLM_V1_WARMUPS,
+        **V1_WARMUPS,
     }
     return wrap_rejection_sample(
-        load_function(path, VLLM_V1_FUNCTION, **given), "ragged,stale,padded,one-hot,seeds"
+        load_function(path, FUNCTION, **given), "ragged,stale,padded,one-hot,seeds"
     )
 
 
-VLLM_V1_CPU_NOTE = (
+V1_CPU_NOTE = (
     "the function alone; what the server hands it is divided by a temperature that nobody wrote: "
     "docs/reference/findings-servers.md"
 )
@@ -151,21 +147,21 @@ ENGINES += tuple(
         engine,
         name="vllm-v1-cpu",
         tier="sampled",
-        loader=load_vllm_v1_cpu,
-        note=VLLM_V1_CPU_NOTE,
+        loader=load_v1_cpu,
+        note=V1_CPU_NOTE,
         gamma=2,
     )
     for engine in ENGINES
 )
 
 
-VLLM_V2_DRAWING_FUNCTIONS = ("tl_rand32", "gumbel_block_argmax")
+V2_DRAWING_FUNCTIONS = ("tl_rand32", "gumbel_block_argmax")
 
 
 # V2 runner: token and block verification.
 
 
-def load_vllm_v2(path: Path, *, block: bool) -> VerifyFunction:
+def load_v2(path: Path, *, block: bool) -> VerifyFunction:
     """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
     noise = path.parents[1] / "sample/gumbel.py"
     helpers = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
@@ -174,10 +170,10 @@ def load_vllm_v2(path: Path, *, block: bool) -> VerifyFunction:
         "murmur3_uniform32": addressed(helpers.murmur3_uniform32),
         "_log1p_neg_stable": stable,
     }
-    made = load_tiles(noise, VLLM_V2_DRAWING_FUNCTIONS, **hashed)
-    random = {name: getattr(made, name) for name in VLLM_V2_DRAWING_FUNCTIONS}
+    made = load_tiles(noise, V2_DRAWING_FUNCTIONS, **hashed)
+    random = {name: getattr(made, name) for name in V2_DRAWING_FUNCTIONS}
     given = {"tldevice": LIBDEVICE, "philox_gumbel_block_argmax": None, **random}
-    rule = load_tiles(path, [VLLM_V1_FUNCTION], **given).rejection_sample
+    rule = load_tiles(path, [FUNCTION], **given).rejection_sample
 
     def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
         inside = torch.arange(batch.gamma + 1) <= draft_len[:, None]
@@ -202,16 +198,16 @@ def load_vllm_v2(path: Path, *, block: bool) -> VerifyFunction:
         )
 
     signature = Signature(arrays="torch", dtype="float32", logits=True, requests=True)
-    return as_verify(sample, signature, VLLM_V1_BATCH_MIX + ",placeholder")
+    return as_verify(sample, signature, V1_BATCH_MIX + ",placeholder")
 
 
-VLLM_V2_TOKEN_ENGINE = Engine(
+V2_TOKEN_ENGINE = Engine(
     name="vllm-v2-token",
     source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
-    function=VLLM_V1_FUNCTION,
+    function=FUNCTION,
     **VLLM,
     **BLOCK_DEFAULTS,
-    loader=partial(load_vllm_v2, block=False),
+    loader=partial(load_v2, block=False),
     parameters=(
         "target_logits",
         "draft_logits",
@@ -228,8 +224,8 @@ VLLM_V2_TOKEN_ENGINE = Engine(
     ),
 )
 ENGINES += (
-    VLLM_V2_TOKEN_ENGINE,
-    replace(VLLM_V2_TOKEN_ENGINE, name="vllm-v2-block", loader=partial(load_vllm_v2, block=True)),
+    V2_TOKEN_ENGINE,
+    replace(V2_TOKEN_ENGINE, name="vllm-v2-block", loader=partial(load_v2, block=True)),
 )
 
 
@@ -238,9 +234,9 @@ ENGINES += (
 # As vLLM's V1 runner, with kernels that are launched without a decorator.
 
 
-def load_vllm_aphrodite(path: Path) -> VerifyFunction:
+def load_aphrodite(path: Path) -> VerifyFunction:
     """Return the function with its kernels, which run as :mod:`simverify.triton_cpu` says."""
-    return wrap_rejection_sample(load_tiles(path, [VLLM_V1_FUNCTION]).rejection_sample)
+    return wrap_rejection_sample(load_tiles(path, [FUNCTION]).rejection_sample)
 
 
 ENGINES += (
@@ -248,12 +244,12 @@ ENGINES += (
         name="aphrodite",
         package="aphrodite",
         source="v1/sample/rejection_sampler.py",
-        function=VLLM_V1_FUNCTION,
+        function=FUNCTION,
         **BLOCK_DEFAULTS,
-        loader=load_vllm_aphrodite,
+        loader=load_aphrodite,
         distribution="aphrodite-engine",
         versions=">=0.24,<0.25",
-        parameters=VLLM_V1_PARAMETERS,
+        parameters=V1_PARAMETERS,
         note=CPU_NOTE,
     ),
 )

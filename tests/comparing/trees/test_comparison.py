@@ -11,7 +11,7 @@ from support.false_alarms import ALPHA
 
 import simverify
 from simverify import UsageError
-from simverify.comparing import tree_models as compared
+from simverify.comparing import tree_models
 from simverify.comparing.tree_models import MAX_NODE_CALLS, PYTHON_RULE_BLOCKS, TreeTrial
 from simverify.models import get_model
 from simverify.results.reading import document_text, read_document
@@ -128,7 +128,7 @@ def test_chain_rules_stand_beside_trees_on_one_draft():
 
 
 def test_a_rule_without_a_kernel_is_judged_by_its_law(monkeypatch):
-    monkeypatch.setattr(compared, "has_kernel", lambda _name, _drafting: False)
+    monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
     found = row(simverify.compare(["compact"], ["gbv"], tree="2,1", **QUICK), "gbv")
     assert found.lossless.tests == found.acceptance.tests == ()
     assert found.verdict == "PASS"
@@ -140,7 +140,7 @@ def test_a_rule_without_a_kernel_is_judged_by_its_law(monkeypatch):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_lossy_rule_fails_by_its_law(monkeypatch, compiled):
     if not compiled:
-        monkeypatch.setattr(compared, "has_kernel", lambda _name, _drafting: False)
+        monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
 
     def stale(p, q, siblings, rng):
         for x in siblings:
@@ -166,7 +166,7 @@ def test_a_lossy_rule_whose_law_is_too_large_is_found_by_its_tokens(monkeypatch)
     right = trees.TREE_VERIFIERS["recursive"]
     wrong = replace(right, rule=walk_rule(greedy), one_step=greedy, hits={})
     monkeypatch.setitem(trees.TREE_VERIFIERS, "recursive", wrong)
-    monkeypatch.setattr(compared, "has_kernel", lambda _name, _drafting: False)
+    monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
     run = simverify.compare(["markov-16"], ["recursive"], tree="2,2", **QUICK)
     found = row(run, "recursive", "markov-16")
     assert found.lossless.tier == "sampled"
@@ -178,7 +178,7 @@ def test_a_kernel_on_other_rows_fails(monkeypatch):
     """The readable rule is right; what runs in its place has another target."""
     model = get_model("compact")
     other = replace(model, target_rows=model.target_rows[[1, 0, 2]], rational=None)
-    monkeypatch.setattr(compared, "model_tables", lambda _model: model_tables(other))
+    monkeypatch.setattr(tree_models, "model_tables", lambda _model: model_tables(other))
     found = row(simverify.compare([model], ["recursive"], tree="2,1", **QUICK), "recursive")
     assert found.lossless.verdict == "FAIL"
     assert found.lossless.tv == 0

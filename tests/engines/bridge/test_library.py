@@ -10,7 +10,7 @@ from docs.examples import ROOT, blocks
 
 import simverify
 from simverify.auditing import sandbox
-from simverify.engines import bridge as bridge_library
+from simverify.engines import bridge
 from simverify.errors import SimverifyError, UsageError
 
 HERE = Path(__file__).parent
@@ -105,7 +105,7 @@ def test_what_does_not_load_is_one_line(library, said, code):
 def test_one_that_never_loads_is_no_verdict(tmp_path, monkeypatch):
     source = tmp_path / "endless.c"
     source.write_text("__attribute__((constructor)) static void at_load(void) { for (;;); }\n")
-    monkeypatch.setattr(bridge_library, "LIBRARY_LOAD_SECONDS", 0.2)
+    monkeypatch.setattr(bridge, "LIBRARY_LOAD_SECONDS", 0.2)
     monkeypatch.setattr(sandbox, "KILL_GRACE_SECONDS", 0.5)
     with pytest.raises(SimverifyError, match="fails to load: a call did not return") as raised:
         simverify.audit(library=f"{compiled(source, tmp_path)}:verify", **SMALL)

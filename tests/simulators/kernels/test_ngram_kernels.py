@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from simverify.models.ngram import corpus_text, train_ngram
-from simverify.simulators import run as builder
+from simverify.simulators import run
 from simverify.simulators.kernels import access
 from simverify.simulators.run import ngram_tables
 
@@ -224,6 +224,6 @@ def test_no_mass_samples_the_target(model, tables, visits):
 
 
 def test_too_many_contexts_are_refused(model, monkeypatch):
-    monkeypatch.setattr(builder, "NODE4_BITS", 10)
+    monkeypatch.setattr(run, "NODE4_BITS", 10)
     with pytest.raises(ValueError, match="contexts of 4 bytes and a state tells 767 apart"):
         ngram_tables(model)

@@ -10,7 +10,7 @@ from support.oracles.naive import draw_alias
 
 from simverify.models.base import MarkovModel
 from simverify.models.markov import markov
-from simverify.simulators.kernels import philox as compiled
+from simverify.simulators.kernels import philox
 from simverify.simulators.kernels.markov import build_alias
 from simverify.simulators.run import markov_tables, stack_rows
 
@@ -108,26 +108,26 @@ def words(text):
 @pytest.mark.parametrize(("counter", "key", "output"), KNOWN)
 def test_known_answers(counter, key, output):
     arguments = [np.uint64(word) for word in words(counter) + words(key)]
-    assert compiled.philox(*arguments) == words(output)
+    assert philox.philox(*arguments) == words(output)
     assert naive.philox(words(counter), words(key)) == words(output)
     # The vectors tell the words of a key apart.
     swapped = [*arguments[:4], arguments[5] + np.uint64(1), arguments[4]]
-    assert compiled.philox(*swapped) != words(output)
+    assert philox.philox(*swapped) != words(output)
 
 
 ADDRESSES = [
-    (0, 0, compiled.DRAFT, 0),
-    (7, 1000, compiled.ACCEPT, 3),
-    (2**64 - 1, 2**32 - 2, compiled.CORRECTION, 11),  # trials on both sides of 2**32
-    (2**63 + 12345, 2**62, compiled.PIT, 40),
-    (2**32 + 5, 2**61 + 9, compiled.CONTEXT, 0),
+    (0, 0, philox.DRAFT, 0),
+    (7, 1000, philox.ACCEPT, 3),
+    (2**64 - 1, 2**32 - 2, philox.CORRECTION, 11),  # trials on both sides of 2**32
+    (2**63 + 12345, 2**62, philox.PIT, 40),
+    (2**32 + 5, 2**61 + 9, philox.CONTEXT, 0),
 ]
 
 
 @pytest.mark.parametrize(("seed", "trial", "stream", "first_call"), ADDRESSES)
 def test_tile_holds_the_draws_of_its_addresses(seed, trial, stream, first_call):
     out = np.empty((6, 5))
-    compiled.fill_tile(np.uint64(seed), trial, stream, first_call, out)
+    philox.fill_tile(np.uint64(seed), trial, stream, first_call, out)
     due = [
         [naive.uniform(seed, trial + t, stream, 2 * first_call + n) for t in range(5)]
         for n in range(6)
@@ -139,7 +139,7 @@ def test_tile_holds_the_draws_of_its_addresses(seed, trial, stream, first_call):
 
 
 def test_streams_are_those_of_the_design():
-    streams = compiled.DRAFT, compiled.ACCEPT, compiled.CORRECTION, compiled.CONTEXT, compiled.PIT
+    streams = philox.DRAFT, philox.ACCEPT, philox.CORRECTION, philox.CONTEXT, philox.PIT
     assert streams == (0, 1, 2, 3, 4)
     assert streams == (naive.DRAFT, naive.ACCEPT, naive.CORRECTION, naive.CONTEXT, naive.PIT)
 
@@ -150,7 +150,7 @@ def test_no_two_addresses_share_a_draw():
              for trial in (0, 2**32)]  # fmt: skip
     out = np.empty((8, 64))
     for seed, stream, trial in tiles:
-        compiled.fill_tile(np.uint64(seed), trial, stream, 0, out)
+        philox.fill_tile(np.uint64(seed), trial, stream, 0, out)
         draws.update(out.ravel().tolist())
     # 9,216 draws of 53 bits coincide with probability 5e-9.
     assert len(draws) == len(tiles) * out.size
