@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from simverify.stats._checks import (
     Floats,
@@ -101,11 +101,13 @@ def drift_test(
         """Misfit of one multiple, or of each of an array (multiples, 1)."""
         return ((seen - c * predicted) ** 2 / (spread + c * c * doubt)).sum(axis=-1)
 
+    from scipy import stats as laws  # half a second that few processes need
+
     statistic = _minimum_misfit(misfit, bound)
     return TestResult(
         name=name,
         statistic=statistic,
-        log_pvalue=float(stats.chi2.logsf(statistic, seen.size)),
+        log_pvalue=float(laws.chi2.logsf(statistic, seen.size)),
         alpha=alpha,
         n=n,
         df=seen.size,
@@ -133,8 +135,10 @@ def _detectable_mean(spread: Floats, alpha: float) -> float:
 @lru_cache(maxsize=64)
 def _noncentrality(df: int, alpha: float) -> float:
     """Noncentrality of a chi-square that is found with power .9; the same for every sample."""
-    critical = stats.chi2.isf(alpha, df)
-    root: float = optimize.brentq(lambda x: stats.ncx2.sf(critical, df, x) - 0.9, 1e-6, 1e4)
+    from scipy import stats as laws
+
+    critical = laws.chi2.isf(alpha, df)
+    root: float = optimize.brentq(lambda x: laws.ncx2.sf(critical, df, x) - 0.9, 1e-6, 1e4)
     return root
 
 
