@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 STATS = Path(__file__).parent / "stats"
-FILE, FOLDER = str(STATS / "test_calibration.py"), str(STATS / "tails")
+FILE, FOLDER = str(STATS / "test_calibration.py"), str(STATS)
 
 FIRST, SECOND, FIFTH = (f"::test_binomial[1500-0.0001-{far}]" for far in (20, 270, 3000))
 

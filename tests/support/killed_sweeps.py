@@ -12,10 +12,10 @@ KILLED = textwrap.dedent(
     import os, signal, sys
     from pathlib import Path
     import msgspec
-    from simverify.sweeping import tasks as pace
+    from simverify.sweeping import tasks
     from simverify.sweeping.run import run_sweep
     from simverify.sweeping.spec import SweepSpec as Spec
-    pace.LOAD_SECONDS, pace.A_BYTE, pace.FIRST_BLOCKS = 1e-9, 0.0, 1
+    tasks.MIN_LOAD_SECONDS, tasks.SECONDS_PER_BYTE, tasks.INITIAL_BLOCKS = 1e-9, 0.0, 1
     name, number, spec, out, executor = sys.argv[1:]
     rename, met = Path.rename, []
     def dies(path, target):
