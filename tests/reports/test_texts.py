@@ -130,10 +130,10 @@ class TestGithub:
         first, *rest = github_annotations(run)
         assert first.startswith(
             "::error file=src/my%2Csampler.py,title=simverify audit%3A audit "
-            "src/my%2Csampler.py%3Averify%3A decided at blocks.py%3A"
+            "src/my%2Csampler.py%3Averify%3A decided at chains.py%3A"
         )
-        assert "; its numbers come from blocks.py%3A" in first
-        assert "::FAIL src/my,sampler.py:verify: " in first
+        assert "; its numbers come from chains.py%3A" in first
+        assert "::FAIL: src/my,sampler.py:verify does not emit" in first
         assert "%0ASmallest counterexample: V = 2, gamma = 2%0A" in first
         assert rest[0].startswith("::warning file=src/my%2Csampler.py,")
 
