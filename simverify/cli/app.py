@@ -7,18 +7,21 @@ from simverify.cli.settings import convert_option, option_sources
 _COMMANDS = {
     "compare": ("compare:compare", "Compare verifiers on models."),
     "audit": ("audit:audit", "Put any verifier on trial."),
-    "table": ("surveys:table", "Audit every engine that is here, side by side."),
-    "sweep": ("surveys:sweep", "Compare on a grid, from a laptop to a cluster; resumes."),
-    "bisect": ("surveys:bisect", "Find the release or the commit that changed the law."),
-    "capture": ("compare:capture", "Record the blocks of two real models, to be replayed."),
-    "matrix": ("served:matrix", "Say which parameters of a request a server honours."),
-    "triage": ("served:triage", "Say why two engines' greedy answers differ."),
-    "watch": ("served:watch", "Watch a server: an alarm when it strays from its target."),
-    "plan": ("compare:plan", "Say what a claim costs, or what a budget detects."),
-    "report": ("report:report", "Render a run file: HTML, Markdown, JUnit, GitHub."),
+    "table": ("surveys:table", "Audit every available engine, side by side."),
+    "sweep": ("surveys:sweep", "Compare on a grid, on a laptop or a cluster; can resume."),
+    "bisect": ("surveys:bisect", "Find the release or commit that changed the distribution."),
+    "capture": ("compare:capture", "Record the blocks of two real models, to replay later."),
+    "matrix": ("served:matrix", "Test which request parameters a server honours."),
+    "triage": ("served:triage", "Explain why the greedy answers of two engines differ."),
+    "watch": ("served:watch", "Watch a server; raise an alarm if it strays from its target."),
+    "plan": ("compare:plan", "Estimate what a claim costs, or what a budget detects."),
+    "report": (
+        "report:report",
+        "Render a run file as HTML, Markdown, JUnit or GitHub annotations.",
+    ),
     "figure": ("report:figure", "Draw a figure for a paper from run files."),
-    "replay": ("history:replay", "Show one failing path of an audit again."),
-    "baseline": ("history:baseline", "Keep a run, and hold others against it, by tests."),
+    "replay": ("history:replay", "Replay one failing path of an audit."),
+    "baseline": ("history:baseline", "Save a run as a baseline, and test other runs against it."),
     "runs": ("history:runs", "List, search and compare recorded runs."),
     "verifiers": ("info:verifiers", "List the built-in verifiers."),
     "models": ("info:models", "List the built-in models."),
@@ -30,7 +33,7 @@ _COMMANDS = {
 """Where each command lives, and its line in ``--help``, which loads none of them."""
 
 _FIRST = {
-    "audit": "To begin with: simverify audit my_sampler.py:verify --gamma 2 --report report",
+    "audit": "To start: simverify audit my_sampler.py:verify --gamma 2 --report report",
 }
 """What stands above the options of a command that has many."""
 

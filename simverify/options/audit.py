@@ -28,12 +28,12 @@ from simverify.options.option import (
 )
 
 _SPEC = (
-    "The verifier: a function or a class, or a SPEC: a built-in verifier or fault, module:attr, "
-    "path/file.py:attr, or an engine."
+    "The verifier: a function, a class, or a SPEC (a built-in verifier or fault, module:attr, "
+    "path/file.py:attr, or an engine)."
 )
 _CONTRACT = (
-    "verify (a drafted block is given; the default), step (the code drafts itself), tree (a draft "
-    "tree is given) or draft (it drafts, and says from which law)."
+    "What the code does. verify (the default): judge a given block; step: draft and judge; tree: "
+    "judge a given draft tree; draft: draft a block and report its distribution."
 )
 
 
@@ -50,11 +50,11 @@ class SmallOptions(Sizes):
 
     contract: Contract | None = option(None, _CONTRACT, SUBJECT)
     engine_path: PathName | None = option(
-        None, "Checkout of an engine, in the place of the installed package."
+        None, "Checkout of an engine to use instead of the installed package."
     )
     tolerance: float | None = option(
         None,
-        "Largest deviation that is rounding; by the code's precision if not given.",
+        "Largest deviation that counts as rounding; the default depends on the code's precision.",
         ADVANCED,
         Range(low=0, below=1),
     )
@@ -64,10 +64,12 @@ class SmallOptions(Sizes):
 class _Strict(Options):
     """What fails an audit beside a wrong law."""
 
-    strict_probes: bool = option(False, "Warnings of the edge probes fail the audit too.", BUDGET)
+    strict_probes: bool = option(
+        False, "Fail the audit on warnings of the edge probes too.", BUDGET
+    )
     strict_coverage: bool = option(
         False,
-        "Lines of the code that no call reached fail the audit; every call is then watched.",
+        "Fail the audit if no call reached some line of the code. Every call is then watched.",
         BUDGET,
     )
 
@@ -78,14 +80,14 @@ class _Trees(Options):
 
     scheme: str | None = option(
         None,
-        "How the siblings of draft trees are drafted: iid, without-replacement, top-k, "
-        "argmax-first or last-sampled. Of a drafter, what it declares; iid if not given.",
+        "How the siblings of draft trees are drafted: iid (the default), without-replacement, "
+        "top-k, argmax-first or last-sampled. For a drafter, name the scheme that it declares.",
         INSTANCES,
     )
     tree: str | None = option(
         None,
-        "Children per level of the one tree that the code takes, such as 3,2,1; many if not given, "
-        "of real models two drafts of gamma tokens.",
+        "Audit only one tree: its children per level, such as 3,2,1. By default, many trees are "
+        "audited; real models use two drafts of gamma tokens.",
         INSTANCES,
     )
 
@@ -105,21 +107,23 @@ class _Batches(Options):
 
     batch: int | None = option(
         None,
-        "Blocks per call of batched code: arrays with a batch axis in, rows padded with -1 out. "
-        "A catalogued fault of whole batches has its own.",
+        "Blocks per call of batched code, which takes arrays with a batch axis and returns rows "
+        "padded with -1. Catalogued faults of whole batches set their own.",
         INSTANCES,
         Range(low=2, high=1024),
     )
     batch_mix: str | None = option(
         None,
-        "Kinds of requests that batched code is judged among, such as ragged,greedy, or all: of "
-        "ragged, stale, placeholder, padded, unmasked, greedy, one-hot, mixed, seeds.",
+        "Kinds of requests that share the batch with the audited one, such as ragged,greedy, or "
+        "all. The kinds are ragged, stale, placeholder, padded, unmasked, greedy, one-hot, mixed "
+        "and seeds.",
         INSTANCES,
         old="company",
     )
     eos: int | None = option(
         None,
-        "Id that the code takes for end of sequence; what a call emits after it is dropped.",
+        "Token id that the code treats as the end of a sequence. Tokens that a call emits after "
+        "it are ignored.",
         INSTANCES,
     )
 
@@ -150,7 +154,7 @@ class PairOptions(_Strict, _Trees, SmallOptions):
     )
     verifier: Code | None = option(
         None,
-        "A verifier of the verify or the tree contract, with --drafter.",
+        "A verifier of the verify or tree contract, audited together with --drafter.",
         OTHERS,
     )
 
@@ -164,8 +168,8 @@ class ProgramOptions(Sizes):
 
     command: str | None = option(
         None,
-        "A program in any language that answers a line of JSON for each call, "
-        "such as ./harness. It is started once and kept; no shell is.",
+        "A program in any language that answers each call with a line of JSON, such as ./harness. "
+        "It is started once, without a shell, and kept running.",
         OTHERS,
     )
     library: PathName | None = option(
@@ -175,7 +179,7 @@ class ProgramOptions(Sizes):
         verbatim=True,
     )
     coins: int | None = option(
-        None, "Coins that a call of a program or a library is given; gamma + 1 if not given."
+        None, "Coins that each call of a program or a library gets; gamma + 1 by default."
     )
     contract: Literal["verify"] | None = inherited(SmallOptions, "contract")
     tolerance: float | None = inherited(SmallOptions, "tolerance")
@@ -189,7 +193,10 @@ class _OnRows(Options):
     seed: int = inherited(Sizes, "seed", 0)
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float = option(
-        0.04, "Deviation (mean one-token TV) found with power .9; .04 if not given.", BUDGET, DETECT
+        0.04,
+        "Deviation (mean one-token TV) to detect with power .9; .04 by default.",
+        BUDGET,
+        DETECT,
     )
     engine_path: PathName | None = inherited(SmallOptions, "engine_path")
     strict_probes: bool = inherited(_Strict, "strict_probes", False)
@@ -206,7 +213,7 @@ class TraceOptions(_OnRows):
     rule: Code | None = option(None, _SPEC, SUBJECT)
     _: KW_ONLY
     trace: PathName | None = option(
-        None, "Call the code on the blocks of this trace, as simverify capture wrote it.", OTHERS
+        None, "Call the code on the blocks of this trace, which simverify capture wrote.", OTHERS
     )
     contract: Literal["verify"] | None = inherited(SmallOptions, "contract")
 
@@ -214,12 +221,12 @@ class TraceOptions(_OnRows):
 @dataclass(frozen=True, kw_only=True)
 class _Decoding(_Trees, Models):
     gamma: int | None = option(
-        None, "Draft length, 1 to 64; 4 if not given.", INSTANCES, Range(low=1, high=64)
+        None, "Draft length, 1 to 64; 4 by default.", INSTANCES, Range(low=1, high=64)
     )
     tokens: int | None = option(
         None,
-        "Emitted tokens that are judged, fixed beforehand; by default what the promised power "
-        "needs.",
+        "Number of emitted tokens to judge, fixed beforehand; by default, as many as the promised "
+        "power needs.",
         BUDGET,
     )
     contract: Literal["verify", "step", "tree"] | None = inherited(SmallOptions, "contract")

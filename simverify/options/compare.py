@@ -34,68 +34,68 @@ BUNDLED_PAIRS = ("tiny-llama", "tiny-llama-deep")
 class _Compared(Options):
     models: Sequence[Any] | None = option(
         None,
-        "Models themselves, or their names: toy, compact, markov-V for any V, ngram, or files "
-        "(.json, .npz). Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve "
-        "layers.",
+        "Models, or their names: toy, compact, markov-V for any V, ngram, or files (.json, .npz). "
+        "Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve layers.",
         COMPARED,
     )
     verifiers: Sequence[Code] | None = option(
         None,
-        "Names of built-in verifiers, or your own rules as audit takes them; by default token, "
-        "block, greedy and match, of real models the first three, on a trace those of them without "
-        "state, and on draft trees every rule that is lossless there.",
+        "Names of built-in verifiers, or your own rules as audit takes them. By default token, "
+        "block, greedy and match; for real models the first three; on a trace those of the four "
+        "without state; on draft trees every rule that is lossless there.",
         COMPARED,
     )
     _: KW_ONLY
     gamma: int | None = option(
         None,
-        "Draft length: tokens proposed per target call; a trace has its own. With a tree it is the "
-        "depth that the tree may have at most.",
+        "Draft length: tokens proposed per target call. A trace has its own. With a tree, the "
+        "largest depth that the tree may have.",
         COMPARED,
         Range(low=1, high=MAX_GAMMA),
     )
     cost_ratio: float = option(
         0.1,
-        "Time of one draft token over time of one target call.",
+        "Time of one draft token divided by the time of one target call.",
         SPEED,
         Range(low=0, high=MAX_COST_RATIO),
     )
     alpha: float = option(1e-6, "False-alarm rate of the whole run.", BUDGET, ALPHA)
     detect: float | None = option(
         None,
-        "Deviation (mean one-token TV) to be found with power .9, or the verdict is INCONCLUSIVE: "
-        ".01, for real models .04.",
+        "Deviation (mean one-token TV) to detect with power .9; with less power, the verdict is "
+        "INCONCLUSIVE. By default .01, or .04 for real models.",
         BUDGET,
         DETECT,
     )
     seed: int | None = option(
         None,
-        "Seed of the run: same seed, same results, whatever the threads. By default 0, or that of "
-        "the trace.",
+        "Seed of the run. The same seed gives the same results with any number of threads. By "
+        "default 0, or the seed of the trace.",
         BUDGET,
         SEED,
     )
-    threads: int | None = option(None, "Threads; all processors by default.", BUDGET)
+    threads: int | None = option(None, "Number of threads; by default, all processors.", BUDGET)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SeveralDrafts(Options):
     drafts: int | None = option(
         None,
-        "So many independent drafts of gamma tokens instead of one, for rules that judge several.",
+        "Number of independent drafts of gamma tokens, for rules that judge several; one by "
+        "default.",
         COMPARED,
     )
     tree: PathName | None = option(
         None,
-        "Or the draft tree: children per level, such as 3,2,1, or a JSON file "
-        '{"parents": [-1, 0, ...]}.',
+        "A draft tree, instead of independent drafts: children per level, such as 3,2,1, or a "
+        'JSON file {"parents": [-1, 0, ...]}.',
         COMPARED,
         verbatim=True,
     )
     scheme: str | None = option(
         None,
-        "How its siblings are drafted: iid (the default), without-replacement, top-k, argmax-first "
-        "or last-sampled.",
+        "How the siblings of the tree are drafted: iid (the default), without-replacement, top-k, "
+        "argmax-first or last-sampled.",
         COMPARED,
     )
 
@@ -108,19 +108,23 @@ class CompareOptions(_SeveralDrafts, _Compared):
 
     _: KW_ONLY
     blocks: int | None = option(
-        None, "Simulated blocks per verifier; by default what the promised power needs.", BUDGET
+        None,
+        "Simulated blocks per verifier; by default, as many as the promised power needs.",
+        BUDGET,
     )
-    calls: int = option(0, "Also give the tokens out after 1 to this many calls.", SIMULATED)
-    eos: int | None = option(None, "Token that ends a generation; matters to --calls.", SIMULATED)
+    calls: int = option(0, "Also report the tokens emitted after 1 to this many calls.", SIMULATED)
+    eos: int | None = option(
+        None, "Id of the token that ends a generation, for --calls.", SIMULATED
+    )
     batch_size: int | None = option(
         None,
-        "Sequences that are decoded at a time, for the predicted speed-up; 1 by default.",
+        "Sequences decoded at once, for the predicted speed-up; 1 by default.",
         SPEED,
     )
     free_rows: float | None = option(
         None,
-        "Rows that a call computes while it reads its weights; time grows with what is above. All "
-        "by default: some 150 on an A100, fewer where texts are long.",
+        "Rows that a call computes while it reads its weights. More rows than that cost time. By "
+        "default, all rows are free; an A100 has about 150, fewer with long texts.",
         SPEED,
     )
     draft_distance: float | None = option(
@@ -144,21 +148,26 @@ class RealPairOptions(_SeveralDrafts, Drafting, Compute, Law, Models, _Compared)
         None, "Real models: a folder or a name that Transformers loads.", COMPARED
     )
     draft: str | None = option(
-        None, "Its draft, another such; none where drafts come from the texts alone.", COMPARED
+        None,
+        "The draft model, also a folder or a name; leave it out if drafts come from the texts "
+        "alone.",
+        COMPARED,
     )
     prompts: PathName | None = option(
-        None, "Prompts, JSONL or a text file with one a paragraph.", MODELS
+        None, "Prompts: JSONL, or a text file with one per paragraph.", MODELS
     )
     tokens: int | None = option(
-        None, "Emitted tokens per verifier; by default what the promised power needs.", MODELS
+        None,
+        "Emitted tokens per verifier; by default, as many as the promised power needs.",
+        MODELS,
     )
     lanes: int | None = option(
-        None, "Requests decoded side by side, 32 by default; fewer take less memory.", MODELS
+        None, "Requests decoded at once, 32 by default; fewer take less memory.", MODELS
     )
     temperature: float | None = inherited(CompareOptions, "temperature")
     layer_parallel: int | str | None = option(
         None,
-        "Layers a group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
+        "Layers per group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
         MODELS,
     )
     threads: int | None = inherited(_Compared, "threads")
@@ -179,7 +188,7 @@ class TracedOptions(_Compared):
     chosen_by: ClassVar[tuple[str, ...]] = ("trace",)
 
     trace: PathName | None = option(
-        None, "Replay this trace instead, as simverify capture wrote it.", COMPARED
+        None, "Replay this trace, which simverify capture wrote, instead of models.", COMPARED
     )
 
 

@@ -270,21 +270,25 @@ class Sizes(Options):
     gamma: int = option(4, "Largest draft length of the instances, 1 to 4.", INSTANCES, GAMMA)
     vocab: int = option(12, "Largest vocabulary of the instances, 2 to 12.", INSTANCES, VOCAB)
     max_paths: int | None = option(
-        None, "Budget of the exact tier; by the code if not given.", BUDGET, Range(low=1)
+        None,
+        "Budget of the exact tier, in paths; the default depends on the code.",
+        BUDGET,
+        Range(low=1),
     )
     max_samples: int = option(2_000_000, "Budget of the sampled tier.", BUDGET, Range(low=1))
     seconds: float = option(
         60.0,
-        "Limit of each tier, which only aborts, to INCONCLUSIVE. Processor seconds in the exact "
-        "tier (the wall clock where the code waits), the wall clock in the sampled one.",
+        "Time limit of each tier. Reaching it can only make the verdict INCONCLUSIVE. The exact "
+        "tier counts processor seconds (wall-clock seconds if the code waits), the sampled tier "
+        "wall-clock seconds.",
         BUDGET,
         SECONDS,
     )
     alpha: float = option(1e-6, "False-alarm rate of the tests.", BUDGET, ALPHA)
     detect: float | None = option(
         None,
-        "Deviation (mean one-token TV) that the sampled tier finds with power .9: .01, or up to "
-        ".05 where slow code leaves no time for it.",
+        "Deviation (mean one-token TV) that the sampled tier detects with power .9: .01 by "
+        "default, or up to .05 if slow code leaves no time for less.",
         BUDGET,
         DETECT,
     )
@@ -296,13 +300,16 @@ class Models(Options):
 
     target: str | None = option(
         None,
-        "The target model: a folder or a name that Transformers loads, or tiny-llama, which ships.",
+        "The target model: a folder or a name that Transformers loads, or the bundled tiny-llama.",
         SUBJECT,
     )
-    draft: str | None = option(None, "The draft model; of tiny-llama its own if not given.", MODELS)
+    draft: str | None = option(
+        None, "The draft model; by default, tiny-llama uses its own.", MODELS
+    )
     prompts: PathName | None = option(
         None,
-        "Prompts, JSONL or a text file with one a paragraph; of tiny-llama its own if not given.",
+        "Prompts: JSONL, or a text file with one per paragraph. By default, tiny-llama uses its "
+        "own.",
         MODELS,
     )
 
@@ -312,11 +319,15 @@ class Law(Options):
     """The law that models sample, or that an engine was asked for."""
 
     temperature: float | None = option(
-        None, "Of the law that models sample, or an engine was asked for; 1 if not given.", MODELS
+        None,
+        "Temperature that the models sample with, or that the engine was asked for; 1 by default.",
+        MODELS,
     )
-    top_k: int | None = option(None, "Tokens that this law keeps; all by default.", MODELS)
+    top_k: int | None = option(
+        None, "Number of most likely tokens that sampling keeps; all by default.", MODELS
+    )
     top_p: float | None = option(
-        None, "Share of its probability that is kept; all by default.", MODELS
+        None, "Share of the probability that sampling keeps; all by default.", MODELS
     )
 
 
@@ -324,9 +335,11 @@ class Law(Options):
 class Compute(Options):
     """Where real models compute, and in what."""
 
-    device: str | None = option(None, "Where real models compute; cpu by default.", MODELS)
-    dtype: Dtype | None = option(None, "In what real models compute; float32 by default.", MODELS)
-    threads: int | None = option(None, "Threads of torch.", MODELS)
+    device: str | None = option(None, "Device that real models run on; cpu by default.", MODELS)
+    dtype: Dtype | None = option(
+        None, "Precision that real models compute in; float32 by default.", MODELS
+    )
+    threads: int | None = option(None, "Number of torch threads.", MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,12 +348,12 @@ class Drafting(Options):
 
     drafter: str | None = option(
         None,
-        "How drafts are made: plain, token by token with the draft model (the default); easyspec, "
-        "with its layers in groups; prompt-lookup or ngram, from the texts alone.",
+        "How drafts are made: plain (the default) drafts token by token with the draft model, "
+        "easyspec runs its layers in groups, prompt-lookup and ngram use the texts alone.",
         MODELS,
     )
     layer_parallel: int | str | None = option(
-        None, "Layers a group of easyspec, 4 by default.", MODELS
+        None, "Layers per group of easyspec, 4 by default.", MODELS
     )
     no_calibration: bool = option(
         False, "Leave the fuzzy entries of easyspec in the draft's cache.", MODELS
@@ -352,16 +365,18 @@ class Server(Options):
     """What a server is asked, beside its prompts."""
 
     max_tokens: int | None = option(
-        None, "Server: limit of one completion, 128 if not given.", SERVED
+        None, "Server: token limit of one completion; 128 by default.", SERVED
     )
     served_model: str | None = option(
-        None, "Server: name of the model there; by default the first that it lists.", SERVED
+        None,
+        "Server: name of the model to ask for; by default, the first that the server lists.",
+        SERVED,
     )
     extra_body: Mapping[str, Any] | str | None = option(
-        None, "Server: fields of every request beside these, JSON.", SERVED
+        None, "Server: extra fields for every request, as JSON.", SERVED
     )
     timeout: float | None = option(
         None,
-        "Server: seconds that one answer may take, 300 if not given; a longer one ends the run.",
+        "Server: seconds that one answer may take, 300 by default. A slower answer ends the run.",
         SERVED,
     )

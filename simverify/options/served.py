@@ -34,8 +34,8 @@ class Source(Options):
 
     outputs: PathName | None = option(
         None,
-        "Tokens that another engine emitted, a JSONL file with prompt, and "
-        "tokens (ids) or text, a line.",
+        "Tokens that another engine emitted: a JSONL file, one request per line, with prompt and "
+        "tokens (ids) or text.",
         OTHERS,
     )
     _: KW_ONLY
@@ -50,8 +50,8 @@ class Source(Options):
 class _Judged(Models, Source):
     tokens: int | None = option(
         None,
-        "Emitted tokens that are judged, fixed beforehand; by default what the promised power "
-        "needs.",
+        "Number of emitted tokens to judge, fixed beforehand; by default, as many as the promised "
+        "power needs.",
         BUDGET,
     )
 
@@ -61,37 +61,43 @@ class DeclaredLaw(Options):
     """What an engine was asked for beside temperature, top-k and top-p."""
 
     min_p: float | None = option(
-        None, "Keep what is at least so many times as likely as the likeliest.", SERVED
+        None, "Keep tokens whose probability is at least this fraction of the largest.", SERVED
     )
     typical_p: float | None = option(
-        None, "Keep the tokens of most typical surprise, up to this share.", SERVED
+        None,
+        "Keep the tokens with the most typical surprise, up to this share of the probability.",
+        SERVED,
     )
     repetition_penalty: float | None = option(
-        None, "Divides scores of what the prompt or the answer holds.", SERVED
+        None, "Divide the scores of tokens in the prompt or the answer by this.", SERVED
     )
     presence_penalty: float | None = option(
-        None, "Taken off the score of what the answer holds.", SERVED
+        None, "Subtract this from the scores of tokens in the answer.", SERVED
     )
     frequency_penalty: float | None = option(
-        None, "Taken off for each time that the answer holds it.", SERVED
+        None,
+        "Subtract this from a token's score for each time that the answer contains it.",
+        SERVED,
     )
     logit_bias: Mapping[int, float] | str | None = option(
-        None, 'Added to scores, JSON such as {"5": -100}.', SERVED
+        None, 'Values to add to the scores of tokens, as JSON such as {"5": -100}.', SERVED
     )
     bad_words: Sequence[str | Sequence[int]] | str | None = option(
-        None, 'Never written, JSON such as ["word", [5, 6]], texts or token ids.', SERVED
+        None, 'Texts or token ids that are never emitted, as JSON such as ["word", [5, 6]].', SERVED
     )
-    min_tokens: int | None = option(None, "So many come before the end of a request.", SERVED)
+    min_tokens: int | None = option(
+        None, "Number of tokens to emit before a request may end.", SERVED
+    )
     order: str | None = option(
         None,
-        "The order in which parameters act: transformers (the default), vllm, sglang, llamacpp, "
-        "mlx-lm, or some of them, such as top-p,temperature.",
+        "Order in which the parameters are applied: transformers (the default), vllm, sglang, "
+        "llamacpp, mlx-lm, or a list of parameters, such as top-p,temperature.",
         SERVED,
     )
     mask: str | Callable[..., Any] | None = option(
         None,
-        "A function that says which may come next, path/file.py:attr; it is given the ids of the "
-        "prompt and of the answer so far.",
+        "Function that returns the token ids that may come next, as path/file.py:attr. It gets "
+        "the ids of the prompt and of the answer so far.",
         SERVED,
     )
     extra_body: Mapping[str, Any] | str | None = inherited(Server, "extra_body")
@@ -101,33 +107,34 @@ class DeclaredLaw(Options):
 class _Asked(Options):
     concurrency: int | None = option(
         None,
-        "Server: requests under way at a time, 8 if not given; as one is answered the next is "
-        "sent.",
+        "Server: requests in flight at once, 8 by default. When one is answered, the next is sent.",
         SERVED,
     )
     max_tokens_total: int | None = option(
         None,
-        "Server: tokens that it may emit in all; the run is INCONCLUSIVE if they end first.",
+        "Server: total number of tokens that it may emit. If they run out first, the run is "
+        "INCONCLUSIVE.",
         SERVED,
     )
     timeout: float | None = inherited(Server, "timeout")
     samples: int | None = option(
         None,
-        "Server: completions of each prompt at most; by default until N tokens are there.",
+        "Server: maximum number of completions per prompt; by default, as many as the judged "
+        "tokens need.",
         SERVED,
     )
     max_tokens: int | None = inherited(Server, "max_tokens")
     served_model: str | None = inherited(Server, "served_model")
     keep: PathName | None = option(
         None,
-        "Server: write every answer to this file, as --outputs reads it; one that an earlier run "
-        "began is gone on with.",
+        "Server: write every answer to this file, which --outputs can read. If an earlier run "
+        "began the file, this run continues it.",
         SERVED,
     )
     row_tolerance: float | None = option(
         None,
-        "TV of the engine's own rows from the rescored ones, on average; by default what computing "
-        "rows again shows.",
+        "Row tolerance: mean TV allowed between the engine's rows and the rescored ones; by "
+        "default, what computing rows again shows.",
         SERVED,
         Range(low=0, below=1),
         old="ball",
@@ -150,7 +157,7 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
         None,
-        "Deviation (mean one-token TV) found with power .9; .04 if not given.",
+        "Deviation (mean one-token TV) to detect with power .9; .04 by default.",
         BUDGET,
         DETECT,
     )
@@ -162,14 +169,14 @@ class _AskedOfBoth(Options):
     prompts: PathName | None = inherited(Models, "prompts")
     repeats: int | None = option(
         None,
-        "Two servers: how often each prompt is asked of each; by default a few are chosen, and "
-        "asked as often as the power needs.",
+        "Two servers: how often each prompt is sent to each server. By default, a few prompts are "
+        "chosen and sent as often as the power needs.",
         SERVED,
     )
     max_tokens: int | None = inherited(Server, "max_tokens")
     served_model: str | None = inherited(Server, "served_model")
     against_model: str | None = option(
-        None, "Name of the model at --against; by default the first that it lists.", SERVED
+        None, "Name of the model at --against; by default, the first that the server lists.", SERVED
     )
     keep: PathName | None = inherited(_Asked, "keep")
     concurrency: int | None = inherited(_Asked, "concurrency")
@@ -181,7 +188,8 @@ class _AskedOfBoth(Options):
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
         None,
-        "Mean TV of an answer's first two tokens, found with power .9; .1 if not given.",
+        "Deviation (mean TV of an answer's first two tokens) to detect with power .9; .1 by "
+        "default.",
         BUDGET,
         DETECT,
     )
@@ -199,7 +207,8 @@ class AgainstOptions(_AskedOfBoth):
     endpoint: str | None = inherited(Source, "endpoint")
     against: str | None = option(
         None,
-        "No target: another server beside --endpoint, or another file beside --outputs.",
+        "Compare with another server (with --endpoint) or another file (with --outputs) instead "
+        "of a target.",
         OTHERS,
     )
 
@@ -209,7 +218,7 @@ class TwoEngineOptions(_AskedOfBoth):
     """As :class:`AgainstOptions`, for Python: each of the two is a server or a file."""
 
     first: PathName = option("", "Address of a server, or a JSONL file of answers.", SUBJECT)
-    second: PathName = option("", "Another such.", SUBJECT)
+    second: PathName = option("", "The other server or file.", SUBJECT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,11 +227,11 @@ class _Followed(Models):
 
     device: str | None = inherited(Compute, "device")
     dtype: Dtype | None = option(
-        None, "The precision that the engine computes in, or the coarser one of two.", MODELS
+        None, "Precision that the engine computes in; of two engines, the coarser one.", MODELS
     )
     threads: int | None = inherited(Compute, "threads")
     prompts: PathName | None = option(
-        None, "Of a server: prompts, JSONL or a text file with one a paragraph.", SERVED
+        None, "Server: prompts, as JSONL or a text file with one per paragraph.", SERVED
     )
     max_tokens: int | None = inherited(Server, "max_tokens")
     served_model: str | None = inherited(Server, "served_model")
@@ -236,17 +245,17 @@ class TriageOptions(_Followed):
 
     a: PathName = option(
         "",
-        "A JSONL file, a request a line with prompt, and tokens (ids) or text; or the address of "
-        "a server that speaks /v1/completions, which is asked at temperature 0.",
+        "A JSONL file, one request per line, with prompt and tokens (ids) or text; or the address "
+        "of a server that speaks /v1/completions, which is asked at temperature 0.",
         SUBJECT,
         verbatim=True,
     )
-    b: PathName = option("", "Another such.", SUBJECT, verbatim=True)
+    b: PathName = option("", "The other file or server.", SUBJECT, verbatim=True)
     _: KW_ONLY
     keep: PathName | None = option(
         None,
-        "Folder for the answers of servers, a.jsonl and b.jsonl; what an earlier run began is "
-        "gone on with.",
+        "Folder for the answers of servers, a.jsonl and b.jsonl. If an earlier run began them, "
+        "this run continues them.",
         SERVED,
     )
 
@@ -256,43 +265,45 @@ class WatchOptions(_Followed, Source):
     """Of a watch over a log or a server."""
 
     outputs: PathName | None = option(
-        None, "A log that grows: JSONL with prompt and tokens (ids), a request a line.", SUBJECT
+        None, "A growing log: JSONL, one request per line, with prompt and tokens (ids).", SUBJECT
     )
     endpoint: str | None = option(
         None,
-        "Instead: a server that speaks /v1/completions, which is asked the prompts in turn.",
+        "Instead of a log, a server that speaks /v1/completions. It is sent the prompts in turn.",
         SUBJECT,
     )
     state: PathName | None = option(
         None,
-        "Folder that keeps what was seen: the same command goes on from it. One folder is one "
-        "life.",
+        "Folder for the state of the watch. The same command continues from it. One folder holds "
+        "one monitoring period.",
         SUBJECT,
     )
     every: float | None = option(
         None,
-        "Seconds between looks at the log, 1 if not given, or between requests, 10 if not given.",
+        "Seconds between looks at the log (1 by default) or between requests (10 by default).",
         BUDGET,
         Range(above=0, below=math.inf, words="seconds, above 0"),
     )
     once: bool = option(
-        False, "End where the log ends, or when each prompt was asked once.", BUDGET
+        False, "Stop at the end of the log, or when each prompt was sent once.", BUDGET
     )
-    stay: bool = option(False, "Go on after an alarm: the metrics stay up.")
-    metrics: str | None = option(None, "Serve numbers for Prometheus at PORT or HOST:PORT.")
+    stay: bool = option(False, "Keep running after an alarm, so that the metrics stay up.")
+    metrics: str | None = option(None, "Serve metrics for Prometheus at PORT or HOST:PORT.")
     temperature: float | None = inherited(Law, "temperature")
     top_k: int | None = inherited(Law, "top_k")
     top_p: float | None = inherited(Law, "top_p")
     alpha: float = option(
-        1e-6, "Probability that there is ever an alarm where nothing is wrong.", BUDGET
+        1e-6, "Probability of ever raising an alarm when nothing is wrong.", BUDGET
     )
-    detect: float = option(0.05, "Deviation (TV) whose delay is told.", BUDGET)
+    detect: float = option(
+        0.05, "Deviation (TV) for which the detection delay is reported.", BUDGET
+    )
     weights: int = option(
         0,
-        "Score one request in N with weights rounded to few bits, too, in each of 14 formats: "
-        "tells Q4_0 and others, which nothing else does. Not by default.",
+        "Also score one request in N with weights rounded to few bits, in each of 14 formats. "
+        "Nothing else detects Q4_0 and similar formats. 0 turns this off.",
     )
-    seed: int = option(0, "Of the randomised PITs.", BUDGET)
+    seed: int = option(0, "Seed of the randomised PITs.", BUDGET)
 
 
 @dataclass(frozen=True)
@@ -305,31 +316,32 @@ class MatrixOptions(Options):
     _: KW_ONLY
     target: str | None = option(
         None,
-        "The model that it serves: a folder or a name that Transformers loads, or tiny-llama.",
+        "The model that the server runs: a folder or a name that Transformers loads, or "
+        "tiny-llama.",
         SUBJECT,
     )
     draft: str | None = option(
         None,
-        "The engine's draft or a model near it, which shows parameters on one side alone.",
+        "The engine's draft, or a similar model. It reveals parameters that act on one side alone.",
         MODELS,
     )
     prompts: PathName | None = option(
         None,
-        "Prompts or conversations to send, JSONL or a text file with one a paragraph; of "
-        "tiny-llama its own if not given.",
+        "Prompts or conversations to send: JSONL, or a text file with one per paragraph. By "
+        "default, tiny-llama uses its own.",
         SERVED,
     )
     cells: str | None = option(
         None,
-        "Cells that are asked, comma-separated, such as top-k,seed; all if not given.",
+        "Cells to test, comma-separated, such as top-k,seed; all by default.",
         SUBJECT,
     )
-    tokens: int = option(2048, "Emitted tokens of each cell.", BUDGET)
-    max_tokens: int = option(64, "Limit of one completion.", SERVED)
+    tokens: int = option(2048, "Emitted tokens per cell.", BUDGET)
+    max_tokens: int = option(64, "Token limit of one completion.", SERVED)
     served_model: str | None = inherited(Server, "served_model")
     keep: PathName | None = option(
         None,
-        "A folder for the answers of each cell; one that an earlier run began is gone on with.",
+        "Folder for the answers of each cell. If an earlier run began it, this run continues it.",
         SERVED,
     )
     extra_body: Mapping[str, Any] | str | None = inherited(Server, "extra_body")
@@ -337,20 +349,21 @@ class MatrixOptions(Options):
     order: str | None = inherited(DeclaredLaw, "order")
     mask: str | Callable[..., Any] | None = option(
         None,
-        "Structured output in a cell of its own: path/file.py:attr of a function that returns the "
-        "ids that may come next, given those of the prompt and of the answer so far.",
+        "Test structured output in a cell of its own. Name a function, path/file.py:attr, that "
+        "gets the ids of the prompt and of the answer so far and returns the ids that may come "
+        "next.",
         SERVED,
     )
     mask_body: Mapping[str, Any] | str | None = option(
-        None, "Fields that ask the server for it, JSON.", SERVED
+        None, "Request fields that ask the server for the structured output, as JSON.", SERVED
     )
     gamma: int | None = option(
-        None, "The engine's draft length; several are tried if not given.", SERVED
+        None, "The engine's draft length; by default, several are tried.", SERVED
     )
     row_tolerance: float | None = option(
         None,
-        "TV of the engine's own rows from the rescored ones, on average; by default what the "
-        "precision moves.",
+        "Row tolerance: mean TV allowed between the engine's rows and the rescored ones; by "
+        "default, what the precision can change.",
         SERVED,
         Range(low=0, below=1),
         old="ball",

@@ -35,26 +35,27 @@ class SizeOptions(Options):
 
     gamma: int | None = option(
         None,
-        "Largest draft length of the instances, 1 to 4; the audit's own if not given, or the "
-        "engine's.",
+        "Largest draft length of the instances, 1 to 4; by default, that of the audit or of the "
+        "engine.",
         INSTANCES,
         GAMMA,
     )
     vocab: int | None = option(
         None,
-        "Largest vocabulary of the instances, 2 to 12; likewise.",
+        "Largest vocabulary of the instances, 2 to 12; by default, that of the audit or of the "
+        "engine.",
         INSTANCES,
         VOCAB,
     )
     seconds: float | None = option(
         None,
-        "Limit of each tier of an audit, which only aborts, to INCONCLUSIVE.",
+        "Time limit of each tier of an audit. Reaching it can only make a verdict INCONCLUSIVE.",
         BUDGET,
         SECONDS,
     )
     limit: float = option(
         LIMIT,
-        "Seconds of wall clock after which an audit is stopped, without a verdict.",
+        "Wall-clock seconds after which an audit is stopped without a verdict.",
         BUDGET,
         SECONDS,
     )
@@ -67,19 +68,21 @@ class TableOptions(SizeOptions):
 
     engines: Sequence[str] | str | None = option(
         None,
-        "Names of engines, comma-separated; all that are known if not given. One that is named and "
-        "is not here counts as not loaded.",
+        "Names of engines, comma-separated; by default, all known engines. A named engine that "
+        "is missing counts as not loaded.",
         SUBJECT,
     )
     _: KW_ONLY
     engine_path: Sequence[PathName] | PathName | None = option(
         None,
-        "Checkouts, or folders of checkouts under their repositories' names, comma-separated; what "
-        "is not there is taken from the installed packages.",
+        "Checkouts, or folders that hold checkouts named like their repositories, "
+        "comma-separated. Other engines are taken from the installed packages.",
         SUBJECT,
         verbatim=True,
     )
-    jobs: int | None = option(None, "Audits at a time; by default one a core.", ADVANCED)
+    jobs: int | None = option(
+        None, "Number of audits that run at once; by default, one per core.", ADVANCED
+    )
     audits: PathName | None = option(
         None, "Keep each audit's own result file in this folder, as NAME.json.", OUTPUT
     )
@@ -92,26 +95,26 @@ class BisectOptions(SizeOptions):
     spec: str | None = option(
         None, "An engine, module:attr, or path/file.py:attr of a checkout.", SUBJECT
     )
-    good: str | None = option(None, "A release, or a commit, that is known to be good.", SUBJECT)
-    bad: str | None = option(None, "A later one, that is known to be bad.", SUBJECT)
+    good: str | None = option(None, "A release or a commit that is known to be good.", SUBJECT)
+    bad: str | None = option(None, "A later release or commit that is known to be bad.", SUBJECT)
     _: KW_ONLY
     engine_path: PathName | None = option(
         None,
-        "A checkout with its git history: its commits are searched, each in a clone. The package's "
-        "releases if not given.",
+        "A checkout with its git history. Its commits are searched, each in a clone. By default, "
+        "the package's releases are searched.",
         SUBJECT,
     )
     package: str | None = option(
         None,
-        "What pip calls the package whose releases are searched; by default the engine's, or the "
-        "first part of a module's name.",
+        "The pip name of the package whose releases are searched; by default, the engine's "
+        "package, or the first part of the module's name.",
         SUBJECT,
     )
     contract: Contract | None = inherited(SmallOptions, "contract")
     what: Literal["law", "verdict"] = option(
         "law",
-        "The change that is looked for: of the law, that is of the verdict, or of the deviation or "
-        "E[tau] on any instance; or of the verdict alone.",
+        "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) or "
+        "verdict (the verdict alone).",
         SUBJECT,
     )
 
@@ -127,8 +130,8 @@ class SweepKeys(Options):
     )
     verifiers: Values | None = option(
         None,
-        "Comma-separated: token, block, greedy, match, temperature-0; with drafts those of compare "
-        "--drafts, all that are lossless there if not given.",
+        "Comma-separated: token, block, greedy, match, temperature-0. With drafts, the names of "
+        "compare --drafts; by default, all that are lossless there.",
         SUBJECT,
     )
     gamma: Values | None = option(None, "Draft lengths, comma-separated, such as 2,4,8.", SUBJECT)
@@ -136,34 +139,32 @@ class SweepKeys(Options):
     distance: Values | None = option(
         None, "Draft distances of markov-V, comma-separated, each 0 to 1.", SUBJECT
     )
-    seeds: Values | None = option(None, "Seeds, comma-separated; 0 if not given.", SUBJECT)
-    blocks: int | None = option(
-        None, "Simulated blocks of each cell; a million if not given.", BUDGET
-    )
+    seeds: Values | None = option(None, "Seeds, comma-separated; 0 by default.", SUBJECT)
+    blocks: int | None = option(None, "Simulated blocks per cell; a million by default.", BUDGET)
     shard: int | None = option(
         None,
-        "Blocks of a shard; a killed worker loses one, or half a second of shorter ones; 262,144 "
-        "if not given.",
+        "Blocks per shard; 262,144 by default. A killed worker loses one shard, or half a second "
+        "of shorter ones.",
     )
     alpha: float | None = option(
-        None, "False-alarm rate of all cells together; 1e-6 if not given.", BUDGET
+        None, "False-alarm rate of all cells together; 1e-6 by default.", BUDGET
     )
     detect: float | None = option(
-        None, "Deviation (mean one-token TV) to be found with power .9; .01 if not given.", BUDGET
+        None, "Deviation (mean one-token TV) to detect with power .9; .01 by default.", BUDGET
     )
     audits: Values | None = option(
-        None, "SPECs as simverify audit takes them, comma-separated.", SUBJECT
+        None, "SPECs to audit, as simverify audit takes them, comma-separated.", SUBJECT
     )
     audit_gamma: Values | None = option(
         None,
-        "Largest draft lengths of the audits, comma-separated, each 1 to 4; the audit's own if not "
-        "given.",
+        "Largest draft lengths of the audits, comma-separated, each 1 to 4; by default, the "
+        "audit's own.",
         SUBJECT,
     )
     drafts: Values | None = option(
         None,
-        "Numbers of drafts of gamma tokens, comma-separated, for rules that judge several; a "
-        "single draft if not given.",
+        "Numbers of drafts of gamma tokens, comma-separated, for rules that judge several; one "
+        "draft by default.",
         SUBJECT,
     )
     scheme: Values | None = option(
@@ -180,16 +181,18 @@ class SweepOptions(SweepKeys):
 
     spec: PathName | None = option(
         None,
-        "A TOML file with keys named as the options; an option takes the place of its key.",
+        "A TOML file whose keys are named like the options. An option overrides its key.",
         SUBJECT,
     )
     _: KW_ONLY
-    out: PathName | None = option(None, "The folder of this sweep.", OUTPUT)
+    out: PathName | None = option(None, "Folder for this sweep.", OUTPUT)
     executor: str | Executor = option(
         "processes",
-        "threads, processes, dask (a cluster on this machine, for the run) or dask:tcp://HOST:PORT "
-        "(one that is there). It never changes a result.",
+        "threads, processes, dask (a cluster on this machine, for this run) or "
+        "dask:tcp://HOST:PORT (an existing cluster). The choice never changes a result.",
     )
     workers: int | None = option(
-        None, "Tasks at a time; by default one a core, of a cluster one a thread."
+        None,
+        "Number of tasks that run at once; by default, one per core, or one per thread of a "
+        "cluster.",
     )

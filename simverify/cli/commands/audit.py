@@ -64,15 +64,15 @@ def audit(
     spec
         A built-in verifier or fault, module:attr, path/file.py:attr, or an engine.
     self_test
-        Turn the audit on every catalogued fault and every must-pass control instead.
+        Audit every catalogued fault and every must-pass control instead.
     json
         Write the result document to this file, or to standard output for "-".
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     verbose
-        Print every note, and the name of every fault that is refuted.
+        Print every note, and name every fault that is ruled out.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     given = given_by(MODES, options) | {"rule": spec}
     mode = SelfTestOptions if self_test else mode_of(MODES, given)

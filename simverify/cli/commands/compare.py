@@ -47,22 +47,23 @@ def compare(
     ----------
     models
         Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).
-        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve layers. By
-        default toy, compact, markov-64 and ngram; on draft trees the first three.
+        Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve layers.
+        By default toy, compact, markov-64 and ngram; on draft trees the first three.
     verifiers
-        Comma-separated: token, block, greedy, match, temperature-0; by default the first
-        four, of real models the first three, on a trace those of them without state. On draft
-        trees token, block, naive, k-seq, recursive and more (simverify verifiers); by default
-        all for trees that are lossless there. And your own rules, as audit takes them:
-        my_rule.py:verify.
+        Comma-separated: token, block, greedy, match, temperature-0.
+        By default the first four; for real models the first three.
+        On a trace, by default those of the four without state.
+        On draft trees: token, block, naive, k-seq, recursive and more (simverify verifiers).
+        By default all rules for trees that are lossless there.
+        Or your own rules, as audit takes them: my_rule.py:verify.
     json
         Write the result document to this file, or to standard output for "-".
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     verbose
-        Print all that the verdicts rest on.
+        Print everything that the verdicts rest on.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     given = given_by(COMPARISONS, options)
     given["models"] = None if models is None else _split_names("--models", models)
@@ -130,16 +131,16 @@ def plan(
     json: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     quiet: bool = False,
 ) -> int:
-    """Say what a claim costs, in samples and time here, or what a budget detects.
+    """Estimate what a claim costs, in samples and in time here, or what a budget detects.
 
     Parameters
     ----------
     alpha
         False-alarm rate of the whole run.
     power
-        Probability with which the deviation is found.
+        Probability of finding the deviation.
     deviation
-        Deviation to find (mean one-token TV); .01 if there is no budget.
+        Deviation to detect (mean one-token TV); .01 if no budget is given.
     vocab
         Vocabulary size.
     gamma
@@ -149,11 +150,11 @@ def plan(
     samples
         A budget in emitted tokens, instead of a deviation.
     threads
-        Threads; all processors by default.
+        Number of threads; by default, all processors.
     json
         Write the result document to this file, or to standard output for "-".
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     from simverify.comparing.planning import plan as make_plan
     from simverify.reports.present import print_run
@@ -202,42 +203,51 @@ def capture(
     threads: int | None = None,
     quiet: bool = False,
 ) -> int:
-    """Decode with two real models and record drafts and logits, to be replayed without them.
+    """Decode with two real models, and record drafts and logits to replay without the models.
 
     Parameters
     ----------
     gamma
         Draft length.
     tokens
-        Tokens that are emitted meanwhile, by token verification.
+        Number of tokens to emit, by token verification.
     out
         A new folder.
     models
-        The bundled pair; or name --target and --draft.
-    target, draft
-        Folders or names that Transformers loads.
+        A bundled pair, instead of --target and --draft.
+    target
+        The target model: a folder or a name that Transformers loads.
+    draft
+        The draft model, also a folder or a name.
     prompts
-        Prompts, JSONL or a text file with one a paragraph.
-    temperature, top_k, top_p
-        The law that is sampled, of target and draft.
-    device, dtype
-        Where and in what the models compute.
+        Prompts: JSONL, or a text file with one per paragraph.
+    temperature
+        Temperature that target and draft sample with.
+    top_k
+        Number of most likely tokens that sampling keeps; all by default.
+    top_p
+        Share of the probability that sampling keeps; all by default.
+    device
+        Device that the models run on.
+    dtype
+        Precision that the models compute in.
     drafter
         How drafts are made, as in compare: plain, easyspec, prompt-lookup or ngram.
     layer_parallel
-        Layers a group of easyspec, 4 by default.
+        Layers per group of easyspec, 4 by default.
     no_calibration
         Leave the fuzzy entries of easyspec in the draft's cache.
     statistics
-        No rows, which are large: sums for compare alone, of every rule without state.
+        Leave out the rows, which are large. Record sums for every rule without state.
+        Only compare can replay them.
     max_bytes
-        Most bytes of rows.
+        Largest size of the rows, in bytes.
     seed
         Seed of all draws.
     threads
-        Threads of torch; all processors by default.
+        Number of torch threads; by default, all processors.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     if models is not None:
         if target is not None or draft is not None:

@@ -36,10 +36,10 @@ def runs(
     limit: int = 20,
     verbose: bool = False,
 ) -> int:
-    """List recorded runs, show one, tell two apart, or record run files.
+    """List recorded runs, show one, compare two, or record run files.
 
-    Nothing is recorded until a store is there: simverify runs init makes one in this folder, and
-    SIMVERIFY_RUNS names another. From then on every run that makes a document is in it.
+    Nothing is recorded until a store exists. simverify runs init makes one in this folder;
+    SIMVERIFY_RUNS names another. From then on, it records every run that makes a document.
 
     Parameters
     ----------
@@ -48,20 +48,20 @@ def runs(
     which
         Numbers of runs, or run files to add.
     store
-        The store's file; by default SIMVERIFY_RUNS, or .simverify/runs.db here.
+        File of the store; by default, SIMVERIFY_RUNS, or .simverify/runs.db in this folder.
     search
-        List: those with this text in their title, command line, code, hashes, host, processor,
-        system, or a version, as "torch 2.13".
+        List: runs with this text in title, command line, code, hashes, host, processor or system.
+        A version, such as "torch 2.13", is found too.
     verdict
-        List: PASS, FAIL or INCONCLUSIVE.
+        List: runs with this verdict (PASS, FAIL or INCONCLUSIVE).
     command
-        List: compare, audit and so on.
+        List: runs of this command (compare, audit and so on).
     since
-        List: those that started on this day or later, as 2026-01-31.
+        List: runs that started on this day or later, such as 2026-01-31.
     limit
-        List: at most so many, the newest first.
+        List: maximum number of runs, the newest first.
     verbose
-        Show and diff: print all.
+        Show and diff: print everything.
     """
     from simverify.history import record
 
@@ -148,13 +148,13 @@ def _diff_runs(where: Path, old: int, new: int, verbose: bool) -> None:
 
 
 def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
-    """Run one failing path or trial of an audit again, alone, and show every draw and branch.
+    """Replay one failing path or trial of an audit, and show every draw and branch.
 
     Parameters
     ----------
     run
-        RUN.json#n: the n-th heaviest path to the output that deviates, from 0; or, where
-        sampled calls failed, #0, the trial that shows it.
+        RUN.json#n, with n from 0: the n-th heaviest path to the output that deviates.
+        If sampled calls failed, #0 is the trial that shows it.
     """
     from simverify.api.audit import replay as replay_run
     from simverify.results.reading import read_audit
@@ -182,27 +182,28 @@ def baseline(
     detect: float = 0.02,
     verbose: bool = False,
 ) -> int:
-    """Keep a run as a baseline, or hold a run against one, by tests.
+    """Save a run as a baseline, or test a run against one.
 
     A check exits with 1 if something is worse, 3 if the run is too short to tell, and 2 if the two
-    do not compare. What is better is said, and exits with 0. In a GitHub job it joins the summary.
+    cannot be compared. It reports what is better, and exits with 0. In a GitHub job, it adds its
+    result to the summary.
 
     Parameters
     ----------
     action
         save or check.
     name
-        The baseline's: letters, digits, ".", "_" and "-".
+        Name of the baseline: letters, digits, ".", "_" and "-".
     run
-        A run file of compare, or of audit, as --json wrote it.
+        A run file of compare or audit, which --json wrote.
     folder
-        Where baselines are kept; by default .simverify/baselines here.
+        Folder of the baselines; by default, .simverify/baselines in this folder.
     alpha
-        Probability that the tests call something worse or better where nothing changed.
+        Probability of reporting something as worse or better when nothing changed.
     detect
-        Relative drop of E[tau] that is found with power .9.
+        Relative drop of E[tau] to detect with power .9.
     verbose
-        Print all that was held against the baseline.
+        Print everything that was compared with the baseline.
     """
     from simverify.history.baseline import (
         BASELINE_FOLDER,

@@ -22,7 +22,7 @@ _PHILOX_ANSWER = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
 
 
 def doctor() -> int:
-    """Say what this installation has, and check the random generator and the kernels."""
+    """Show what this installation has, and check the random generator and the kernels."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -174,7 +174,7 @@ def faults() -> int:
 
 
 def engines() -> int:
-    """List the engines whose functions can be audited, and what of them is installed."""
+    """List the engines whose functions can be audited, and which of them are installed."""
     from simverify.engines import installed_engines, unloaded_engine
 
     for row in installed_engines():

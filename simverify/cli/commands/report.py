@@ -21,15 +21,16 @@ def figure(
     *,
     output: Annotated[Path, Parameter(alias="-o")],
 ) -> int:
-    """Draw a figure from comparisons, in the kind of the block verification and EasySpec papers.
+    """Draw a figure from comparisons, like those of the block verification and EasySpec papers.
 
     Parameters
     ----------
     kind
-        fig3: Pr(tau >= l); fig4: block efficiency against gamma; fig5: speed-up against gamma;
-        easyspec-fig4: acceptance by tree width, of drafts with layers in groups.
+        fig3: Pr(tau >= l). fig4: block efficiency against gamma.
+        fig5: speed-up against gamma.
+        easyspec-fig4: acceptance by tree width, for drafts with layers in groups.
     runs
-        Run files of comparisons; a panel for each model, two of easyspec-fig4.
+        Run files of comparisons. Each model gets a panel, or two in easyspec-fig4.
     output
         The .svg or .pdf file to write.
     """
@@ -66,14 +67,14 @@ def report(
     github: bool = False,
     verbose: bool = False,
 ) -> int:
-    """Render a run file again: as HTML, Markdown, JUnit, or on the terminal if none is asked.
+    """Render a run file as HTML, Markdown or JUnit, or on the terminal if you name none.
 
     Parameters
     ----------
     run
-        The run file, as --json wrote it.
+        The run file, which --json wrote.
     html
-        Write one HTML page, which needs no network, to this file.
+        Write one HTML page to this file. The page needs no network.
     markdown
         Write Markdown to this file.
     junit
@@ -83,7 +84,7 @@ def report(
     github
         Print annotations for a GitHub job, and add the Markdown to GITHUB_STEP_SUMMARY.
     verbose
-        On the terminal, print all that the run file says.
+        On the terminal, print everything in the run file.
     """
     from simverify.reports.formats import (
         github_annotations,

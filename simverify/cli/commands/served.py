@@ -31,11 +31,11 @@ def matrix(
     report: Report = None,
     quiet: Switch = False,
 ) -> int:
-    """Say which parameters of a request a server honours, and what it does with the others.
+    """Test which request parameters a server honours, and what it does with the others.
 
-    Each is asked at a value that matters here, and the answers are judged by the laws that an
-    engine may follow: as asked, ignored, on one side of the verification, on one row of a block,
-    in another order.
+    The server is asked for each parameter at a value that makes a difference. The answers are
+    tested against the distributions that an engine may follow: the parameter as asked, ignored, on
+    one side of the verification, on one row of a block, or in another order.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def matrix(
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     from simverify.api.served import run_matrix
 
@@ -81,24 +81,26 @@ def triage(
     verbose: Switch = False,
     quiet: Switch = False,
 ) -> int:
-    """Say why the greedy answers of two engines differ: rounding, or which fault.
+    """Explain why the greedy answers of two engines differ: rounding, or which fault.
 
-    The exit code is 0 if all that differs is rounding, 1 if a token of one is not the target's
-    choice by more, or an answer ends otherwise, 3 if nobody can tell.
+    The exit code is 0 if every difference is rounding. It is 1 if a token of one engine misses the
+    target's choice by more than that, or an answer ends differently. It is 3 if nobody can tell.
 
     Parameters
     ----------
-    a, b
-        JSONL files with prompt, and tokens (ids) or text, a request a line; or servers, such as
-        http://localhost:8000, which are asked at temperature 0.
+    a
+        A JSONL file, one request per line, with prompt and tokens (ids) or text.
+        Or a server, such as http://localhost:8000, which is asked at temperature 0.
+    b
+        The other file or server.
     json
         Write the result document to this file, or to standard output for "-".
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     verbose
-        Print every request that differs, and what was tried as an explanation.
+        Print every request that differs, and the explanations that were tried.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     from simverify.api.served import check_triage, run_triage
 
@@ -136,11 +138,12 @@ def watch(
     report: Report = None,
     quiet: Switch = False,
 ) -> int:
-    """Watch a server or its log over its life: an alarm when it strays from the target.
+    """Watch a server or its log, and raise an alarm if it strays from the target.
 
-    It runs until there is an alarm, and exits with 1 then; with --once it ends with the log, and
-    exits with 0 if --detect would have been told by now, else with 3. What was seen is kept: a
-    watch that was ended or killed goes on by the same command, and counts no token twice.
+    The watch runs until an alarm, and then exits with 1. With --once it stops at the end of the
+    log. It then exits with 0 if it would have found a deviation of --detect by now, else with 3.
+    The watch keeps what it saw: the same command continues a stopped or killed watch, and counts
+    no token twice.
 
     Parameters
     ----------
@@ -149,7 +152,7 @@ def watch(
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     from simverify.api.served import check_watch, run_watch
 

@@ -43,13 +43,13 @@ def bisect(
     report: Report = None,
     quiet: Switch = False,
 ) -> int:
-    """Find the first release, or commit, whose law is not that of a good one.
+    """Find the first release or commit whose distribution differs from a good one's.
 
-    Each is audited in an environment of its own, into which pip installs a release, or what a
-    commit asks for; the commit is checked out in a clone. One that cannot be installed is gone
-    around. pip's own settings hold, such as PIP_FIND_LINKS. The exit code is 1 if the first that
-    differs is named, 3 if only a range is, for want of some that can be judged, and 0 if bad does
-    not differ from good.
+    Each is audited in its own environment. pip installs the release there, or the requirements of
+    the commit, which is checked out in a clone. A version that cannot be installed is skipped.
+    pip's own settings hold, such as PIP_FIND_LINKS. The exit code is 1 if the first version that
+    differs is named, 3 if only a range is, because some versions cannot be judged, and 0 if bad
+    does not differ from good.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def bisect(
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     from simverify.api.surveys import run_bisect
 
@@ -100,23 +100,23 @@ def sweep(
     verbose: Switch = False,
     quiet: Switch = False,
 ) -> int:
-    """Compare verifiers x models x gamma x temperature x distance x seeds; run audits likewise.
+    """Compare verifiers x models x gamma x temperature x distance x seeds; also run audits.
 
-    Every finished shard is kept in a folder: after a crash, or Ctrl-C, the same command goes on
+    Every finished shard is kept in a folder. After a crash or Ctrl-C, the same command continues
     from there. The result document is FOLDER/sweep.json, the same on any executor.
 
     Parameters
     ----------
     spec
-        A TOML file with keys named as the options; an option takes the place of its key.
+        A TOML file whose keys are named like the options. An option overrides its key.
     status
-        Only say what is done of the sweep in this folder.
+        Only show the progress of the sweep in this folder.
     report
         Write HTML, Markdown, JUnit XML and the run file to this folder.
     verbose
         Print each cell's findings too.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     if status is not None:
         if (
@@ -167,15 +167,15 @@ def table(
     verbose: Switch = False,
     quiet: Switch = False,
 ) -> int:
-    """Audit every engine that is installed or checked out, each in a process of its own.
+    """Audit every engine that is installed or checked out, each in its own process.
 
     The exit code is 1 if one fails; else 4 if one did not load or crashed; else 3 if one has no
-    verdict; else 0. Engines that are absent do not count unless they were named.
+    verdict; else 0. Absent engines do not count unless you name them.
 
     Parameters
     ----------
     list_
-        Only say which engines are known, which are here, and how to get the others.
+        Only list which engines are known, which are available, and how to get the others.
     json
         Write the result document to this file, or to standard output for "-".
     report
@@ -183,7 +183,7 @@ def table(
     verbose
         Print each engine's function, file, whole hash and findings too.
     quiet
-        No progress on standard error.
+        Show no progress on standard error.
     """
     asked = made(TableOptions, TABLE_MODES, given_by(TABLE_MODES, options))
     if list_ and any(one is not None for one in (json, report, asked.audits)):
