@@ -2,14 +2,13 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from simverify.checks import clean_line
-from simverify.history.baseline import Check, Item
 from simverify.history.record import Entry, memory_words
 from simverify.reports.audit_text import pluralize
 from simverify.reports.view import (
@@ -46,6 +45,9 @@ from simverify.results import (
     Tried,
     Visited,
 )
+
+if TYPE_CHECKING:
+    from simverify.history.baseline import Check, Item  # scipy.stats takes half a second
 
 # A bisection: words, text and report.
 
@@ -713,7 +715,7 @@ _MAX_SWEEP_ITEMS = 40
 """Lines of two sweeps on a terminal."""
 
 
-def check_lines(check: Check, name: str, *, verbose: bool = False) -> list[str]:
+def check_lines(check: "Check", name: str, *, verbose: bool = False) -> list[str]:
     """Return what the terminal shows, the verdict first; ``verbose``: all that was held to it."""
     lines = [f"{check.verdict} {name}: {_CHECK_WORDS[check.verdict]}"]
     shown = check.items if verbose else tuple(_notable_items(check))
@@ -730,7 +732,7 @@ def check_lines(check: Check, name: str, *, verbose: bool = False) -> list[str]:
     return lines + (list(check.notes) if verbose else [])
 
 
-def check_markdown(check: Check, name: str) -> str:
+def check_markdown(check: "Check", name: str) -> str:
     """Return the check as Markdown, for the page of a job."""
     rows = [
         f"| {' | '.join(_escaped_cell(cell) for cell in _item_cells(item))} |"
@@ -745,7 +747,7 @@ def check_markdown(check: Check, name: str) -> str:
     )
 
 
-def _notable_items(check: Check) -> Iterator[Item]:
+def _notable_items(check: "Check") -> Iterator["Item"]:
     """Yield what a reader looks for: of two sweeps, whose cells are many, no equal estimates."""
     if check.cells is not None:
         # What was called something first, then what could not be told: the rest may be long, and
@@ -763,21 +765,21 @@ def _notable_items(check: Check) -> Iterator[Item]:
             yield item
 
 
-def _is_named(item: Item) -> bool:
+def _is_named(item: "Item") -> bool:
     return item.outcome in ("worse", "better")
 
 
-def _is_changed(item: Item) -> bool:
+def _is_changed(item: "Item") -> bool:
     return _is_named(item) or item.old != item.new
 
 
-def _item_line(item: Item) -> str:
+def _item_line(item: "Item") -> str:
     what, old, new, difference, outcome = _item_cells(item)
     tail = f", {difference}" if difference else ""
     return f"{outcome}: {what}: {old} -> {new}{tail}"
 
 
-def _item_cells(item: Item) -> tuple[str, str, str, str, str]:
+def _item_cells(item: "Item") -> tuple[str, str, str, str, str]:
     difference = ""
     if item.low is not None and item.high is not None:
         difference = f"difference {item.low:+.4f} to {item.high:+.4f}"
@@ -800,7 +802,7 @@ def _escaped_cell(text: str) -> str:
     return clean_line(text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _check_sentences(check: Check) -> Iterator[str]:
+def _check_sentences(check: "Check") -> Iterator[str]:
     if check.blocks is not None:
         whom = "both runs" if check.both else "the run"
         yield f"{check.blocks:,} blocks of {whom} would find a drop of {check.detect:.2%} of E[tau]"

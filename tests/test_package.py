@@ -88,3 +88,23 @@ def test_the_folders_are_no_packages_of_their_own(folder, tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert done.stdout.strip() == "None"
+
+
+@pytest.mark.parametrize(
+    ("words", "loads"),
+    [
+        (["audit", "match", "--gamma", "1", "--vocab", "2", "--quiet"], False),
+        (["compare", "--models", "toy", "--gamma", "2", "--blocks", "100000"], True),
+    ],
+    ids=["audit", "compare"],
+)
+def test_only_what_simulates_loads_numba(words, loads, tmp_path):
+    """It and ``scipy.stats`` take as long to load as a small audit of code takes to run."""
+    code = (
+        f"import sys; from simverify.cli import run; run({words}); "
+        "print('numba' in sys.modules, 'scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == f"{loads} False"

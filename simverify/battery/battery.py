@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import cache, reduce
 from importlib.metadata import version
 from operator import add
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +32,12 @@ from simverify.faults import FAULTS
 from simverify.faults.base import Fault
 from simverify.faults.catalogue import get_fault
 from simverify.results import Verdict
-from simverify.simulators.kernels.row_sums import RARE
-from simverify.simulators.run import Features
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
 from simverify.stats.planning import BATTERY
+
+if TYPE_CHECKING:
+    from simverify.simulators.run import Features
 
 # Catalogued faults and counted tokens: which faults a context tells apart, and their rows.
 #
@@ -838,8 +839,10 @@ def _scale_to_rest(rest: Mapping[str, float]) -> dict[str, float]:
 _SCORE_NAMES = {"accept": "min(1, q/p)", "contrast": "(q-p)/(q+p)", "surprise": "-log p"}
 
 
-def feature_scores(found: Features, alpha: float) -> Iterator[stats.TestResult]:
+def feature_scores(found: "Features", alpha: float) -> Iterator[stats.TestResult]:
     """Test every score over all slots."""
+    from simverify.simulators.kernels.row_sums import RARE  # numba, which most audits do without
+
     marks = {"q > p": found.q_above_p}
     marks |= {f"p < {level:g}": sums for level, sums in zip(RARE, found.rare, strict=True)}
     each = alpha / (len(_SCORE_NAMES) + len(marks))
@@ -852,7 +855,7 @@ def feature_scores(found: Features, alpha: float) -> Iterator[stats.TestResult]:
             yield stats.indicator_test(bits, alpha=each, name=f"score {name}")
 
 
-def feature_pairs(found: Features, alpha: float) -> Iterator[stats.TestResult]:
+def feature_pairs(found: "Features", alpha: float) -> Iterator[stats.TestResult]:
     """Test tokens that follow each other, within a trial and from one trial to the next."""
     if found.pairs.n >= MIN_PAIRS:
         yield stats.pit_correlation(found.pairs, alpha=alpha / 2.0, name="pairs, correlation")
@@ -870,7 +873,7 @@ OUTPUT_DEVIATION = (
 _ORDER_NAMES = ("q/p", "token", "descending P")
 
 
-def judge_output(found: Features, alpha: float) -> TestReport:
+def judge_output(found: "Features", alpha: float) -> TestReport:
     """Judge the features of ``found.n`` emitted tokens at level ``alpha``."""
     shares = output_shares(alpha)
     findings = []
@@ -920,7 +923,7 @@ def output_tokens(detect: float, alpha: float) -> int:
     return stats.ks_samples(detect, alpha=_pit_alpha(alpha), bins=stats.PIT_BINS)
 
 
-def certify_output(found: Features, delta: float) -> stats.Certificate:
+def certify_output(found: "Features", delta: float) -> stats.Certificate:
     """Bound the mean one-token TV by the PITs in q/p order, with its assumption."""
     return stats.monotone_certificate(found.pits[0], delta=delta)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from simverify.checks import MIN_ALPHA, MIN_DETECT, check_ranges
 from simverify.errors import UsageError
@@ -412,6 +411,8 @@ def real_tokens(row: CompareResult, lanes: int) -> AcceptedTokens | None:
     The error is that of the run's own interval, by Student's t over lanes. None if there are too
     few lanes for one.
     """
+    from scipy import stats  # half a second that few processes need
+
     if lanes < _MIN_LANES:
         return None
     estimate = row.measured
@@ -424,6 +425,8 @@ def real_tokens(row: CompareResult, lanes: int) -> AcceptedTokens | None:
 
 def mean_pvalue(old: AcceptedTokens, new: AcceptedTokens) -> float:
     """Two-sided p-value of equal means, by Welch's t."""
+    from scipy import stats
+
     error, freedom = _welch_error(old, new)
     if error == 0.0:
         return 1.0 if old.mean == new.mean else 0.0
@@ -432,6 +435,8 @@ def mean_pvalue(old: AcceptedTokens, new: AcceptedTokens) -> float:
 
 def mean_interval(old: AcceptedTokens, new: AcceptedTokens, alpha: float) -> tuple[float, float]:
     """Interval of the difference of means, new less old, that misses it with probability alpha."""
+    from scipy import stats
+
     error, freedom = _welch_error(old, new)
     half = float(stats.t.isf(alpha / 2.0, freedom)) * error
     return new.mean - old.mean - half, new.mean - old.mean + half
@@ -442,6 +447,8 @@ def rate_pvalue(old: int, n_old: int, new: int, n_new: int) -> float:
 
     A root of the blocks in time; scipy adds up as many terms as there are blocks.
     """
+    from scipy import stats
+
     if new * n_old > old * n_new:
         old, n_old, new, n_new = new, n_new, old, n_old  # the tail of `new` and below is small
     successes, total = old + new, n_old + n_new
@@ -483,6 +490,8 @@ def rate_interval(old: int, n_old: int, new: int, n_new: int, alpha: float) -> t
 
 def detectable_drop(old: AcceptedTokens, new: AcceptedTokens, alpha: float) -> float:
     """Drop of the mean that Welch's test finds with power .9."""
+    from scipy import stats
+
     error, freedom = _welch_error(old, new)
     return error * float(stats.t.isf(alpha / 2.0, freedom) + stats.norm.ppf(POWER))
 
@@ -495,6 +504,8 @@ def blocks_needed(
     Of the new run alone where the baseline is long enough for that, and for no more than ten times
     its own blocks.
     """
+    from scipy import stats
+
     z = float(stats.norm.isf(alpha / 2.0) + stats.norm.ppf(POWER))
     room = (drop / z) ** 2 - old.variance / old.blocks
     if room > 0.0 and new.variance / room <= 10 * old.blocks:
