@@ -285,7 +285,7 @@ _FAILED_SENTENCES = {
 def verdict_sentence(run: AuditRun) -> str:
     """Return what the verdict says of the code, as a sentence."""
     if run.verdict == "INCONCLUSIVE":
-        return f"{run.spec} could not be judged within the budget."
+        return f"{run.spec} could not be judged."
     drafts = run.contract == "draft"
     if run.verdict == "FAIL":
         kinds = {finding.kind for finding in run.findings}

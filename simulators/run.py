@@ -622,7 +622,6 @@ def model_tables(model: Model) -> Any:
     if isinstance(model, MarkovModel):
         return markov_tables(model)
     from simverify.models.ngram import NgramModel
-    # was an import of this module
 
     if isinstance(model, NgramModel):
         return ngram_tables(model)

@@ -163,7 +163,6 @@ def _load_user_rules(
         if isinstance(verifier, str) and verifier in built_in:
             names.append(verifier)
             continue
-        # was an import of this module
         from simverify.api.audit import resolve_subject
 
         name, load = resolve_subject(verifier)

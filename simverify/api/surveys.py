@@ -80,7 +80,6 @@ def _bisect_command(options: BisectOptions) -> str:
 
 _INTEGER_KEYS = ("gamma", "seeds", "audit_gamma", "drafts")
 _FLOAT_KEYS = ("temperature", "distance")
-_NAME_KEYS = ("models", "verifiers", "audits", "scheme")
 _SCALAR_KEYS: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
 SPEC_KEYS = tuple(SweepSpec.__struct_fields__)
 

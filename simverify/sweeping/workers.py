@@ -346,8 +346,6 @@ def open_workers(executor: str | Executor, workers: int | None) -> Iterator[Work
         finally:
             pool.close()
     else:
-        # was an import of this module
-
         address = executor.removeprefix("dask").removeprefix(":")
         with dask_workers(address or None, workers) as cluster:
             yield cluster

@@ -60,12 +60,12 @@ def matrix(
     return EXIT_CODES[run.verdict]
 
 
-MODES = (TriageOptions,)
+TRIAGE_MODES = (TriageOptions,)
 
 if TYPE_CHECKING:
     TriageKeywords = Any
 else:
-    TriageKeywords = command_options(MODES, without=("a", "b"))
+    TriageKeywords = command_options(TRIAGE_MODES, without=("a", "b"))
 
 TRIAGE_DEFAULTS = TriageKeywords()
 
@@ -104,7 +104,7 @@ def triage(
     """
     from simverify.api.served import check_triage, run_triage
 
-    asked = made(TriageOptions, MODES, given_by(MODES, options) | {"a": a, "b": b})
+    asked = made(TriageOptions, TRIAGE_MODES, given_by(TRIAGE_MODES, options) | {"a": a, "b": b})
     check_output(json, report)
     check_triage(asked)
     run = run_and_report(

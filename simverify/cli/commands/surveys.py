@@ -76,12 +76,12 @@ def bisect(
     return run.exit_code
 
 
-MODES = (SweepOptions,)
+SWEEP_MODES = (SweepOptions,)
 
 if TYPE_CHECKING:
     SweepKeywords = Any
 else:
-    SweepKeywords = command_options(MODES, without=("spec",))
+    SweepKeywords = command_options(SWEEP_MODES, without=("spec",))
 
 SWEEP_DEFAULTS = SweepKeywords()
 
@@ -130,7 +130,7 @@ def sweep(
         for line in status_lines(status):
             print(line)
         return 0
-    asked = made(SweepOptions, MODES, given_by(MODES, options) | {"spec": spec})
+    asked = made(SweepOptions, SWEEP_MODES, given_by(SWEEP_MODES, options) | {"spec": spec})
     if asked.out is None:
         raise OptionError("{out} is missing: name the folder of this sweep")
     check_output(None, report)
