@@ -13,9 +13,10 @@ from importlib import import_module
 from pathlib import Path
 
 from numba import config
+from numba.core import caching
 
 from simverify.folders import cache_folder
-from simverify.simulators.kernel_cache import SourceHashLocator
+from simverify.simulators.kernel_cache import SourceHashLocator, UniqueNames
 
 _FOLDER = Path(__file__).parent
 
@@ -47,7 +48,7 @@ def compiled_before() -> bool:
 @contextmanager
 def _own_cache() -> Iterator[None]:
     """Let the functions decorated inside cache into our folder, and no other package's."""
-    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
+    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES, caching.IndexDataCacheFile
     folder = cache_folder(f"kernels-{source_hash()}")
     # Numba reads the settings when a function is decorated; an empty one means its default.
     if folder is not None:
@@ -55,10 +56,11 @@ def _own_cache() -> Iterator[None]:
         config.CACHE_LOCATOR_CLASSES = (
             f"{SourceHashLocator.__module__}.{SourceHashLocator.__name__}"
         )
+        caching.IndexDataCacheFile = UniqueNames
     try:
         yield
     finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES, caching.IndexDataCacheFile = before
 
 
 with _own_cache():

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core import caching
 
 import simverify
 from simverify import stats
 from simverify.models import get_model
 from simverify.simulators import kernels
+from simverify.simulators.kernel_cache import UniqueNames
+from simverify.simulators.kernels.philox import fill_tile
+from simverify.simulators.kernels.trees import generate_trees
 from simverify.simulators.run import model_tables, simulate
 
 FOLDER = Path(kernels.__file__).parent
@@ -201,3 +205,31 @@ def test_without_the_hash_an_edit_is_missed(tmp_path):
     edited = tree.run()
     assert edited["hits"] == 1
     assert edited["sums"] == first["sums"]
+
+
+def two_at_once(files, folder):
+    """Two processes save two signatures: one between the other's index and its code."""
+    first, second = (files(str(folder), "kernel", "") for _ in range(2))
+    before = second._load_index()
+    second._load_index = lambda: before
+    save_code = first._save_data
+
+    def interrupted(name, code):
+        second.save("float", "code for float")
+        save_code(name, code)
+
+    first._save_data = interrupted
+    first.save("int", "code for int")
+    after = files(str(folder), "kernel", "")
+    return after.load("int"), after.load("float")
+
+
+def test_no_signature_is_given_the_code_of_another(tmp_path):
+    code = two_at_once(UniqueNames, tmp_path)
+    assert code == (None, "code for float")
+    assert all(k._cache._cache_file.__class__ is UniqueNames for k in (fill_tile, generate_trees))
+
+
+def test_numba_alone_gives_a_signature_the_code_of_another(tmp_path):
+    """Negative control of the test above."""
+    assert two_at_once(caching.IndexDataCacheFile, tmp_path) == (None, "code for int")
