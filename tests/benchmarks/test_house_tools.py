@@ -1,5 +1,6 @@
 """The tools that measure the house itself: files that a command crosses, mutants that survive."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -27,3 +28,25 @@ def test_what_mutmut_is_told_of_is_there(key):
     """A file that moved would be left out without a word."""
     files = [name.partition("::")[0] for name in MUTMUT[key]]
     assert [name for name in files if not list(ROOT.glob(name))] == []
+
+
+def test_two_builds_are_timed_in_pairs(tmp_path):
+    """Here one build against itself: what is measured is in the file, and exit codes must agree."""
+    builds = [str(Path(sys.executable).parent)] * 2
+    figures = tmp_path / "figures.json"
+    command = [sys.executable, "benchmarks/against_build.py", *builds, "--pairs", "2"]
+    subprocess.run(
+        [*command, "--only", "import", "--json", figures], cwd=ROOT, timeout=300, check=True
+    )
+    (row,) = json.loads(figures.read_text()).values()
+    assert row["least"] <= row["wall"] <= row["most"]
+    assert min(row["old"], row["new"], row["processor"]) > 0
+
+
+def test_a_folder_without_a_build_is_refused(tmp_path):
+    command = [sys.executable, "benchmarks/against_build.py", tmp_path, tmp_path]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 2
+    assert f"{tmp_path} has no simverify: name the bin folder" in done.stderr
