@@ -8,6 +8,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from importlib.resources import files
+from inspect import cleandoc
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,9 @@ def generate_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the result document."""
     # As JSON has it: an empty tuple that is a default becomes a list.
     schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Document)))
+    for struct in schema["$defs"].values():
+        # msgspec before 0.23 leaves the docstring's indent.
+        struct["description"] = cleandoc(struct["description"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
