@@ -68,7 +68,7 @@ def load_fused(rule: str, path: Path) -> Callable[..., Any]:
 
 def load_fused_compiled(rule: str, path: Path) -> Callable[..., Any]:
     """Return a rule that takes its coins, compiled for the GPU."""
-    return load_contract_module(path).fused_coins(rule)  # type: ignore[no-any-return]
+    return load_contract_module(path).fused_coin_rule(rule)  # type: ignore[no-any-return]
 
 
 def _make_fused_engine(rule: str) -> Engine:
