@@ -53,8 +53,6 @@ if __name__ == "__main__":
 PY
 
 cat > later.py <<'PY'
-import sys
-
 import functions
 
 wrong = []
@@ -65,15 +63,15 @@ for i in range(60):
             hits = sum(function.stats.cache_hits.values())
             wrong.append(f"f{i}({value}) = {function(value)}, cache hits {hits}")
             break
-print("; ".join(wrong) or "all right")
-sys.exit(bool(wrong))
+print("; ".join(wrong))
 PY
 
 venv/bin/python make.py
 for round in $(seq 20); do
     rm -rf __pycache__
     venv/bin/python two_processes.py
-    if ! result=$(venv/bin/python later.py); then
+    result=$(venv/bin/python later.py)
+    if [ -n "$result" ]; then
         echo "round $round: $result"
         exit 0
     fi
