@@ -13,6 +13,7 @@ import torch
 
 from simverify.auditing.enumeration import StepEnumeration, enumerate_tokens
 from simverify.auditing.instances import instances_for
+from simverify.symbolic.engine import Budget
 
 SEEN = 10_000
 """Leaves that count as seen: by then few paths are replayed."""
@@ -58,7 +59,7 @@ def main() -> None:
             began = time.process_time()
             law = enumerate_tokens(
                 enumeration, step, model.target, model.draft, gamma=2, length=1,
-                max_paths=10_000, seconds=None,
+                budget=Budget(10_000),
             )  # fmt: skip
             paths.append((time.process_time() - began) / law.paths)
         began = time.process_time()

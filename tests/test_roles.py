@@ -36,7 +36,7 @@ from simverify.symbolic import provenance
 from simverify.symbolic.arrays import apply_ufunc
 from simverify.symbolic.bindings import rebind_names
 from simverify.symbolic.builtins_patched import patch_float_functions
-from simverify.symbolic.engine import Enumeration
+from simverify.symbolic.engine import Budget, Enumeration
 from simverify.symbolic.hidden_state import HiddenState
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.python_random import function_patches
@@ -207,7 +207,7 @@ def test_who_asks_for_a_law_is_no_user(monkeypatch):
     def enumerate_it():
         lines.clear()
         with Enumeration(space["call"]) as enumeration:
-            enumeration.run(space["call"], max_paths=10, seconds=None)
+            enumeration.run(space["call"], Budget(10))
         return {line.rpartition(":")[0] for line in lines}
 
     assert enumerate_it() == {""}

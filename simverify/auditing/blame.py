@@ -43,13 +43,12 @@ from simverify.auditing.rerun import (
     PATH_RUN_ERRORS,
     CallPaths,
     LineStep,
-    PathBudget,
     StepTracer,
 )
 from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import as_enumerable
 from simverify.results import Breach, Finding, Instance, Localisation
-from simverify.symbolic.engine import RecordedPath
+from simverify.symbolic.engine import Budget, RecordedPath
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.provenance import parse_raise_site, portable_path
 from simverify.symbolic.races import DecisionKind
@@ -584,9 +583,9 @@ def locate_deviation(
         return place
     named = _find_deciding_lines(subject, contract, shown)
     if not named.lines:
-        examiner = Examiner(subject, contract, tolerance)
+        examiner = Examiner(subject, contract, tolerance).within(seconds=_BLAME_SECONDS)
         try:
-            richer = examiner.judge(rich_instance(contract, shown.model), _BLAME_SECONDS)
+            richer = examiner.judge(rich_instance(contract, shown.model))
         except PATH_RUN_ERRORS:
             return place
         if richer.deviates:
@@ -645,9 +644,9 @@ def deciding_lines(
     rule, contract = as_enumerable(rule, contract, model.drafting)
     if contract not in CALLS_BY_CONTRACT:
         return DecidingLines()
-    budget = PathBudget(_MAX_BLAME_PATHS, _BLAME_SECONDS)
+    budget = Budget(_MAX_BLAME_PATHS, _BLAME_SECONDS)
     try:
-        calls = list(CALLS_BY_CONTRACT[contract](rule, model, instance.gamma, sequence, budget))
+        calls = list(CALLS_BY_CONTRACT[contract](rule, model, sequence, budget))
     except PATH_RUN_ERRORS:
         return DecidingLines()
     every = range(len(model.target(model.prompt)))
@@ -684,12 +683,12 @@ def _suspect_statements(
     Where no line decides the token alone, the way of what the code returns is followed too.
     """
     steps = StepTracer()
-    budget = PathBudget(_MAX_BLAME_PATHS, _TRACED_SECONDS, steps=steps)
+    budget = Budget(_MAX_BLAME_PATHS, _TRACED_SECONDS)
     model = InstanceRows(instance)
     sites = DecisionSites(instance, to_end=stage is None or not alone, both=stage is None)
     try:
         with steps.following():
-            calls = CALLS_BY_CONTRACT[contract](rule, model, instance.gamma, sequence, budget)
+            calls = CALLS_BY_CONTRACT[contract](rule, model, sequence, budget, steps)
             for call in calls:
                 cut = sequence if call.drafted is None else None
                 # A second draft for one place is judged by what the first left over.

@@ -12,18 +12,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.enumeration import MAX_PATHS, SECONDS, enumerate_block
+from simverify.auditing.enumeration import DEFAULT_BUDGET, enumerate_block
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
+from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
-from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.provenance import OutOfTime, keep_most_severe
-from simverify.symbolic.watchdog import Stopwatch
+from simverify.symbolic.provenance import keep_most_severe
 
 # Laws of token sequences of different lengths, and how far apart two of them are.
 #
@@ -460,21 +459,17 @@ def compare_blocks(
     gamma: int,
     *,
     tolerance: float | None = None,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-    enough: float | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Comparison:
     """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
 
     Each block x ~ draft is verified exactly and what it emits is completed with plain target
-    samples (Sun et al. 2025, Lemma 2). ``max_paths`` and ``seconds`` are for all blocks
-    together. The enumeration may serve many instances: replays that look for untracked
-    randomness are then paid for once. ``enough``: see
-    :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as
-    :func:`~simverify.auditing.enumeration.enumerate_verify` does.
+    samples (Sun et al. 2025, Lemma 2). ``budget`` is for all blocks together. The enumeration
+    may serve many instances: replays that look for untracked randomness are then paid for once.
+    Raises as :func:`~simverify.auditing.enumeration.enumerate_verify` does.
     """
     vocab = len(model.target(()))
-    watch, paths = Stopwatch(), 0
+    spending = Spending(budget)
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     for block in itertools.product(range(vocab), repeat=gamma):
         mass = _sequence_probability(model.draft, block)
@@ -482,27 +477,10 @@ def compare_blocks(
             continue
         target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
         draft = np.array([model.draft(block[:i]) for i in range(gamma)])
-        left = None if seconds is None else seconds - watch.seconds()
-        if left is not None and left <= 0:
-            raise OutOfTime(watch.seconds(), paths)
-        most = max_paths - paths
-        if enough is not None:
-            # Each block gets its part: what is left out of one is known as well as of another.
-            most = max(1, max_paths // vocab**gamma)
-        try:
-            law = enumerate_block(
-                enumeration,
-                verify,
-                target,
-                draft,
-                np.array(block, dtype=np.int64),
-                max_paths=most,
-                seconds=left,
-                enough=enough,
-            )
-        except TooManyPaths:
-            raise TooManyPaths(max_paths) from None
-        paths += law.paths
+        # What is left out of one block is known as well as of another: each gets its part.
+        rows = target, draft, np.array(block, dtype=np.int64)
+        run = partial(enumerate_block, enumeration, verify, *rows)
+        law = spending.take(run, parts=vocab**gamma)
         laws.append((block, mass, law))
         if not law.complete:
             break

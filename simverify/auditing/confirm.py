@@ -325,7 +325,8 @@ def _rerun_instance(examiner: Examiner, model: SmallModel) -> RepeatResult:
         enumeration.trails = trails
         # What was run before it stopped is there.
         with suppress(CannotEnumerate, OutOfTime, TooManyPaths):
-            replace(examiner, enumeration=enumeration).compare(model, EXACT_TIER_SECONDS)
+            examiner = replace(examiner, enumeration=enumeration)
+            examiner.within(seconds=EXACT_TIER_SECONDS).compare(model)
         return repeat_witnesses(enumeration, trails, most=MAX_REPEATED_PATHS)
 
 

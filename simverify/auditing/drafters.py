@@ -22,6 +22,7 @@ from simverify.auditing.coverage import call_monitored
 from simverify.auditing.enumeration import check_token_ids, read_tokens
 from simverify.auditing.instances import SmallModel
 from simverify.symbolic import Enumeration
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
 from simverify.symbolic.scalar import Draw
 from simverify.trees import ROOT, SCHEMES, Scheme, TreeShape
@@ -316,9 +317,7 @@ def compare_drafts(
     model: SmallModel,
     *,
     tolerance: float | None = None,
-    max_paths: int,
-    seconds: float | None,
-    enough: float | None = None,
+    budget: Budget,
 ) -> Comparison:
     """Compare the law of the tokens that ``rule`` drafts on ``model`` with what it reports.
 
@@ -335,7 +334,7 @@ def compare_drafts(
         grown = draft_tree(drafter, shape, model.draft, enumeration.rng, model.prompt)
         return encode_calls(grown.calls, reports)
 
-    law = enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+    law = enumeration.run(call, budget)
     transcripts = {
         numbers: tuple(decode_calls(numbers, shape, model.prompt)) for numbers in law.probabilities
     }

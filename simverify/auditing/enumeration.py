@@ -35,7 +35,7 @@ from simverify.symbolic import (
     Float64Promotion,
     OutOfTime,
 )
-from simverify.symbolic.engine import EDGE_PROBABILITY
+from simverify.symbolic.engine import EDGE_PROBABILITY, Budget, Spending
 from simverify.symbolic.hidden_state import HiddenState, NeverEqual
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
 from simverify.symbolic.paths import Choice, TooManyPaths
@@ -46,7 +46,6 @@ from simverify.symbolic.provenance import (
     keep_most_severe,
 )
 from simverify.symbolic.scalar import Draw
-from simverify.symbolic.watchdog import Stopwatch
 
 if TYPE_CHECKING:
     from simverify.symbolic.provenance import Severity
@@ -65,8 +64,7 @@ __all__ = [
     "enumerate_verify",
 ]
 
-MAX_PATHS = 200_000
-SECONDS = 60.0
+DEFAULT_BUDGET = Budget(200_000, 60.0)
 
 
 def enumerate_verify(
@@ -75,9 +73,8 @@ def enumerate_verify(
     draft_probs: npt.ArrayLike,
     draft_tokens: npt.ArrayLike,
     *,
-    max_paths: int = MAX_PATHS,
+    budget: Budget = DEFAULT_BUDGET,
     prune: float = 1e-12,
-    seconds: float | None = SECONDS,
 ) -> ExactLaw:
     """Exact law of the tokens that ``verify`` emits for one drafted block.
 
@@ -87,9 +84,10 @@ def enumerate_verify(
         ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``.
     target_probs, draft_probs, draft_tokens
         float64 (gamma+1, V), float64 (gamma, V) and int (gamma,); handed over as given.
-    max_paths, prune, seconds
-        Budget of paths; conditional weight under which a branch is not run; processor
-        seconds (of the wall clock where the code sleeps).
+    budget
+        Paths, and processor seconds (of the wall clock where the code sleeps).
+    prune
+        Conditional weight under which a branch is not run.
 
     Raises
     ------
@@ -100,7 +98,7 @@ def enumerate_verify(
     """
     block = _check_block(target_probs, draft_probs, draft_tokens)
     with Enumeration(verify, prune=prune) as enumeration:
-        return enumerate_block(enumeration, verify, *block, max_paths=max_paths, seconds=seconds)
+        return enumerate_block(enumeration, verify, *block, budget)
 
 
 def enumerate_block(
@@ -109,15 +107,9 @@ def enumerate_block(
     target_probs: Row,
     draft_probs: Row,
     draft_tokens: npt.NDArray[np.int64],
-    *,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-    enough: float | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
-    """As :func:`enumerate_verify`, inside an enumeration that is already set up.
-
-    ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`.
-    """
+    """As :func:`enumerate_verify`, inside an enumeration that is already set up."""
     drafted = tuple(int(x) for x in draft_tokens)
 
     def wrong(tokens: Tokens) -> str:
@@ -130,7 +122,7 @@ def enumerate_block(
 
     given = {"target_probs": target_probs, "draft_probs": draft_probs, "draft_tokens": draft_tokens}
     call = make_checked_call(enumeration, verify, given, len(drafted), wrong)
-    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+    return enumeration.run(call, budget)
 
 
 def make_checked_call(
@@ -560,8 +552,7 @@ def enumerate_tokens(
     prefix: Tokens = (),
     earlier_calls: int = 0,
     eos: int | None = None,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
     """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
 
@@ -584,7 +575,7 @@ def enumerate_tokens(
         eos=eos,
         earlier_calls=earlier_calls,
     )
-    return enumeration.run(lambda: generated()[:length], max_paths=max_paths, seconds=seconds)
+    return enumeration.run(lambda: generated()[:length], budget)
 
 
 def _generation_runner(
@@ -654,25 +645,22 @@ def compose_generation(
     enumeration: StepEnumeration,
     rule: Callable[..., Any],
     generation: Generation,
+    budget: Budget,
     *,
-    max_paths: int,
-    seconds: float | None,
     merges: bool = True,
     beyond: ExtraCalls = ALL_EXTRA_CALLS,
-    enough: float | None = None,
 ) -> ComposedLaw:
     """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
 
     ``merges``: whether calls that begin alike are run once; else each history is followed for
     itself. ``beyond``: which calls are made beyond the first tokens where nothing is kept that
-    could differ. ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as the
-    exact tier does, and :class:`NotComposable` where what the code keeps is not the same at the
-    start of each path, or two histories with one image have two laws.
+    could differ. Raises as the exact tier does, and :class:`NotComposable` where what the code
+    keeps is not the same at the start of each path, or two histories with one image have two laws.
     """
-    watch = Stopwatch()
+    clock = Spending(budget)
     while True:
-        left = None if seconds is None else max(0.01, seconds - watch.seconds())
-        run = _Composition(enumeration, rule, generation, max_paths, left, merges, beyond, enough)
+        spending = Spending(clock.remaining_time())
+        run = _Composition(enumeration, rule, generation, spending, merges, beyond)
         try:
             law = run.law()
         except StandInsChanged:
@@ -687,13 +675,10 @@ class _Composition:
     enumeration: StepEnumeration
     rule: Callable[..., Any]
     generation: Generation
-    max_paths: int
-    seconds: float | None
+    spending: Spending
     merges: bool
     beyond: ExtraCalls
-    enough: float | None
     nodes: dict[tuple[GenerationState, Hashable], CallNode] = field(default_factory=dict)
-    paths: int = 0
     dearest: int = 0
     complete: bool = True
     is_mixed: bool = False
@@ -704,7 +689,6 @@ class _Composition:
         return SECOND_CALL_PATHS if self.merges else SEPARATE_HISTORY_PATHS
 
     def law(self) -> ComposedLaw:
-        self._watch = Stopwatch()
         self._interception = -1
         self._drifts = ""
         # Code that raises while it is built keeps nothing.
@@ -724,7 +708,7 @@ class _Composition:
                 pass
         self._check_history()
         law = compose_laws(self.nodes, self.generation, self._start)
-        return replace(law, paths=self.paths)
+        return replace(law, paths=self.spending.paths)
 
     def _run_all(self, wanted: Callable[[CallNode], bool], *, anew: bool = False) -> None:
         """Run all calls that are ``wanted``, and those that they lead to.
@@ -753,7 +737,7 @@ class _Composition:
 
     def _fits(self, within: int) -> bool:
         """Whether one more call like the dearest so far stays within so many paths."""
-        return self.paths + self.dearest <= within
+        return self.spending.paths + self.dearest <= within
 
     def _after(self, node: CallNode, within: int, *, due: bool, wanted: bool) -> Iterator[CallNode]:
         """Run the likeliest call after each number of tokens that the one of ``node`` emits.
@@ -803,23 +787,15 @@ class _Composition:
             after.ways = [*after.ways, *ways][:2]
 
     def _enumerate(self, at: GenerationState, way: History) -> ExactLaw:
-        left = None if self.seconds is None else self.seconds - self._watch.seconds()
-        if left is not None and left <= 0:
-            raise OutOfTime(self._watch.seconds(), self.paths)
-        if self.paths >= self.max_paths:
-            raise TooManyPaths(self.max_paths)
-        most = self.max_paths - self.paths
-        if self.enough is not None:
-            most = min(most, self.max_paths // _CALL_PATH_DIVISOR)
-        law = self.enumeration.run(
-            self._call(at, way),
-            max_paths=most,
-            seconds=left,
-            since=way.choices,
-            mark=lambda: self._image,
-            enough=self.enough,
-        )
-        self.paths += law.paths
+        def run(left: Budget) -> ExactLaw:
+            if left.enough is not None:
+                most = self.spending.budget.paths // _CALL_PATH_DIVISOR
+                left = replace(left, paths=min(left.paths, most))
+            return self.enumeration.run(
+                self._call(at, way), left, since=way.choices, mark=lambda: self._image
+            )
+
+        law = self.spending.take(run)
         if self._drifts:
             raise NotComposable(self._drifts)
         return law
@@ -910,70 +886,34 @@ def enumerate_generation(
     enumeration: StepEnumeration,
     rule: Callable[..., Any],
     generation: Generation,
+    budget: Budget,
     *,
-    max_paths: int,
-    seconds: float | None,
     beyond: ExtraCalls = ALL_EXTRA_CALLS,
-    enough: float | None = None,
 ) -> ComposedLaw:
     """Return the law of a generation; calls that begin alike are run once where that is safe.
 
     On the first instances that are small enough the calls are also made one after the other,
     on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. ``beyond``: see :func:`compose_generation`;
-    ``enough``: see :meth:`~simverify.symbolic.engine.Enumeration.run`. Raises as the exact tier
-    does.
+    there on each history is followed for itself. ``beyond``: see :func:`compose_generation`.
+    Raises as the exact tier does.
     """
-    watch = Stopwatch()
-
-    def left() -> float | None:
-        return None if seconds is None else max(0.01, seconds - watch.seconds())
-
+    clock = Spending(budget)
     if enumeration.composes:
         try:
-            law = compose_generation(
-                enumeration,
-                rule,
-                generation,
-                max_paths=max_paths,
-                seconds=seconds,
-                beyond=beyond,
-                enough=enough,
-            )
-            if enough is None and _is_tiny(generation) and enumeration.checked < _CHECKED_PATHS:
-                _check_against_uncomposed(enumeration, rule, generation, max_paths, left())
+            law = compose_generation(enumeration, rule, generation, budget, beyond=beyond)
+            if (
+                budget.enough is None
+                and _is_tiny(generation)
+                and enumeration.checked < _CHECKED_PATHS
+            ):
+                left = clock.remaining_time()
+                _check_against_uncomposed(enumeration, rule, generation, left)
         except NotComposable:
             enumeration.composes = False
         else:
             return law
-    return compose_generation(
-        enumeration, rule, generation, max_paths=max_paths, seconds=left(), merges=False
-    )
-
-
-def _enumerate_uncomposed(
-    enumeration: StepEnumeration,
-    rule: Callable[..., Any],
-    generation: Generation,
-    *,
-    max_paths: int,
-    seconds: float | None,
-) -> ExactLaw:
-    """Return the law with every path of all calls."""
-    g = generation
-    return enumerate_tokens(
-        enumeration,
-        rule,
-        g.target,
-        g.draft,
-        gamma=g.gamma,
-        length=g.length,
-        prefix=g.prompt,
-        earlier_calls=g.earlier_calls,
-        eos=g.eos,
-        max_paths=max_paths,
-        seconds=seconds,
-    )
+    left = replace(clock.remaining_time(), enough=None)
+    return compose_generation(enumeration, rule, generation, left, merges=False)
 
 
 def _is_tiny(generation: Generation) -> bool:
@@ -991,13 +931,25 @@ def _check_against_uncomposed(
     enumeration: StepEnumeration,
     rule: Callable[..., Any],
     generation: Generation,
-    max_paths: int,
-    seconds: float | None,
+    budget: Budget,
 ) -> None:
     """Make a few calls one after the other on every path: the law must be the composed one."""
-    longer = replace(generation, length=_CHECKED_LENGTH)
-    composed = compose_generation(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
-    plain = _enumerate_uncomposed(enumeration, rule, longer, max_paths=max_paths, seconds=seconds)
+    composed = compose_generation(
+        enumeration, rule, replace(generation, length=_CHECKED_LENGTH), budget
+    )
+    g = generation
+    plain = enumerate_tokens(
+        enumeration,
+        rule,
+        g.target,
+        g.draft,
+        gamma=g.gamma,
+        length=_CHECKED_LENGTH,
+        prefix=g.prompt,
+        earlier_calls=g.earlier_calls,
+        eos=g.eos,
+        budget=budget,
+    )
     enumeration.checked += plain.paths
     one, other = _truncate_law(composed), _truncate_law(plain)
     if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > MAX_ROUNDING for x in one | other):

@@ -34,6 +34,7 @@ from simverify.auditing.confirm import (
 from simverify.auditing.coverage import CoverageMonitor, begin_instance, current_monitor
 from simverify.auditing.enumeration import NO_EXTRA_CALLS, cut_at_eos, enumerated_length
 from simverify.auditing.examiner import (
+    BATTERY_BUDGET,
     EXACT_TIER_SECONDS,
     MAX_BATTERY_PATHS,
     MAX_STEP_PATHS,
@@ -48,6 +49,7 @@ from simverify.auditing.sampled_runs import InstanceTables, SampledInstance
 from simverify.auditing.search import make_search_space, search_branch_targets, search_failure
 from simverify.auditing.subject import Contract, Subject
 from simverify.results import Branch
+from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, InstanceTooLarge, OutOfTime
@@ -73,19 +75,19 @@ _MAX_TREE_OUTCOMES = 300
 """Outcomes of one tree at most where a token is drawn at every node of it."""
 
 
-def affordable_paths(max_paths: int, usual: int, runs: int, effort: float) -> int:
+def affordable_paths(paths: int, usual: int, runs: int, effort: float) -> int:
     """Return the paths of one more instance, after so many runs that took so much effort.
 
-    ``max_paths``: of the whole battery; ``usual``: what these are by default.
+    ``paths``: of the whole battery; ``usual``: what these are by default.
     """
-    left = min(EFFORT_PER_PATH * max_paths, MAX_EFFORT * max(1.0, max_paths / usual)) - effort
+    left = min(EFFORT_PER_PATH * paths, MAX_EFFORT * max(1.0, paths / usual)) - effort
     return math.ceil(left / INSTANCE_SHARE * max(runs, 1) / max(effort, 1))
 
 
 def finite_path_bound(examiner: Examiner, model: SmallModel) -> int:
     """Return more paths than a rule without endless loops takes on ``model``."""
     if examiner.subject.coin_bits is not None:
-        return examiner.max_paths + 1
+        return examiner.budget.paths + 1
     if examiner.contract == "step":
         return MAX_STEP_PATHS
     if model.drafting is not None:
@@ -153,22 +155,21 @@ class ExactTier:
 
 def run_battery(
     tier: ExactTier,
-    examiner_for: Callable[[int], Examiner],
+    examiner: Examiner,
     models: Iterable[SmallModel],
-    max_paths: int,
-    seconds: float,
+    budget: Budget,
     usual: int = MAX_BATTERY_PATHS,
 ) -> None:
     """Judge the instances into ``tier``, until one fails or a budget ends.
 
-    ``usual``: what ``max_paths`` is by default.
+    ``budget``: of all instances together; ``usual``: the paths that it has by default.
 
     The core first, for a verdict needs it, whatever the time; what comes out is in the order of
     ``models``. Where one of the core fails, those before it are judged too: the first that fails
     is the one that counts.
     """
     models = list(models)
-    run = _BatteryRun(tier, examiner_for, max_paths, seconds, usual)
+    run = _BatteryRun(tier, examiner, budget, usual)
     run.through(model for model in models if model.core)
     others = [model for model in models if not model.core]
     if run.found is not None:
@@ -198,9 +199,8 @@ class _BatteryRun:
     """
 
     tier: ExactTier
-    examiner_for: Callable[[int], Examiner]
-    max_paths: int
-    seconds: float
+    examiner: Examiner
+    budget: Budget
     usual: int
     found: ExactResult | None = None
     confirmed: Confirmation = field(default_factory=lambda: Confirmation(None))
@@ -209,7 +209,7 @@ class _BatteryRun:
     endless: int = 0
     wasted: int = 0
     begun: tuple[int, float] | None = None
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch = field(default_factory=Stopwatch)
 
     def through(self, models: Iterable[SmallModel]) -> None:
         """Judge one after the other, until one fails or nothing more can be judged."""
@@ -218,27 +218,25 @@ class _BatteryRun:
                 return
 
     def _fails(self, model: SmallModel) -> bool:
-        tier, max_paths = self.tier, self.max_paths
-        rest = max_paths - tier.paths
+        tier, paths = self.tier, self.budget.paths
+        rest = paths - tier.paths
         if not model.is_small:
             # The small ones that come behind, as the sweep, need some paths too.
-            rest = min(
-                rest - self.wasted - max_paths // LARGE_INSTANCE_SHARE,
-                max_paths // LARGE_INSTANCE_SHARE,
-            )
+            share = paths // LARGE_INSTANCE_SHARE
+            rest = min(rest - self.wasted - share, share)
             if rest <= 0:
                 tier.skipped.append(model)
                 return False
-        examiner = self.examiner_for(rest)
+        examiner = self.examiner.within(paths=rest)
         affordable = self._affordable(examiner)
         if not model.core:
             if affordable <= 0:
                 tier.skipped.append(model)
                 return False
-            examiner = replace(examiner, max_paths=min(rest, affordable))
+            examiner = examiner.within(paths=min(rest, affordable))
         fair = finite_path_bound(examiner, model)
-        fits = examiner.max_paths >= fair
-        examiner = replace(examiner, max_paths=min(examiner.max_paths, fair))
+        fits = examiner.budget.paths >= fair
+        examiner = examiner.within(paths=min(examiner.budget.paths, fair))
         report_activity(f"the exact tier on {model.name}")
         begin_instance(model)
         left_out = len(tier.skipped)
@@ -248,7 +246,7 @@ class _BatteryRun:
         partial = self.loops or examiner.subject.coin_bits is not None
         if judged is None or (partial and judged.undecided and not judged.failed):
             tier.skipped.append(model)
-            self.wasted += 0 if model.is_small else examiner.max_paths
+            self.wasted += 0 if model.is_small else examiner.budget.paths
             self.endless += fits
             if self.endless == _MAX_ENDLESS:
                 self._stop(_too_many_paths_error(examiner, model, fair))
@@ -269,19 +267,21 @@ class _BatteryRun:
     def _affordable(self, examiner: Examiner) -> int:
         """Return the paths that one more instance may take, if they are as dear as those before."""
         if examiner.enumeration is None:
-            return examiner.max_paths
+            return examiner.budget.paths
         source = examiner.enumeration.source
         self.begun = self.begun or (source.epoch, total_effort(source))
         runs, effort = source.epoch - self.begun[0], total_effort(source) - self.begun[1]
-        return affordable_paths(self.max_paths, self.usual, runs, effort)
+        return affordable_paths(self.budget.paths, self.usual, runs, effort)
 
     def _judged(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> ExactResult | None:
         """Judge one instance; None if it has too many paths, or cannot be followed."""
-        left = self.seconds - self.watch.seconds()
+        seconds = self.budget.seconds or math.inf
+        left = seconds - self.clock.seconds()
         try:
             if left <= 0:
-                raise OutOfTime(self.watch.seconds(), self.tier.paths)
-            judged, self.loops = _judge_instance(examiner, model, left, loops=self.loops, fits=fits)
+                raise OutOfTime(self.clock.seconds(), self.tier.paths)
+            examiner = examiner.within(seconds=left)
+            judged, self.loops = _judge_instance(examiner, model, loops=self.loops, fits=fits)
         except CannotEnumerate as error:
             if isinstance(error, InstanceTooLarge) and not (model.is_small or error.findings):
                 self.tier.too_large = self.tier.too_large or error
@@ -291,7 +291,7 @@ class _BatteryRun:
         except BISECTION_FAILURES as error:
             self._stop(bisection_limit(error, model.name))
         except OutOfTime:
-            self.ended, self.tier.aborted = True, self.seconds
+            self.ended, self.tier.aborted = True, seconds
         except (TooManyPaths, TooManyCalls):
             pass
         else:
@@ -303,18 +303,18 @@ class _BatteryRun:
 
 
 def _judge_instance(
-    examiner: Examiner, model: SmallModel, seconds: float, *, loops: bool, fits: bool
+    examiner: Examiner, model: SmallModel, *, loops: bool, fits: bool
 ) -> tuple[ExactResult, bool]:
     """Judge one instance; where its paths have no end, the heaviest. Returns whether it was so."""
-    watch = Stopwatch()
+    clock = Spending(examiner.budget)
     if not loops:
         try:
-            return examiner.judge(model, seconds), False
+            return examiner.judge(model), False
         except TooManyPaths:
             if not fits or examiner.subject.coin_bits is not None or _widest_integer(examiner)[0]:
                 raise
-    left = max(0.01, seconds - watch.seconds())
-    return replace(examiner, enough=TRUNCATED_MASS).judge(model, left), True
+    left = replace(clock.remaining_time(), enough=TRUNCATED_MASS)
+    return replace(examiner, budget=left).judge(model), True
 
 
 def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> CannotEnumerate:
@@ -605,8 +605,7 @@ def run_exact_tier(
     models: Iterable[SmallModel],
     *,
     tolerance: float | None,
-    max_paths: int = MAX_BATTERY_PATHS,
-    seconds: float = EXACT_TIER_SECONDS,
+    budget: Budget = BATTERY_BUDGET,
     seed: int = 0,
     searching: bool = True,
 ) -> ExactTier:
@@ -621,15 +620,9 @@ def run_exact_tier(
         enumeration = None
         if subject.coin_bits is None:
             enumeration = stack.enter_context(make_enumeration(subject, contract))
-        examiner = Examiner(subject, contract, tolerance, max_paths, enumeration)
-        run_battery(
-            tier,
-            lambda paths: replace(examiner, max_paths=paths),
-            models,
-            max_paths,
-            seconds,
-            default_paths(subject.rule),
-        )
+        single = replace(budget, seconds=EXACT_TIER_SECONDS)
+        examiner = Examiner(subject, contract, tolerance, single, enumeration)
+        run_battery(tier, examiner, models, budget, default_paths(subject.rule))
         # A broken contract needs no smaller instance, and broken code may be slow to search with.
         broken = tier.failure is not None and not tier.failure.deviates
         if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
@@ -640,22 +633,21 @@ def run_exact_tier(
         report_activity("the rows that a failure needs")
         with make_enumeration(subject, contract, _TRUSTED_LEAF_COUNT) as enumeration:
             examiner = Examiner(
-                subject, contract, tolerance, max_paths, enumeration, _TRUSTED_LEAF_COUNT
+                subject, contract, tolerance, budget, enumeration, _TRUSTED_LEAF_COUNT
             )
-            tier.rows = find_failing_rows(tier.failure, models, row_kind_runner(examiner, seconds))
+            tier.rows = find_failing_rows(tier.failure, models, row_kind_runner(examiner))
     return tier
 
 
-def row_kind_runner(
-    examiner: Examiner, seconds: float
-) -> Callable[[list[SmallModel], bool], RowKindResult]:
+def row_kind_runner(examiner: Examiner) -> Callable[[list[SmallModel], bool], RowKindResult]:
     """Return what runs the tier on instances of one kind; the core alone where that will do."""
 
     def run(models: list[SmallModel], every: bool) -> RowKindResult:
         part = ExactTier()
         core = models if every else [model for model in models if model.is_small]
-        most = examiner.max_paths // (2 if every else LARGE_INSTANCE_SHARE)
-        run_battery(part, lambda paths: replace(examiner, max_paths=paths), core, most, seconds)
+        budget = examiner.budget
+        most = budget.paths // (2 if every else LARGE_INSTANCE_SHARE)
+        run_battery(part, examiner, core, replace(budget, paths=most))
         open_ = any(judged.undecided for judged in part.judged)
         stopped = part.not_enumerable is not None or part.aborted is not None or open_
         whole = not stopped and not any(model.is_small for model in part.skipped)
@@ -673,7 +665,7 @@ def _search_counterexample(
     paths = 2 * failure.comparison.paths if failure else 0
     # What the code hides was looked for on the battery: what is new here are rows.
     beyond = None if failure else NO_EXTRA_CALLS
-    examiner = replace(examiner, max_paths=max(SEARCH_PATHS, paths), beyond=beyond)
+    examiner = replace(examiner, beyond=beyond).within(paths=max(SEARCH_PATHS, paths))
     report_activity("the search for a counterexample")
     if enumeration is not None:
         enumeration.release()
@@ -690,7 +682,7 @@ def _search_counterexample(
         if model in known or spent >= budget:
             return known.get(model, False)
         before = total_effort(enumeration.source) if enumeration else 0.0
-        paths = examiner.max_paths
+        paths = examiner.budget.paths
         try:
             judged = examiner.judge(model)
             known[model] = judged.failed and not is_context_limit(judged)

@@ -49,6 +49,7 @@ from simverify.faults.base import Fault
 from simverify.options.option import Sizes
 from simverify.results import Diagnosis
 from simverify.symbolic import Enumeration, Float64Promotion
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
 from simverify.symbolic.source import charge_effort_to
@@ -59,6 +60,8 @@ MAX_BATTERY_PATHS = 60_000
 EXACT_TIER_SECONDS = Sizes.seconds
 """Limit of the exact tier; it only aborts, to INCONCLUSIVE. Processor seconds, where the code
 does not sleep: a busy machine changes no verdict."""
+
+BATTERY_BUDGET = Budget(MAX_BATTERY_PATHS, EXACT_TIER_SECONDS)
 
 MAX_INTERVAL = 1e-6
 """Of code whose paths have no end a law is known within an interval; it may be so wide."""
@@ -90,29 +93,31 @@ class Examiner:
 
     ``enumeration``: one that is already set up for the rule; without it each instance pays
     for its own. ``leaves``: how many such a one has seen, which need not be
-    looked at again for untracked randomness. ``enough``: the mass that may be left out of a law
-    whose paths have no end. ``beyond``: which calls are made beyond the first tokens; None: on
-    the core, and on instances like it, those after each way in which earlier ones can end.
-    ``lifted``: what follows the code as lifted, once it was needed. Examiners that differ in
-    their budgets alone share it.
+    looked at again for untracked randomness. ``beyond``: which calls are made beyond the first
+    tokens; None: on the core, and on instances like it, those after each way in which earlier
+    ones can end. ``lifted``: what follows the code as lifted, once it was needed. Examiners that
+    differ in their budgets alone share it.
     """
 
     subject: Subject
     contract: Contract
     tolerance: float | None = None
-    max_paths: int = MAX_BATTERY_PATHS
+    budget: Budget = BATTERY_BUDGET
     enumeration: Enumeration | None = None
     leaves: int = 0
-    enough: float | None = None
     beyond: ExtraCalls | None = None
     lifted: dict[Float64Promotion, Enumeration] = field(
         default_factory=dict, compare=False, repr=False
     )
 
-    def judge(self, model: SmallModel, seconds: float | None = EXACT_TIER_SECONDS) -> ExactResult:
+    def within(self, **limits: Any) -> "Examiner":
+        """Return the examiner with another budget of ``paths``, ``seconds`` or ``enough``."""
+        return replace(self, budget=replace(self.budget, **limits))
+
+    def judge(self, model: SmallModel) -> ExactResult:
         """Exact law on one instance. Raises as :mod:`simverify.auditing.enumeration` does."""
         holding = assess_reported_precision if self.contract == "draft" else assess_precision
-        held = holding(lambda lift: self.compare(model, seconds, lift), self.tolerance)
+        held = holding(lambda lift: self.compare(model, lift), self.tolerance)
         comparison = held.comparison
         violated = any(finding.severity == "violation" for finding in comparison.findings)
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
@@ -120,14 +125,12 @@ class Examiner:
         # A law of which the code let us see no more than a part deviates from nothing.
         deviates = comparison.complete and certain_deviation(comparison) > held.tolerance
         within = held.tolerance
-        if self.enough is not None and self.tolerance is None:
+        if self.budget.enough is not None and self.tolerance is None:
             within = max(within, MAX_INTERVAL)
         undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
         return ExactResult(model, comparison, violated, deviates, undecided, held)
 
-    def compare(
-        self, model: SmallModel, seconds: float | None, lift: Float64Promotion | None = None
-    ) -> Comparison:
+    def compare(self, model: SmallModel, lift: Float64Promotion | None = None) -> Comparison:
         """Return the law on one instance, of code that computes with types lifted to float64."""
         rule = self.subject.rule
         if self.subject.coin_bits is not None:
@@ -137,9 +140,9 @@ class Examiner:
                 model.gamma,
                 bits=self.subject.coin_bits,
                 tolerance=self.tolerance,
-                max_calls=self.max_paths,
+                max_calls=self.budget.paths,
                 coins=self.subject.coins,
-                seconds=seconds,
+                seconds=self.budget.seconds,
             )
         with ExitStack() as stack:
             enumeration = None if lift else self.enumeration
@@ -154,17 +157,11 @@ class Examiner:
                 stack.enter_context(enumeration)
             enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):
-                return self._compare_tokens(enumeration, rule, model, seconds)
+                return self._compare_tokens(enumeration, rule, model)
             if model.drafting is not None:
                 compare = compare_drafts if self.contract == "draft" else compare_trees
                 return compare(
-                    enumeration,
-                    rule,
-                    model,
-                    tolerance=self.tolerance,
-                    max_paths=self.max_paths,
-                    seconds=seconds,
-                    enough=self.enough,
+                    enumeration, rule, model, tolerance=self.tolerance, budget=self.budget
                 )
             return compare_blocks(
                 enumeration,
@@ -172,9 +169,7 @@ class Examiner:
                 model,
                 model.gamma,
                 tolerance=self.tolerance,
-                max_paths=self.max_paths,
-                seconds=seconds,
-                enough=self.enough,
+                budget=self.budget,
             )
 
     def _another(self, lift: Float64Promotion | None) -> Enumeration:
@@ -194,8 +189,10 @@ class Examiner:
         enumeration: StepEnumeration,
         rule: Callable[..., Any],
         model: SmallModel,
-        seconds: float | None,
     ) -> Comparison:
+        budget = self.budget
+        if model.drafting is None:
+            budget = replace(budget, paths=min(budget.paths, MAX_STEP_PATHS))
         if model.drafting is not None:
             rule = tree_as_step(rule, model.drafting)
         target = eos_absorbing(model.target, model.eos)
@@ -211,12 +208,8 @@ class Examiner:
                 model.earlier_calls,
                 model.eos,
             ),
-            max_paths=min(self.max_paths, MAX_STEP_PATHS)
-            if model.drafting is None
-            else self.max_paths,
-            seconds=seconds,
+            budget,
             beyond=self.beyond or _extra_calls(model),
-            enough=self.enough,
         )
         return compare_tokens(
             law,
@@ -435,7 +428,7 @@ def _fault_comparison(fault: Fault, contract: Contract, model: SmallModel) -> Co
 
 def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
     try:
-        return examiner.judge(model, _FAULT_SECONDS).comparison
+        return examiner.within(seconds=_FAULT_SECONDS).judge(model).comparison
     except (CannotEnumerate, OutOfTime, TooManyPaths):
         return None
 

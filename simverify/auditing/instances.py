@@ -733,7 +733,7 @@ class InstanceRows:
     """
 
     def __init__(self, instance: Instance) -> None:
-        self.name, self.vocab_size = instance.name, instance.vocab_size
+        self.name, self.gamma, self.vocab_size = instance.name, instance.gamma, instance.vocab_size
         self.earlier_calls = instance.earlier_calls
         self.eos = instance.eos
         self.prompt = instance.prompt

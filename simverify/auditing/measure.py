@@ -35,6 +35,7 @@ from simverify.simulators.decoding.job import ModelRows, TokenSums
 from simverify.simulators.decoding.loop import Block, ExactCall, RuleCalls
 from simverify.simulators.run import Features
 from simverify.symbolic import Enumeration, Float64Promotion
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
@@ -106,9 +107,8 @@ def workload_contract(subject: Subject) -> VerifierContract:
 MAX_DRAFT_BLOCKS = 256
 """Most drafted blocks V^gamma, or texts of as many tokens, for an exact law."""
 
-MAX_WORKLOAD_PATHS = 40_000
-WORKLOAD_SECONDS = 20.0
-"""Of the exact law: processor seconds."""
+WORKLOAD_BUDGET = Budget(40_000, 20.0)
+"""Of the exact law."""
 
 _MAX_PATH_ROUNDING = 1e-12
 """More than the weights of a few thousand paths lose when they are added up."""
@@ -170,8 +170,7 @@ class _WorkloadExaminer:
                     steps,
                     self.rule,
                     Generation(model.target, model.draft, request.gamma, length),
-                    max_paths=MAX_WORKLOAD_PATHS,
-                    seconds=WORKLOAD_SECONDS,
+                    WORKLOAD_BUDGET,
                     beyond=ExtraCalls(every_way=False, due=False),
                 )
                 return compare_tokens(law, model.target, accepted=law.accepted)
@@ -182,16 +181,14 @@ class _WorkloadExaminer:
                     enumeration,
                     self.rule,
                     _TreeWorkloadModel(model, request.drafting),
-                    max_paths=MAX_WORKLOAD_PATHS,
-                    seconds=WORKLOAD_SECONDS,
+                    budget=WORKLOAD_BUDGET,
                 )
             return compare_blocks(
                 enumeration,
                 self.rule,
                 model,
                 request.gamma,
-                max_paths=MAX_WORKLOAD_PATHS,
-                seconds=WORKLOAD_SECONDS,
+                budget=WORKLOAD_BUDGET,
             )
 
 

@@ -287,8 +287,7 @@ def try_mixed_batches(
             "verify",
             list(_slot_models(place, settings)),
             tolerance=settings.tolerance or subject.tolerance,
-            max_paths=settings.paths_for(subject),
-            seconds=settings.seconds,
+            budget=settings.budget_for(subject),
             seed=settings.seed,
             searching=False,
         )
@@ -438,7 +437,7 @@ def _sample_slots(
             alpha=settings.alpha / len(runs),
             detect=settings.detect,
             coarser=settings.coarser,
-            max_samples=settings.max_samples,
+            samples=settings.max_samples,
             seconds=seconds,
             batch=batch,
             say=say,

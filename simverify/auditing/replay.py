@@ -34,8 +34,7 @@ from simverify.auditing.drafters import (
     expected_siblings,
 )
 from simverify.auditing.enumeration import (
-    MAX_PATHS,
-    SECONDS,
+    DEFAULT_BUDGET,
     check_token_ids,
     decode_generation,
     takes_step_arguments,
@@ -53,8 +52,8 @@ from simverify.auditing.invocation import (
 from simverify.auditing.rerun import (
     CALLS_BY_CONTRACT,
     CallPaths,
-    PathBudget,
     StepTracer,
+    record_paths,
     sequence_probability,
 )
 from simverify.auditing.sampled_runs import Contract as SampledContract
@@ -70,8 +69,7 @@ from simverify.auditing.trees import as_enumerable, tree_arguments
 from simverify.engines.bridge import parse_request
 from simverify.errors import SimverifyError
 from simverify.results import Breach, Counterexample, FailingTrial, Instance
-from simverify.symbolic import Enumeration
-from simverify.symbolic.engine import PathRecorder, RecordedBranch, RecordedPath
+from simverify.symbolic.engine import Budget, RecordedBranch, RecordedPath
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
 from simverify.symbolic.provenance import CallBroken, current_user_line
 from simverify.symbolic.races import DecisionKind
@@ -135,9 +133,7 @@ def explain_output(
     contract: Contract,
     instance: Instance,
     sequence: Sequence[int],
-    *,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Explanation:
     """Run the paths of ``rule`` on ``instance`` again and keep those that emit ``sequence``.
 
@@ -149,8 +145,8 @@ def explain_output(
         Rows by prefix, as the result file has them; all that the code asks for.
     sequence
         The first tokens of a completed output: up to gamma+1 under the verify contract.
-    max_paths, seconds
-        Budgets, for all paths, also those that lead elsewhere.
+    budget
+        For all paths, also those that lead elsewhere.
 
     Raises
     ------
@@ -162,9 +158,7 @@ def explain_output(
     model = InstanceRows(instance)
     rule, contract = as_enumerable(rule, contract, model.drafting)
     tokens = _check_explain(instance, contract, sequence)
-    calls = CALLS_BY_CONTRACT[contract](
-        rule, model, instance.gamma, tokens, PathBudget(max_paths, seconds)
-    )
+    calls = CALLS_BY_CONTRACT[contract](rule, model, tokens, budget)
     every = (trail for call in calls for trail in _explained_paths(call, model, tokens))
     trails = sorted(every, key=lambda trail: trail.contribution, reverse=True)
     positions = []
@@ -221,9 +215,7 @@ def _check_explain(instance: Instance, contract: Contract, sequence: Sequence[in
 def explain_draft(
     rule: Callable[..., Any],
     found: Counterexample,
-    *,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> Explanation:
     """Run a drafter's calls up to that of ``found`` again; keep the paths that answer like it.
 
@@ -234,9 +226,7 @@ def explain_draft(
     drafting = model.drafting
     assert drafting is not None, "and an instance that says how it drafts"
     asked_for = reports.number(np.array(call.reported))
-    enumeration = Enumeration(rule, seed_once=True)
-    source = PathRecorder(enumeration.source.prune, seed_once=True)
-    enumeration.source = source
+    enumeration, source = record_paths(rule, seed_once=True)
 
     def run() -> Tokens:
         source.handing(enumeration.rng)
@@ -255,7 +245,7 @@ def explain_draft(
         return numbers
 
     with enumeration:
-        enumeration.run(run, max_paths=max_paths, seconds=seconds)
+        enumeration.run(run, budget)
     like: list[ExplainedPath] = []
     for leaf in source.take():
         replies = list(decode_calls(leaf.tokens, drafting.shape, model.prompt))
@@ -437,10 +427,7 @@ def _generation_lengths(contract: Contract, found: Breach) -> list[int]:
 def _breach_leaves(
     rule: Rule, contract: Contract, found: Breach, length: int, steps: StepTracer | None
 ) -> list[RecordedPath]:
-    seed_once = contract in ("step", "draft")
-    enumeration = Enumeration(rule, seed_once=seed_once)
-    source = PathRecorder(enumeration.source.prune, seed_once=seed_once, steps=steps)
-    enumeration.source = source
+    enumeration, source = record_paths(rule, seed_once=contract in ("step", "draft"), steps=steps)
     if contract == "step":
         one = _generation_call(rule, found, length)
     elif contract == "draft":
@@ -457,7 +444,7 @@ def _breach_leaves(
         return outcome.tokens
 
     with enumeration:
-        enumeration.run(call, max_paths=MAX_PATHS, seconds=SECONDS)
+        enumeration.run(call, DEFAULT_BUDGET)
     broken = [leaf for leaf in source.take() if leaf.broke]
     return sorted(broken, key=lambda leaf: -leaf.weight)
 

@@ -4,7 +4,8 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,7 +23,7 @@ from simverify.auditing.invocation import Rule, build_step_rule, read_result
 from simverify.auditing.trees import enumerate_tree
 from simverify.errors import SimverifyError
 from simverify.symbolic import Enumeration
-from simverify.symbolic.engine import PathRecorder, RecordedPath
+from simverify.symbolic.engine import Budget, PathRecorder, RecordedPath, Spending
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import (
@@ -33,7 +34,6 @@ from simverify.symbolic.provenance import (
     is_machinery,
     is_user_file,
 )
-from simverify.symbolic.watchdog import monotonic_now
 from simverify.trees import enumerate_trees
 
 # The lines that a path runs, in order, each with the call of its function.
@@ -168,93 +168,64 @@ class CallPaths:
     tree: str = ""
 
 
-@dataclass
-class PathBudget:
-    """What is left of the budgets of all paths together. ``steps``: follows the lines they run."""
-
-    max_paths: int
-    seconds: float | None
-    paths: int = 0
-    started: float = field(default_factory=monotonic_now)
-    steps: StepTracer | None = None
-
-    def paths_left(self) -> int:
-        """Return how many paths are left; raises ``TooManyPaths`` at 0."""
-        if self.paths >= self.max_paths:
-            raise TooManyPaths(self.max_paths)
-        return self.max_paths - self.paths
-
-    def seconds_left(self) -> float | None:
-        """Return how many seconds are left; raises ``OutOfTime`` at 0."""
-        if self.seconds is None:
-            return None
-        spent = monotonic_now() - self.started
-        if spent >= self.seconds:
-            raise OutOfTime(spent, self.paths)
-        return self.seconds - spent
-
-
 def _verify_calls(
-    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+    rule: Rule,
+    model: InstanceRows,
+    sequence: Tokens,
+    budget: Budget,
+    steps: StepTracer | None = None,
 ) -> Iterator[CallPaths]:
-    vocab = len(model.target(()))
-    enumeration, source = _record_paths(rule, budget, seed_once=False)
+    gamma, spending = model.gamma, Spending(budget)
+    enumeration, source = record_paths(rule, seed_once=False, steps=steps)
     recorded = _with_recorded_end(rule, source)
     with enumeration:
-        for drafted in itertools.product(range(vocab), repeat=gamma):
+        for drafted in itertools.product(range(model.vocab_size), repeat=gamma):
             mass = sequence_probability(model, model.draft, drafted)
             if mass == 0:
                 continue
             targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
             drafts = np.array([model.draft(drafted[:i]) for i in range(gamma)])
-            law = enumerate_block(
-                enumeration,
-                recorded,
-                targets,
-                drafts,
-                np.array(drafted, dtype=np.int64),
-                max_paths=budget.paths_left(),
-                seconds=budget.seconds_left(),
-            )
-            budget.paths += law.paths
+            rows = targets, drafts, np.array(drafted, dtype=np.int64)
+            spending.take(partial(enumerate_block, enumeration, recorded, *rows))
             yield CallPaths(drafted, mass, source.take())
 
 
 def _tree_calls(
-    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+    rule: Rule,
+    model: InstanceRows,
+    sequence: Tokens,
+    budget: Budget,
+    steps: StepTracer | None = None,
 ) -> Iterator[CallPaths]:
-    drafting = model.drafting
+    drafting, spending = model.drafting, Spending(budget)
     assert drafting is not None, "an instance of the tree contract says how trees are drafted"
-    enumeration, source = _record_paths(rule, budget, seed_once=False)
+    enumeration, source = record_paths(rule, seed_once=False, steps=steps)
     recorded = _with_recorded_end(rule, source)
     with enumeration:
-        for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.max_paths):
-            law = enumerate_tree(
-                enumeration,
-                recorded,
-                tree,
-                model.target,
-                model.draft,
-                max_paths=budget.paths_left(),
-                seconds=budget.seconds_left(),
-            )
-            budget.paths += law.paths
+        for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.paths):
+            rows = model.target, model.draft
+            spending.take(partial(enumerate_tree, enumeration, recorded, tree, *rows))
             yield CallPaths(tree.tokens, float(mass), source.take(), tree.drawn())
 
 
 def _step_calls(
-    rule: Rule, model: InstanceRows, gamma: int, sequence: Tokens, budget: PathBudget
+    rule: Rule,
+    model: InstanceRows,
+    sequence: Tokens,
+    budget: Budget,
+    steps: StepTracer | None = None,
 ) -> Iterator[CallPaths]:
-    length, vocab = len(sequence), len(model.target(model.prompt))
-    enumeration, source = _record_paths(rule, budget, seed_once=True)
+    length = len(sequence)
+    enumeration, source = record_paths(rule, seed_once=True, steps=steps)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
         step, reset = build_step_rule(rule)
 
         def more(emitted: Tokens) -> Tokens:
-            new = read_result(step(emitted, model.target, model.draft, gamma, enumeration.rng))
-            check_token_ids(new, vocab)
+            rows = model.target, model.draft
+            new = read_result(step(emitted, *rows, model.gamma, enumeration.rng))
+            check_token_ids(new, model.vocab_size)
             so_far = emitted[len(model.prompt) :] + cut_at_eos(new, model.eos)
             if not model.earlier_calls and so_far[:length] != sequence[: len(so_far)]:
                 return (*new, *(0,) * length)  # elsewhere: where to does not matter
@@ -272,17 +243,18 @@ def _step_calls(
         return tokens
 
     with enumeration:
-        enumeration.run(call, max_paths=budget.paths_left(), seconds=budget.seconds_left())
+        enumeration.run(call, budget)
     if model.missing:
         raise ValueError(model.missing)  # the code's own handling may have hidden it
     yield CallPaths(None, 1.0, source.take())
 
 
-def _record_paths(
-    rule: Rule, budget: PathBudget, *, seed_once: bool
+def record_paths(
+    rule: Rule, *, seed_once: bool, steps: StepTracer | None = None
 ) -> tuple[Enumeration, PathRecorder]:
+    """Return an enumeration of ``rule`` and its source, which keeps every path."""
     enumeration = Enumeration(rule, seed_once=seed_once)
-    source = PathRecorder(enumeration.source.prune, seed_once=seed_once, steps=budget.steps)
+    source = PathRecorder(enumeration.source.prune, seed_once=seed_once, steps=steps)
     enumeration.source = source
     return enumeration, source
 

@@ -358,8 +358,7 @@ def _run_tiers(
             chosen,
             models,
             tolerance=tolerance,
-            max_paths=settings.paths_for(subject),
-            seconds=settings.seconds,
+            budget=settings.budget_for(subject),
             seed=settings.seed,
         )
     sampled = None
@@ -447,7 +446,7 @@ def _run_sampled_tier(
         alpha=settings.alpha,
         detect=settings.detect,
         coarser=settings.coarser,
-        max_samples=settings.max_samples,
+        samples=settings.max_samples,
         seconds=settings.seconds,
         batch=settings.batch,
         say=say,
@@ -808,8 +807,7 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
         contract,
         entry.instances(calling.scheme, settings),
         tolerance=subject.tolerance,
-        max_paths=settings.paths_for(subject),
-        seconds=settings.seconds,
+        budget=settings.budget_for(subject),
         seed=settings.seed,
         searching=False,
     )
@@ -825,7 +823,7 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
         seed=settings.seed,
         alpha=settings.alpha,
         detect=settings.detect,
-        max_samples=settings.max_samples,
+        samples=settings.max_samples,
         seconds=settings.seconds,
         batch=batch,
     )

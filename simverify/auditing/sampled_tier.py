@@ -644,20 +644,20 @@ def plan_samples(
     alpha: float,
     detects: Sequence[float],
     power: float,
-    max_samples: int,
+    samples: int,
     ends: float,
 ) -> SamplePlan | None:
     """Size the run on each instance by its pilot, which is run here.
 
     Each instance gets as many trials as promise what is asked of it, in whole batches; all
-    proportionally fewer if they and the pilots would exceed ``max_samples``. Asked for is the
+    proportionally fewer if they and the pilots would exceed ``samples``. Asked for is the
     first of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the
     first if none does. None if the budget ends with the pilots. Raises ``Misuse`` or ``TimeUp``
     as the code does.
     """
     rows = pilots[0].rows or 1
     pilot = whole_batches(PILOT_TRIALS, rows)
-    budget = max_samples - pilot * len(pilots)
+    budget = samples - pilot * len(pilots)
     if budget < 4 * rows * len(pilots):
         return None
     each = []
@@ -823,7 +823,7 @@ def sample_callable(
     detect: float = 0.01,
     coarser: Sequence[float] = (),
     power: float = 0.9,
-    max_samples: int = MAX_SAMPLES,
+    samples: int = MAX_SAMPLES,
     seconds: float = SAMPLED_TIER_SECONDS,
     batch: int | None = None,
     say: Callable[[str], None] | None = None,
@@ -849,7 +849,7 @@ def sample_callable(
     coarser : sequence of float
         What to ask for instead where ``detect`` would take longer than ``seconds``: the first
         that fits, by the pilot's clock. The result says which.
-    max_samples : int
+    samples : int
         Budget of trials, the pilots' included.
     seconds : float
         Wall-clock limit, which can only end the run, to INCONCLUSIVE.
@@ -866,7 +866,7 @@ def sample_callable(
         An argument is out of range, or ``rule`` fits neither form of its contract.
     """
     detects = (detect, *coarser)
-    _check_sample_callable(contract, instances, alpha, detects, power, max_samples, seconds, batch)
+    _check_sample_callable(contract, instances, alpha, detects, power, samples, seconds, batch)
     run = _SampledRun(
         rule,
         contract,
@@ -875,7 +875,7 @@ def sample_callable(
         alpha,
         detects,
         power,
-        max_samples,
+        samples,
         seconds,
         batch,
     )
@@ -892,7 +892,7 @@ class _SampledRun:
     alpha: float
     detects: tuple[float, ...]
     power: float
-    max_samples: int
+    samples: int
     seconds: float
     batch: int | None
 
@@ -908,7 +908,7 @@ class _SampledRun:
                 alpha=self.alpha,
                 detects=self.detects,
                 power=self.power,
-                max_samples=self.max_samples,
+                samples=self.samples,
                 ends=ends,
             )
             if plan is None:
@@ -1055,7 +1055,7 @@ def _check_sample_callable(
     alpha: float,
     detects: Sequence[float],
     power: float,
-    max_samples: int,
+    samples: int,
     seconds: float,
     batch: int | None,
 ) -> None:
@@ -1072,7 +1072,7 @@ def _check_sample_callable(
     for name, value in (("alpha", alpha), *(("detect", x) for x in detects), ("power", power)):
         if not 0 < value < 1:
             raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
-    if max_samples < 1 or not seconds > 0:
-        raise ValueError(f"max_samples={max_samples}, seconds={seconds}: both must be positive")
+    if samples < 1 or not seconds > 0:
+        raise ValueError(f"samples={samples}, seconds={seconds}: both must be positive")
     if batch is not None and (batch < 1 or contract == "step"):
         raise ValueError(f"batch is {batch} under {contract}: pass 1 or more rows, under verify")

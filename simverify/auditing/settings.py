@@ -16,6 +16,7 @@ from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.option import MAX_GAMMA, inherited, words_of
 from simverify.results import Bridge, Pair, Probe
+from simverify.symbolic.engine import Budget
 from simverify.trees import TreeShape, parse_levels
 
 # The kinds of mixed batch that a request is judged in, and its slot in each.
@@ -153,15 +154,15 @@ class AuditSettings(AuditOptions):
         """The checkout that an engine is loaded from, if one was named."""
         return None if self.engine_path is None else str(self.engine_path)
 
-    def paths_for(self, subject: Subject) -> int:
+    def budget_for(self, subject: Subject) -> Budget:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
         if self.max_paths is not None:
-            return self.max_paths
-        most = default_paths(subject.rule)
-        if self.scheme is None and subject.scheme is None:
-            return most
+            return Budget(self.max_paths, self.seconds)
+        paths = default_paths(subject.rule)
         # What builds an object takes no arguments, and each of its paths several calls.
-        return most if _is_factory(subject.rule) else _TREE_PATH_FACTOR * most
+        if (self.scheme or subject.scheme) is not None and not _is_factory(subject.rule):
+            paths *= _TREE_PATH_FACTOR
+        return Budget(paths, self.seconds)
 
     @property
     def shape(self) -> TreeShape | None:

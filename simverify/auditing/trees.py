@@ -23,12 +23,10 @@ from simverify.auditing.drafters import (
     draft_tree,
     takes_draft_arguments,
 )
-from simverify.auditing.enumeration import MAX_PATHS, SECONDS, make_checked_call, read_tokens
+from simverify.auditing.enumeration import DEFAULT_BUDGET, make_checked_call, read_tokens
 from simverify.symbolic import Enumeration, ExactLaw
+from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
-from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.provenance import OutOfTime
-from simverify.symbolic.watchdog import Stopwatch
 from simverify.trees import (
     ROOT,
     Drafting,
@@ -47,10 +45,7 @@ def enumerate_tree(
     tree: DraftTree,
     target: Callable[[Tokens], Row],
     draft: Callable[[Tokens], Row],
-    *,
-    max_paths: int = MAX_PATHS,
-    seconds: float | None = SECONDS,
-    enough: float | None = None,
+    budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
     """Exact law of the tokens that ``rule`` emits for one drafted tree.
 
@@ -63,7 +58,7 @@ def enumerate_tree(
 
     given = tree_arguments(tree, target, draft)
     call = make_checked_call(enumeration, rule, given, tree.shape.depth, wrong)
-    return enumeration.run(call, max_paths=max_paths, seconds=seconds, enough=enough)
+    return enumeration.run(call, budget)
 
 
 def tree_arguments(
@@ -404,9 +399,7 @@ def compare_trees(
     model: TreeDrafted,
     *,
     tolerance: float | None = None,
-    max_paths: int,
-    seconds: float | None,
-    enough: float | None = None,
+    budget: Budget,
 ) -> Comparison:
     """Compare as ``compare_blocks`` does, with every tree that can be drafted in place of a block.
 
@@ -414,28 +407,12 @@ def compare_trees(
     one token more than its depth.
     """
     assert model.drafting is not None
-    watch, paths = Stopwatch(), 0
-    trees = enumerate_trees(model.drafting, model.draft, max_trees=max_paths)
+    spending = Spending(budget)
+    trees = enumerate_trees(model.drafting, model.draft, max_trees=budget.paths)
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     for tree, mass in trees:
-        left = None if seconds is None else seconds - watch.seconds()
-        if left is not None and left <= 0:
-            raise OutOfTime(watch.seconds(), paths)
-        most = max_paths - paths if enough is None else max(1, max_paths // len(trees))
-        try:
-            law = enumerate_tree(
-                enumeration,
-                rule,
-                tree,
-                model.target,
-                model.draft,
-                max_paths=most,
-                seconds=left,
-                enough=enough,
-            )
-        except TooManyPaths:
-            raise TooManyPaths(max_paths) from None
-        paths += law.paths
+        run = partial(enumerate_tree, enumeration, rule, tree, model.target, model.draft)
+        law = spending.take(run, parts=len(trees))
         laws.append((tree.tokens, float(mass), law))
         if not law.complete:
             break

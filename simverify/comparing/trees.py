@@ -454,7 +454,7 @@ def enumerate_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> En
             paths = list(
                 explore(
                     lambda path, rows=(*probs, *arrays): rule.rule(*rows, ForkedGenerator(path)),  # type: ignore[misc]
-                    max_paths=left,
+                    most=left,
                 )
             )
         except TooManyPaths:

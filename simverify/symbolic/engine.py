@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -60,6 +60,61 @@ MIN_HANG_SECONDS = 1.0
 MIN_HANG_FACTOR = 20
 """Nor is one a hang that took less than so many times the longest path that came to its end:
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an enumeration may take: paths, and processor seconds (None: no limit).
+
+    ``enough``: the mass that may be left out, heaviest paths first, of code whose paths have no
+    end; None: every path is run.
+    """
+
+    paths: int
+    seconds: float | None = None
+    enough: float | None = None
+
+
+@dataclass
+class Spending:
+    """What several enumerations have taken of one budget, whose clock starts here."""
+
+    budget: Budget
+    paths: int = 0
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def remaining(self, parts: int | None = None) -> Budget:
+        """Return what is left; raises ``OutOfTime`` or ``TooManyPaths`` where that is nothing.
+
+        ``parts``: where mass may be left out, so many enumerations share the paths evenly.
+        """
+        limit, seconds = self.budget.paths, self.budget.seconds
+        if seconds is not None:
+            seconds -= self.watch.seconds()
+            if seconds <= 0:
+                raise OutOfTime(self.watch.seconds(), self.paths)
+        if parts is not None and self.budget.enough is not None:
+            return replace(self.budget, paths=max(1, limit // parts), seconds=seconds)
+        if self.paths >= limit:
+            raise TooManyPaths(limit)
+        return replace(self.budget, paths=limit - self.paths, seconds=seconds)
+
+    def take(self, run: Callable[[Budget], ExactLaw], parts: int | None = None) -> ExactLaw:
+        """Return what ``run`` finds within :meth:`remaining`, and count its paths."""
+        left = self.remaining(parts)
+        try:
+            law = run(left)
+        except TooManyPaths:
+            raise TooManyPaths(self.budget.paths) from None
+        self.paths += law.paths
+        return law
+
+    def remaining_time(self) -> Budget:
+        """Return the whole budget with the seconds that are left, a hundredth at least."""
+        seconds = self.budget.seconds
+        if seconds is not None:
+            seconds = max(0.01, seconds - self.watch.seconds())
+        return replace(self.budget, seconds=seconds)
 
 
 class Enumeration:
@@ -144,25 +199,22 @@ class Enumeration:
     def run(
         self,
         call: TokenCall,
+        budget: Budget,
         *,
-        max_paths: int | None,
-        seconds: float | None,
         since: Sequence[Choice] = (),
         mark: Callable[[], Hashable] | None = None,
-        enough: float | None = None,
     ) -> ExactLaw:
         """Enumerate ``call``, which runs the code once and returns canonical tokens.
 
         ``since``: only what follows these choices, on condition that they are made. ``mark``: asked
-        at the end of each path that emitted tokens; then ends are kept. ``enough``: the mass that
-        may be left out, heaviest paths first, of code whose paths have no end. ``call`` raises
+        at the end of each path that emitted tokens; then ends are kept. ``call`` raises
         ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
-        watch, left, count = Stopwatch(), seconds, len(self.trails or ())
+        spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:
-                return self._run(call, max_paths, left, since, mark, enough)
+                return self._run(call, budget, since, mark)
             except CannotEnumerate as error:
                 # The paths before the one that stopped it are kept: what they did may repeat.
                 if not self._another_way(error):
@@ -170,8 +222,7 @@ class Enumeration:
                 del (self.trails or [])[count:]
                 if since:
                     raise StandInsChanged from None
-            if seconds is not None:
-                left = max(0.01, seconds - watch.seconds())
+            budget = spending.remaining_time()
 
     def _another_way(self, error: CannotEnumerate) -> bool:
         """Whether to try again, with the stand-ins changed.
@@ -217,11 +268,9 @@ class Enumeration:
     def _run(
         self,
         call: TokenCall,
-        max_paths: int | None,
-        seconds: float | None,
+        budget: Budget,
         since: Sequence[Choice],
         mark: Callable[[], Hashable] | None,
-        enough: float | None,
     ) -> ExactLaw:
         source = self.source
         law: dict[Tokens, float] = {}
@@ -251,7 +300,7 @@ class Enumeration:
         by_kind: dict[str, float] = {}
         complete = True
         try:
-            with deadline(seconds):
+            with deadline(budget.seconds):
                 if not self.intercepting:
                     self._intercept(call)
                 source.findings.clear()
@@ -259,9 +308,11 @@ class Enumeration:
                 source.pruned = 0.0
                 before = real_generator_states()
                 heaviest = None
-                if enough is not None:
-                    heaviest = HeaviestFirst(one, enough=enough, max_paths=max_paths, since=since)
-                for outcome, weight in heaviest or explore(one, max_paths=max_paths, since=since):
+                if budget.enough is not None:
+                    heaviest = HeaviestFirst(
+                        one, enough=budget.enough, most=budget.paths, since=since
+                    )
+                for outcome, weight in heaviest or explore(one, most=budget.paths, since=since):
                     paths += 1
                     slack += float(weight) * source.slack
                     if outcome.kind == "cut":
@@ -389,7 +440,7 @@ def exact_law(
             return outcome, source.ways
 
         try:
-            law = enumeration.run(call, max_paths=max_paths, seconds=seconds)
+            law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
             raise SimverifyError(f"the law is not done: {error}") from None
     for finding in law.findings:

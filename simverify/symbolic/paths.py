@@ -68,24 +68,24 @@ class Path:
 
 
 def explore(
-    run: Callable[[Path], T], *, max_paths: int | None = None, since: Sequence[Choice] = ()
+    run: Callable[[Path], T], *, most: int | None = None, since: Sequence[Choice] = ()
 ) -> Iterator[tuple[T, Weight]]:
     """Yield ``(result, weight)`` for every path of ``run``; the weights sum to 1.
 
     ``run`` must depend on chance through its :class:`Path` alone. ``since``: only paths that
     begin with these choices, with their weights on that condition. Raises
-    :class:`TooManyPaths` before path ``max_paths + 1`` is run, and where a path turned oftener
-    than that: then there are more of them.
+    :class:`TooManyPaths` before path ``most + 1`` is run, and where a path turned oftener than
+    that: then there are more of them.
     """
     prefix: list[Choice] | None = list(since)
     count = 0
     while prefix is not None:
-        if max_paths is not None and count >= max_paths:
-            raise TooManyPaths(max_paths)
-        path = Path(prefix, len(since), max_paths)
+        if most is not None and count >= most:
+            raise TooManyPaths(most)
+        path = Path(prefix, len(since), most)
         result = run(path)
-        if path.left and max_paths is not None:
-            raise TooManyPaths(max_paths)
+        if path.left and most is not None:
+            raise TooManyPaths(most)
         count += 1
         yield result, path.weight
         prefix = _next_prefix(path.choices[: path.position], len(since))
@@ -109,7 +109,7 @@ class HeaviestFirst(Generic[T]):
 
     ``rest`` is the mass of all that was not run yet: whatever it does there, no probability
     is off by more. Iterate as over :func:`explore`; it ends when ``rest`` is ``enough`` or less
-    and a quarter more paths have not come to an end either, or after ``max_paths``. A long path
+    and a quarter more paths have not come to an end either, or after ``most`` paths. A long path
     waits in its turn, and one that is longer still is left out: in a loop that seldom ends
     the first path would have no end, and much of what it weighs.
     """
@@ -119,11 +119,11 @@ class HeaviestFirst(Generic[T]):
         run: Callable[[Path], T],
         *,
         enough: float,
-        max_paths: int | None = None,
+        most: int | None = None,
         since: Sequence[Choice] = (),
     ) -> None:
         self.rest = 1.0
-        self._run, self._enough, self._max_paths = run, enough, max_paths
+        self._run, self._enough, self._most = run, enough, most
         self._since = tuple(since)
 
     def __iter__(self) -> Iterator[tuple[T, Weight]]:
@@ -134,7 +134,7 @@ class HeaviestFirst(Generic[T]):
         # The number keeps equal weights in the order in which they were met.
         waiting: list[tuple[float, int, _PathPrefix | None]] = [(-1.0, 0, begin)]
         numbers = itertools.count(1)
-        most = math.inf if self._max_paths is None else self._max_paths
+        most = math.inf if self._most is None else self._most
         near, left_out = False, 0.0
         while waiting and count < most:
             if not near and self.rest <= self._enough:

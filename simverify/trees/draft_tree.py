@@ -448,6 +448,6 @@ def enumerate_trees(
     return list(
         explore(
             lambda path: draw_tree(drafting, draft, ForkedGenerator(path), prefix),
-            max_paths=max_trees,
+            most=max_trees,
         )
     )

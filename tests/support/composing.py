@@ -7,6 +7,7 @@ from simverify.auditing.enumeration import Generation, StepEnumeration, compose_
 from simverify.auditing.examiner import Examiner
 from simverify.auditing.instances import instance_battery
 from simverify.auditing.subject import Subject
+from simverify.symbolic.engine import Budget
 
 MODELS = {model.name: model for model in instance_battery(4, 12)}
 SMALL = MODELS["plain, V=2, gamma=2"]
@@ -33,9 +34,8 @@ def generation(model, length=None):
 def composed(rule, model, length=None, merges=True):
     with StepEnumeration(rule) as enumeration:
         law = compose_generation(
-            enumeration, rule, generation(model, length),
-            max_paths=20_000, seconds=60, merges=merges,
-        )  # fmt: skip
+            enumeration, rule, generation(model, length), Budget(20_000, 60), merges=merges
+        )
     return law, compare_tokens(law, model.target)
 
 

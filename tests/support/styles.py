@@ -16,6 +16,7 @@ from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.instances import draft_instances, instances_for, tree_instances
 from simverify.auditing.subject import load_subject
 from simverify.auditing.verdict import is_complete
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.watchdog import SharedModules, contain_process
 from simverify.trees import SCHEMES
 
@@ -134,8 +135,7 @@ def exact_outcome(style, seconds=SECONDS):
                 style.contract,
                 core(style),
                 tolerance=None,
-                max_paths=MOST_PATHS if style.scheme is None else 2 * MOST_PATHS,
-                seconds=seconds,
+                budget=Budget(MOST_PATHS if style.scheme is None else 2 * MOST_PATHS, seconds),
                 searching=False,
             )
     finally:

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from simverify.auditing.exact_tier import ExactTier, run_battery
+from simverify.auditing.examiner import Examiner
 from simverify.auditing.instances import SmallModel
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import TooManyPaths
 
 MANY = TooManyPaths(3)
@@ -34,35 +36,36 @@ def counting(widest=(0, ""), longest="", **counts):
     return SimpleNamespace(source=SimpleNamespace(widest=widest, longest=longest, **counts))
 
 
+NOTHING = Budget(0)
+
+
 @dataclass(frozen=True)
 class Told:
     """An examiner that is told what comes of each instance, and notes what it was given."""
 
     come: dict
     given: list
-    max_paths: int = 0
+    budget: Budget = NOTHING
     contract: str = "verify"
     subject: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(coin_bits=None))
-    enough: float | None = None
     enumeration: SimpleNamespace | None = None
 
-    def judge(self, model, seconds):
-        self.given.append((model.name, self.max_paths, seconds, self.enough))
+    within = Examiner.within
+
+    def judge(self, model):
+        budget = self.budget
+        self.given.append((model.name, budget.paths, budget.seconds, budget.enough))
         found = self.come.get(model, seen(model))
-        found = found[self.enough is not None] if isinstance(found, tuple) else found
+        found = found[budget.enough is not None] if isinstance(found, tuple) else found
         if isinstance(found, Exception):
             raise found
         return found
 
 
-def run(models, come=None, *, max_paths=100_000, seconds=60.0, **more):
+def run(models, come=None, *, paths=100_000, seconds=60.0, **more):
     """What the battery comes to, and what each instance was judged within."""
     tier, given = ExactTier(), []
-
-    def examiner_for(paths):
-        return Told(come or {}, given, paths, **more)
-
-    run_battery(tier, examiner_for, models, max_paths, seconds)
+    run_battery(tier, Told(come or {}, given, **more), models, Budget(paths, seconds))
     return tier, given
 
 

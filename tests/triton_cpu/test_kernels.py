@@ -21,6 +21,7 @@ from simverify.symbolic import (  # noqa: E402
     CannotEnumerate,
     Enumeration,
 )
+from simverify.symbolic.engine import Budget  # noqa: E402
 from simverify.symbolic.hidden_state import (  # noqa: E402
     UNCHANGED_STATE,
     HiddenState,
@@ -108,7 +109,7 @@ def test_a_launch_takes_effort_by_its_tensors(tmp_path, monkeypatch):
     def effort(calls):
         monkeypatch.setattr(language, "TENSOR_ARGUMENT_COST", calls)
         with Enumeration(call) as enumeration:
-            enumeration.run(call, max_paths=10, seconds=None)
+            enumeration.run(call, Budget(10))
             return total_effort(enumeration.source)
 
     none, some, twice = map(effort, (0, 50, 100))

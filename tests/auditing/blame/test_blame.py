@@ -13,10 +13,10 @@ from simverify.auditing.dependence import DependenceGraph
 from simverify.auditing.exact_tier import make_counterexample
 from simverify.auditing.examiner import Examiner, rich_instance
 from simverify.auditing.instances import InstanceRows, SmallModel, instance_battery
-from simverify.auditing.rerun import CALLS_BY_CONTRACT, LineStep, PathBudget
+from simverify.auditing.rerun import CALLS_BY_CONTRACT, LineStep
 from simverify.auditing.subject import load_subject
 from simverify.reports.audit_text import decided_words, finding_words, short_location
-from simverify.symbolic.engine import RecordedBranch, RecordedPath
+from simverify.symbolic.engine import Budget, RecordedBranch, RecordedPath
 from simverify.symbolic.provenance import parse_raise_site
 from simverify.symbolic.races import DecisionKind
 
@@ -365,9 +365,7 @@ def judged_lines(folder, text):
     judged = Examiner(subject, "step", 1e-9).judge(PLAIN)
     found = make_counterexample(judged, "step")
     model = InstanceRows(found.instance)
-    (call,) = CALLS_BY_CONTRACT["step"](
-        subject.rule, model, 1, found.sequence, PathBudget(20_000, 20.0)
-    )
+    (call,) = CALLS_BY_CONTRACT["step"](subject.rule, model, found.sequence, Budget(20_000, 20.0))
     verdicts = judge_decisions(call.leaves, model, found.sequence)
     where = {
         tuple(branch.taken for branch in leaf.branches[:depth]): int(own.where.rpartition(":")[2])

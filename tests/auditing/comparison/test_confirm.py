@@ -24,6 +24,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.faults import FAULTS
 from simverify.symbolic import engine, outcomes
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource
@@ -53,7 +54,7 @@ def swapped(prefix, target, draft, gamma, rng):
 def law_of(rule, model):
     with StepEnumeration(rule) as enumeration:
         examiner = Examiner(Subject("rule", rule, "step"), "step", enumeration=enumeration)
-        return _law_array(examiner.compare(model, 60.0).emitted, model)
+        return _law_array(examiner.compare(model).emitted, model)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -142,7 +143,7 @@ def tier_of(rule, *, seconds=60.0, gamma=2) -> ExactTier:
     models = instances_for("verify", gamma, 3, seed=0)
     return run_exact_tier(
         Subject("rule", rule, "verify"), "verify", models,
-        tolerance=None, seconds=seconds, searching=False,
+        tolerance=None, budget=Budget(60_000, seconds), searching=False,
     )  # fmt: skip
 
 

@@ -65,11 +65,11 @@ def test_what_is_left_out_for_want_of_time_is_named_and_takes_nothing_back(monke
     models = instances_for("verify", 3, 3, 0)
     seen = []
 
-    def judge(self, model, seconds):
+    def judge(self, model):
         if len(seen) == len(CORE_INSTANCES["verify"]):
             raise OutOfTime(1.0, 1)
         seen.extend([model] if model.core else [])
-        return plain(self, model, seconds)
+        return plain(self, model)
 
     from simverify.symbolic.provenance import OutOfTime
 
@@ -91,9 +91,9 @@ def judged_by(failing, models, monkeypatch):
     """Return the tier of a rule that is right, on instances of which some are told to fail."""
     order = []
 
-    def judge(self, model, seconds):
+    def judge(self, model):
         order.append(model.name)
-        return replace(plain(self, model, seconds), deviates=model.name in failing)
+        return replace(plain(self, model), deviates=model.name in failing)
 
     plain = Examiner.judge
     monkeypatch.setattr(Examiner, "judge", judge)

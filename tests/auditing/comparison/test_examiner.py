@@ -59,14 +59,14 @@ class Told(Examiner):
 
     found: Comparison = EQUAL
 
-    def compare(self, model, seconds, lift=None):
+    def compare(self, model, lift=None):
         assert model is MODEL
         return self.found
 
 
 def judged(tolerance=TOLERANCE, enough=None, **found):
-    told = Told(SUBJECT, "verify", tolerance, enough=enough, found=replace(EQUAL, **found))
-    return told.judge(MODEL)
+    told = Told(SUBJECT, "verify", tolerance, found=replace(EQUAL, **found))
+    return told.within(enough=enough).judge(MODEL)
 
 
 @pytest.mark.parametrize(("deviation", "pruned", "lost", "deviates", "undecided"), rows_of(TABLE))
@@ -132,11 +132,11 @@ def test_code_is_judged_as_what_it_was_compared_as():
     asked = []
 
     class Lifted(Told):
-        def compare(self, model, seconds, lift=None):
-            asked.append((model, seconds, lift))
+        def compare(self, model, lift=None):
+            asked.append((model, self.budget.seconds, lift))
             return replace(EQUAL, max_abs_deviation=0.0 if lift else 1e-3, dtype="float32")
 
-    found = Lifted(SUBJECT, "verify").judge(MODEL, 7.0)
+    found = Lifted(SUBJECT, "verify").within(seconds=7.0).judge(MODEL)
     assert asked == [(MODEL, 7.0, None), (MODEL, 7.0, "half")]
     assert (found.model, found.held.tolerance) == (MODEL, 2e-2)
     assert found.comparison is found.held.comparison
@@ -156,7 +156,7 @@ NOT_ENUMERATED = [
 
 @pytest.mark.parametrize("error", NOT_ENUMERATED, ids=lambda error: type(error).__name__)
 def test_what_cannot_be_enumerated_is_no_failure(monkeypatch, error):
-    def compare(self, model, seconds, lift=None):
+    def compare(self, model, lift=None):
         raise error
 
     monkeypatch.setattr(Told, "compare", compare)

@@ -14,6 +14,7 @@ from simverify.auditing.examiner import Examiner, make_enumeration, nearest_faul
 from simverify.auditing.instances import SmallModel, instances_for
 from simverify.auditing.subject import Subject, load_subject
 from simverify.faults import FAULTS, get_fault
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.source import total_effort
 
 # What a law resembles: a fault names itself, and a fault that is right there is not named.
@@ -159,17 +160,20 @@ def asked(monkeypatch):
     return calls
 
 
-def examiner(subject=SUBJECT, contract="verify", max_paths=99, known=None):
-    return Examiner(subject, contract, 1e-7, max_paths, known, leaves=5, enough=2e-7)
+BUDGET = Budget(99, 3.0, 2e-7)
+
+
+def examiner(subject=SUBJECT, contract="verify", paths=99, known=None):
+    return Examiner(subject, contract, 1e-7, replace(BUDGET, paths=paths), known, leaves=5)
 
 
 BLOCKS = (SUBJECT.rule, MODEL, 3)
-LIMITS = {"tolerance": 1e-7, "max_paths": 99, "seconds": 3.0, "enough": 2e-7}
+LIMITS = {"tolerance": 1e-7, "budget": BUDGET}
 
 
 def test_blocks_are_compared_within_what_is_set_up(asked):
     known = Following()
-    assert examiner(known=known).compare(MODEL, 3.0) == "blocks"
+    assert examiner(known=known).compare(MODEL) == "blocks"
     assert asked == [("compare_blocks", (known, *BLOCKS), LIMITS)]
     assert known.said == ["learned"]
 
@@ -178,7 +182,7 @@ def test_blocks_are_compared_within_what_is_set_up(asked):
 def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
     """Lifted code always: two that follow the same code would follow each other."""
     known = Following() if is_set_up else None
-    assert examiner(known=known).compare(MODEL, 3.0, lift) == "blocks"
+    assert examiner(known=known).compare(MODEL, lift) == "blocks"
     setting_up, (compared, (new, *given), named) = asked
     assert setting_up == ("make_enumeration", (SUBJECT, "verify", 5, lift), {})
     assert (compared, tuple(given), named) == ("compare_blocks", BLOCKS, LIMITS)
@@ -189,9 +193,9 @@ def test_what_is_not_set_up_is_followed_anew(asked, is_set_up, lift):
 def test_what_follows_lifted_code_is_kept_from_instance_to_instance(asked):
     """One for each lift, whatever the budget; between the instances it is left."""
     first = examiner(known=Following())
-    for one in (first, replace(first, max_paths=7)):
+    for one in (first, first.within(paths=7)):
         for lift in ("half", "single"):
-            one.compare(MODEL, 3.0, lift)
+            one.compare(MODEL, lift)
     made = [named for name, *named in asked if name == "make_enumeration"]
     assert [given[3] for given, _ in made] == ["half", "single"]
     used = [given[0] for name, given, _ in asked if name == "compare_blocks"]
@@ -200,7 +204,7 @@ def test_what_follows_lifted_code_is_kept_from_instance_to_instance(asked):
     # Where nothing is set up each instance pays for its own.
     alone = examiner()
     for _ in range(2):
-        alone.compare(MODEL, 3.0, "half")
+        alone.compare(MODEL, "half")
     assert len([name for name, *_ in asked if name == "make_enumeration"]) == 4
 
 
@@ -213,20 +217,20 @@ def test_what_lifted_code_runs_is_charged_to_what_it_is_lifted_from(asked, monke
 
     monkeypatch.setattr(module, "compare_blocks", compared)
     for lift in ("half", "single"):
-        examiner(known=known).compare(MODEL, 3.0, lift)
+        examiner(known=known).compare(MODEL, lift)
     assert total_effort(known.source) == 2 * (3 + 1)
-    examiner(known=known).compare(MODEL, 3.0)
+    examiner(known=known).compare(MODEL)
     assert total_effort(known.source) == 2 * (3 + 1) + 3 + 1
 
 
 def test_code_that_is_given_its_coins_is_not_followed(asked):
     coins = replace(SUBJECT, coin_bits=24)
-    assert examiner(coins, known=Following()).compare(MODEL, 3.0) == "coins"
+    assert examiner(coins, known=Following()).compare(MODEL) == "coins"
     limits = {"bits": 24, "tolerance": 1e-7, "max_calls": 99, "coins": None, "seconds": 3.0}
     assert asked == [("compare_coins", BLOCKS, limits)]
 
 
-@pytest.mark.parametrize(("max_paths", "most"), [(99, 99), (60_000, 4_000)])
+@pytest.mark.parametrize(("paths", "most"), [(99, 99), (60_000, 4_000)])
 @pytest.mark.parametrize(
     ("name", "core", "beyond"),
     [
@@ -237,18 +241,18 @@ def test_code_that_is_given_its_coins_is_not_followed(asked):
 )
 @pytest.mark.parametrize("wanted", [None, NO_EXTRA_CALLS])
 def test_of_a_step_rule_the_output_is_compared(
-    monkeypatch, asked, max_paths, most, name, core, beyond, wanted
+    monkeypatch, asked, paths, most, name, core, beyond, wanted
 ):
     """After each way in which a call can end on the core; elsewhere where that takes few paths."""
     monkeypatch.setattr(module, "StepEnumeration", Following)
     known, model = Following(), replace(MODEL, name=name, core=core)
-    asking = replace(examiner(SUBJECT, "step", max_paths, known), beyond=wanted)
+    asking = replace(examiner(SUBJECT, "step", paths, known), beyond=wanted)
     beyond = wanted or beyond
-    assert asking.compare(model, 3.0) == "tokens"
-    (name, (following, rule, generation), limits), (compared, (law, target), named) = asked
+    assert asking.compare(model) == "tokens"
+    (name, (following, rule, generation, budget), limits), (compared, (law, target), named) = asked
     assert (name, following, rule) == ("enumerate_generation", known, SUBJECT.rule)
     assert generation == Generation(model.target, model.draft, 3, 2, (0, 0), 1, 1)
-    assert limits == {"max_paths": most, "seconds": 3.0, "beyond": beyond, "enough": 2e-7}
+    assert (budget, limits) == (replace(BUDGET, paths=most), {"beyond": beyond})
     assert (compared, law) == ("compare_tokens", LAW)
     assert named == {"tolerance": 1e-7, "accepted": 0.75}
     # After the prompt, and filled up with the token that ends it.

@@ -1,14 +1,16 @@
 """What the law of each drafted block is asked of: which blocks, which rows, which budgets."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from simverify.auditing import comparison as module
 from simverify.auditing.comparison import compare_blocks
 from simverify.symbolic import ExactLaw, OutOfTime
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.watchdog import Stopwatch
 
 P = {None: (3 / 4, 1 / 4), 0: (1 / 2, 1 / 2), 1: (1 / 4, 3 / 4)}
 Q = {None: (1 / 4, 3 / 4), 0: (3 / 4, 1 / 4), 1: (1 / 2, 1 / 2)}
@@ -32,27 +34,18 @@ class Enumerated:
         self.source = SimpleNamespace(find=None)
         self.budgets, self.stop_at, self.complete = [], stop_at, complete
 
-    def run(self, code, *, max_paths, seconds, enough):
-        self.budgets.append((max_paths, seconds, enough))
+    def run(self, code, budget):
+        self.budgets.append((budget.paths, budget.seconds, budget.enough))
         if len(self.budgets) == self.stop_at:
-            raise TooManyPaths(max_paths)
+            raise TooManyPaths(budget.paths)
         return ExactLaw({code(): 1.0}, 5, 0.0, 0.0, (), self.complete)
-
-
-class Clock:
-    """A stopwatch that reads 1, 2, 3, ... seconds."""
-
-    def __init__(self):
-        self.read = 0.0
-
-    def seconds(self):
-        self.read += 1
-        return self.read
 
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch):
-    monkeypatch.setattr(module, "Stopwatch", Clock)
+    """A stopwatch reads 1, 2, 3, ... seconds."""
+    readings = itertools.count(1)
+    monkeypatch.setattr(Stopwatch, "seconds", lambda self: next(readings))
 
 
 def blocks_of(enumeration, model=None, gamma=2, **more):
@@ -80,34 +73,34 @@ def test_every_block_that_the_draft_draws_gets_its_rows():
 
 def test_budgets_are_for_all_blocks_together():
     some = Enumerated()
-    blocks_of(some, max_paths=100, seconds=10.0)
+    blocks_of(some, budget=Budget(100, 10.0))
     assert some.budgets == [(100, 9, None), (95, 8, None), (90, 7, None), (85, 6, None)]
 
 
 def test_without_a_limit_no_clock_is_read():
     some = Enumerated()
-    blocks_of(some, seconds=None)
+    blocks_of(some, budget=Budget(100))
     assert [seconds for _, seconds, _ in some.budgets] == [None] * 4
 
 
-@pytest.mark.parametrize(("max_paths", "each"), [(100, 25), (102, 25), (4, 1), (3, 1)])
-def test_where_paths_have_no_end_each_block_has_its_part(max_paths, each):
+@pytest.mark.parametrize(("paths", "each"), [(100, 25), (102, 25), (4, 1), (3, 1)])
+def test_where_paths_have_no_end_each_block_has_its_part(paths, each):
     some = Enumerated()
-    blocks_of(some, max_paths=max_paths, seconds=None, enough=1e-6)
+    blocks_of(some, budget=Budget(paths, None, 1e-6))
     assert some.budgets == [(each, None, 1e-6)] * 4
 
 
 def test_time_ends_between_blocks():
     some = Enumerated()
     with pytest.raises(OutOfTime) as stopped:
-        blocks_of(some, seconds=3.0)
+        blocks_of(some, budget=Budget(100, 3.0))
     assert [seconds for _, seconds, _ in some.budgets] == [2, 1]
     assert (stopped.value.seconds, stopped.value.paths) == (4, 10)
 
 
 def test_too_many_paths_are_told_by_the_budget_of_all_blocks():
     with pytest.raises(TooManyPaths) as stopped:
-        blocks_of(Enumerated(stop_at=2), max_paths=100)
+        blocks_of(Enumerated(stop_at=2), budget=Budget(100))
     assert stopped.value.budget == 100
 
 

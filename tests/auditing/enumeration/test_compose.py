@@ -249,6 +249,6 @@ def test_tokens_of_an_earlier_generation_that_was_not_followed_are_no_output():
     model = next(m for m in models if m.name.startswith("equal, V=2, gamma=2, after end"))
     subject = Subject("mine", matching, None)
     with make_enumeration(subject, "step") as enumeration:
-        judged = Examiner(subject, "step", None, 4_000, enumeration).judge(model)
+        judged = Examiner(subject, "step", enumeration=enumeration).judge(model)
         assert judged.comparison.tv < 1e-12
         assert not judged.failed

@@ -6,6 +6,7 @@ from support.composing import MODELS, SMALL, Count, composed, generation, judged
 
 from simverify.auditing.enumeration import NotComposable, StepEnumeration, enumerate_generation
 from simverify.auditing.examiner import verify_as_step
+from simverify.symbolic.engine import Budget
 from simverify.verifiers import VERIFIERS
 
 
@@ -31,7 +32,7 @@ def test_hidden_state_is_found_by_making_the_calls_one_after_the_other(monkeypat
     monkeypatch.setattr("simverify.auditing.enumeration._MAX_CHECKED_PATHS", 0)
     rule, model = HidesRejections, MODELS["plain, V=2, gamma=1"]
     with StepEnumeration(rule) as enumeration:
-        enumerate_generation(enumeration, rule, generation(model), max_paths=9_000, seconds=60)
+        enumerate_generation(enumeration, rule, generation(model), Budget(9_000, 60))
         assert not enumeration.composes
 
 

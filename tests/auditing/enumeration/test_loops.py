@@ -2,16 +2,18 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from support.one_block import endless, law_of
 
 from simverify.auditing.exact_tier import TRUNCATED_MASS, run_exact_tier
-from simverify.auditing.examiner import Examiner
+from simverify.auditing.examiner import BATTERY_BUDGET, Examiner
 from simverify.auditing.instances import instance_battery, instances_for
 from simverify.auditing.subject import Subject
 from simverify.symbolic import engine
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import HeaviestFirst, TooManyPaths
 from simverify.symbolic.provenance import OutOfTime
 from simverify.symbolic.watchdog import DeadlineExpired, Stopwatch, deadline
@@ -23,7 +25,8 @@ from simverify.symbolic.watchdog import DeadlineExpired, Stopwatch, deadline
 def test_an_endless_loop_is_a_finding(in_thread, monkeypatch):
     monkeypatch.setattr(engine, "MIN_HANG_SECONDS", engine.MIN_HANG_SECONDS / 4)
     laws = []
-    run = lambda: laws.append(law_of(endless, seconds=engine.MIN_HANG_SECONDS + 0.1))  # noqa: E731
+    budget = Budget(200_000, engine.MIN_HANG_SECONDS + 0.1)
+    run = lambda: laws.append(law_of(endless, budget=budget))  # noqa: E731
     if in_thread:
         thread = threading.Thread(target=run)
         thread.start()
@@ -36,7 +39,7 @@ def test_an_endless_loop_is_a_finding(in_thread, monkeypatch):
 
 def test_a_limit_that_is_too_short_for_anyone_calls_nobody_a_hang():
     with pytest.raises(OutOfTime):
-        law_of(endless, seconds=0.2)
+        law_of(endless, budget=Budget(200_000, 0.2))
 
 
 def coin_flips(p, q, x, rng):
@@ -45,9 +48,9 @@ def coin_flips(p, q, x, rng):
 
 def test_budgets_are_told_apart():
     with pytest.raises(TooManyPaths):
-        law_of(coin_flips, max_paths=50)
+        law_of(coin_flips, budget=Budget(50, 60.0))
     with pytest.raises(OutOfTime):
-        law_of(coin_flips, max_paths=10**9, seconds=0.2)
+        law_of(coin_flips, budget=Budget(10**9, 0.2))
 
 
 def test_a_rejection_loop_runs_out_of_paths_and_is_not_called_endless():
@@ -58,7 +61,7 @@ def test_a_rejection_loop_runs_out_of_paths_and_is_not_called_endless():
                 return [y]
 
     with pytest.raises(TooManyPaths):
-        law_of(rule, max_paths=500)
+        law_of(rule, budget=Budget(500, 60.0))
 
 
 def test_thin_branches_are_not_run_but_counted():
@@ -166,25 +169,24 @@ def test_tries_that_end_after_ten_are_caught(mass):
     assert tier.failure.comparison.tv == pytest.approx(mass / 9, rel=1e-6)
 
 
+TRUNCATING = replace(BATTERY_BUDGET, enough=TRUNCATED_MASS)
+
+
 def test_of_many_branches_the_heaviest_are_run():
     model = MODELS["plain, V=2, gamma=1"]
     rule = loop(accept=0.97, branches=3)
-    judged = Examiner(Subject("mine", rule, None), "verify", enough=TRUNCATED_MASS).judge(model)
+    judged = Examiner(Subject("mine", rule, None), "verify", budget=TRUNCATING).judge(model)
     assert not judged.failed
     assert not judged.undecided
     assert 0 < judged.comparison.pruned <= TRUNCATED_MASS
     wrong = loop(accept=0.97, branches=3, fault=3)
-    assert (
-        Examiner(Subject("mine", wrong, None), "verify", enough=TRUNCATED_MASS)
-        .judge(model)
-        .deviates
-    )
+    assert Examiner(Subject("mine", wrong, None), "verify", budget=TRUNCATING).judge(model).deviates
 
 
 def test_a_fault_lighter_than_what_is_left_out_fails_nobody():
     model = MODELS["plain, V=2, gamma=1"]
     rule = loop(accept=0.97, branches=3, fault=6)
-    judged = Examiner(Subject("mine", rule, None), "verify", enough=TRUNCATED_MASS).judge(model)
+    judged = Examiner(Subject("mine", rule, None), "verify", budget=TRUNCATING).judge(model)
     assert not judged.failed
     assert judged.comparison.pruned > 0.03**5 / 10
 
@@ -214,8 +216,8 @@ def test_the_heaviest_path_comes_first_and_the_rest_is_known():
     nearly = HeaviestFirst(run, enough=0.02)
     assert len(list(nearly)) == 27
     assert nearly.rest == pytest.approx(0, abs=1e-15)
-    assert HeaviestFirst(run, enough=0.0, max_paths=5).rest == 1.0
-    assert len(list(HeaviestFirst(run, enough=0.0, max_paths=5))) == 5
+    assert HeaviestFirst(run, enough=0.0, most=5).rest == 1.0
+    assert len(list(HeaviestFirst(run, enough=0.0, most=5))) == 5
 
 
 # A later call may need other stand-ins than the first: then all calls are run with those.

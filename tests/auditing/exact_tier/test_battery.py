@@ -184,7 +184,7 @@ def test_what_repeats_of_an_error_is_told(monkeypatch):
     )
     tier, _ = run([A], {A: STOPPED})
     ((examiner, model, error),) = asked
-    assert (examiner.max_paths, model, error) == (FAIR, A, STOPPED)
+    assert (examiner.budget.paths, model, error) == (FAIR, A, STOPPED)
     assert tier.not_enumerable.call == "less"
 
 
@@ -196,7 +196,7 @@ def test_a_failure_is_repeated_by_who_found_it(monkeypatch):
     )
     tier, _ = run([A], {A: found})
     ((examiner, judged),) = asked
-    assert (examiner.max_paths, judged) == (FAIR, found)
+    assert (examiner.budget.paths, judged) == (FAIR, found)
     assert tier.judged == [tier.failure]
     assert tier.failure is not found
 

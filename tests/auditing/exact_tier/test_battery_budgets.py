@@ -25,6 +25,7 @@ from support.told_examiner import (
 from simverify.auditing import exact_tier
 from simverify.auditing.confirm import Confirmation
 from simverify.auditing.exact_tier import TRUNCATED_MASS, ExactTier, run_battery
+from simverify.symbolic.engine import Budget
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def _alone(monkeypatch):
 
 
 def test_small_instances_take_what_is_left_of_all_paths():
-    tier, given = run([A, B, C], {A: seen(A, paths=1_500)}, max_paths=2_000)
+    tier, given = run([A, B, C], {A: seen(A, paths=1_500)}, paths=2_000)
     assert given == [("A", FAIR, 59.0, None), ("B", 500, 59.0, None), ("C", 490, 59.0, None)]
     assert tier.paths == 1_520
 
@@ -46,28 +47,28 @@ def test_small_instances_take_what_is_left_of_all_paths():
 def test_a_large_instance_takes_an_eighth_and_leaves_one():
     """Also of what instances took that were larger than that."""
     come = {LARGE: MANY, LARGER: seen(LARGER, paths=100), A: seen(A, paths=200)}
-    _, given = run([LARGE, A, LARGER, LARGER, LARGER], come, max_paths=800)
+    _, given = run([LARGE, A, LARGER, LARGER, LARGER], come, paths=800)
     assert [(name, paths) for name, paths, *_ in given] == [
         ("large", 100), ("A", 800), ("larger", 100), ("larger", 100), ("larger", 100),
     ]  # fmt: skip
-    tier, given = run([LARGE] * 9 + [A], {LARGE: MANY}, max_paths=800)
+    tier, given = run([LARGE] * 9 + [A], {LARGE: MANY}, paths=800)
     assert [(name, paths) for name, paths, *_ in given] == [("large", 100)] * 7 + [("A", 800)]
     assert names(tier.skipped) == ["large"] * 9
-    tier, given = run([A, LARGE, B], {A: seen(A, paths=650)}, max_paths=800)
+    tier, given = run([A, LARGE, B], {A: seen(A, paths=650)}, paths=800)
     assert [(name, paths) for name, paths, *_ in given] == [("A", 800), ("large", 50), ("B", 140)]
 
 
 def test_parts_of_the_paths_are_whole_and_small_instances_waste_none_of_large_ones():
-    _, given = run([LARGE], max_paths=801)
+    _, given = run([LARGE], paths=801)
     assert [(name, paths) for name, paths, *_ in given] == [("large", 100)]
-    _, given = run([A, B, LARGE], {A: MANY, B: seen(B, paths=651)}, max_paths=801)
+    _, given = run([A, B, LARGE], {A: MANY, B: seen(B, paths=651)}, paths=801)
     assert [(name, paths) for name, paths, *_ in given] == [("A", 801), ("B", 801), ("large", 50)]
 
 
 @pytest.mark.parametrize(("taken", "left"), [(699, [("large", 1)]), (700, [])])
 def test_a_large_instance_takes_the_last_path_and_no_more(taken, left):
     come = {B: seen(B, paths=taken)}
-    tier, given = run([B, LARGE], come, max_paths=800, enumeration=counting())
+    tier, given = run([B, LARGE], come, paths=800, enumeration=counting())
     assert [(name, paths) for name, paths, *_ in given] == [("B", 800), *left]
     assert names(tier.skipped) == ([] if left else ["large"])
 
@@ -76,8 +77,8 @@ def test_a_large_instance_takes_the_last_path_and_no_more(taken, left):
 class Dear(Told):
     """An examiner whose paths take seven times the effort of others, as torch's in a model do."""
 
-    def judge(self, model, seconds):
-        judged = super().judge(model, seconds)
+    def judge(self, model):
+        judged = super().judge(model)
         self.enumeration.source.epoch += judged.comparison.paths
         self.enumeration.source.torch_calls += 6 * 40 * judged.comparison.paths
         return judged
@@ -89,10 +90,9 @@ def run_dear(models, come, usual):
     enumeration = counting(epoch=5_000, torch_calls=9_000)
     run_battery(
         tier,
-        lambda paths: Dear(come, given, paths, enumeration=enumeration),
+        Dear(come, given, enumeration=enumeration),
         models,
-        200,
-        60.0,
+        Budget(200, 60.0),
         usual,
     )
     return tier, [(name, paths) for name, paths, *_ in given]
@@ -156,15 +156,15 @@ def test_paths_without_end_are_weighed_from_then_on():
 def test_what_did_not_get_a_fair_part_may_have_an_end(why):
     """Then the others are tried to their end too."""
     subject = SimpleNamespace(coin_bits=24 if why == "coins" else None)
-    more = {"max_paths": FAIR - 1} if why == "paths" else {}
+    more = {"paths": FAIR - 1} if why == "paths" else {}
     # Whether anybody knows where it is drawn makes no difference.
     enumeration = counting(widest=(1000, "")) if why == "an integer" else None
     tier, given = run([A, B], {A: MANY}, subject=subject, enumeration=enumeration, **more)
     assert [(name, enough) for name, _, _, enough in given] == [("A", None), ("B", None)]
     assert names(tier.skipped) == ["A"]
-    ((_, _, _, enough),) = run([A], {A: seen(A)}, max_paths=FAIR)[1]
+    ((_, _, _, enough),) = run([A], {A: seen(A)}, paths=FAIR)[1]
     assert enough is None
-    assert len(run([A], {A: MANY}, max_paths=FAIR)[1]) == 2
+    assert len(run([A], {A: MANY}, paths=FAIR)[1]) == 2
 
 
 def test_after_three_without_an_end_no_more_are_tried():
@@ -178,7 +178,7 @@ def test_after_three_without_an_end_no_more_are_tried():
         "instead"
     )
     # Those that had not their fair part do not count.
-    tier, _ = run([A, B, C, D], come, max_paths=FAIR - 1)
+    tier, _ = run([A, B, C, D], come, paths=FAIR - 1)
     assert tier.not_enumerable is None
     assert names(tier.judged) == ["D"]
 

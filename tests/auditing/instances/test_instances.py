@@ -14,6 +14,7 @@ from simverify.auditing.examiner import verify_as_step
 from simverify.auditing.instances import SmallModel, instance_battery, instances_for
 from simverify.auditing.search import LiteralHints, SearchSpace, search_failure
 from simverify.auditing.subject import Subject
+from simverify.symbolic.engine import Budget
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.token import verify as token
 
@@ -232,7 +233,7 @@ def test_instances_that_do_not_fit_leave_paths_for_the_small_ones():
     models = instances_for("verify", 4, 12, 0)
     tier = run_exact_tier(
         Subject("mine", narrow(12), None), "verify", models,
-        tolerance=1e-9, max_paths=4_500, searching=False,
+        tolerance=1e-9, budget=Budget(4_500, 60.0), searching=False,
     )  # fmt: skip
     assert tier.skipped
     assert not any(model.core for model in tier.skipped)

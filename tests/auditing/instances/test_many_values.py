@@ -6,6 +6,7 @@ import pytest
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.instances import instances_for
 from simverify.auditing.subject import Subject
+from simverify.symbolic.engine import Budget
 
 
 def with_coin(coin):
@@ -24,8 +25,8 @@ def with_coin(coin):
 def tier_of(rule):
     models = instances_for("verify", 1, 3, 0)
     return run_exact_tier(
-        Subject("rule", rule, "verify"), "verify", models, tolerance=1e-2, max_paths=20_000,
-        seconds=60, searching=False,
+        Subject("rule", rule, "verify"), "verify", models, tolerance=1e-2,
+        budget=Budget(20_000, 60), searching=False,
     )  # fmt: skip
 
 

@@ -177,16 +177,16 @@ def test_optimality_is_told_apart_from_the_verdict():
 
 @pytest.mark.thorough
 def test_too_small_a_budget_is_inconclusive():
-    result = audit(token, max_samples=8000)
+    result = audit(token, samples=8000)
     assert result.verdict == "INCONCLUSIVE"
     assert "the calls on compact, gamma=3 promise a TV of 0." in result.reason
     assert "not 0.03: raise max_samples" in result.reason
     # The pilots take their part of the budget.
     assert result.tier.samples <= 8000 - PILOT_TRIALS * len(INSTANCES)
     assert result.tier.certificate is None
-    assert audit(token, max_samples=500).verdict == "INCONCLUSIVE"
+    assert audit(token, samples=500).verdict == "INCONCLUSIVE"
     # A gross fault is found all the same.
-    assert audit(FAULTS["inverted-ratio"].rule, max_samples=8000).verdict == "FAIL"
+    assert audit(FAULTS["inverted-ratio"].rule, samples=8000).verdict == "FAIL"
 
 
 def test_the_clock_only_makes_it_inconclusive():

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from simverify.symbolic import CannotEnumerate, Enumeration
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.outcomes import Tokens, run_call
 from simverify.symbolic.paths import Path, TooManyPaths, explore
 from simverify.symbolic.provenance import OutOfTime, RaisesOnSymbolsOnly, UntrackedRandomness
@@ -61,7 +62,7 @@ def run_twice(text: str, *, seed: int, few: int = 1000, many: int = 100_000) -> 
                 return (outcome(program, enumeration.rng),)
 
             try:
-                law = enumeration.run(call, max_paths=MAX_PATHS, seconds=4)
+                law = enumeration.run(call, Budget(MAX_PATHS, 4))
                 if not law.complete:  # a path that the machine kept waiting looks like a hang
                     return OutOfTime.__name__
                 misplaced = _corners(enumeration, call, law)
@@ -148,7 +149,7 @@ def _corners(enumeration: Any, call: Any, law: Any) -> str:
             (d.low, d.high, d.points) if isinstance(d, Uniform) else (d,) for d in source.draws
         ]
 
-    for leaf, weight in explore(one, max_paths=MAX_PATHS):
+    for leaf, weight in explore(one, most=MAX_PATHS):
         if leaf is not None and float(weight) > 1e-6:
             leaves.append(leaf)
         if len(leaves) == CORNERS:

@@ -10,6 +10,7 @@ import pytest
 from support.fuzzing.wide import ENDS
 
 from simverify.symbolic import CannotEnumerate, Enumeration
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.integers import MixedInteger
 
 TYPES = {kind.removeprefix("np."): ends for kind, ends in ENDS.items()}
@@ -37,7 +38,7 @@ def law_of(function, kind):
 
     with Enumeration(code) as enumeration:
         return enumeration.run(
-            lambda: tuple(code(enumeration.rng)), max_paths=20_000, seconds=20
+            lambda: tuple(code(enumeration.rng)), Budget(20_000, 20)
         ).probabilities
 
 
@@ -141,7 +142,7 @@ N = 5003
 def laws_of(function):
     with Enumeration(function) as enumeration:
         return enumeration.run(
-            lambda: tuple(function(enumeration.rng)), max_paths=10_000, seconds=10
+            lambda: tuple(function(enumeration.rng)), Budget(10_000, 10)
         ).probabilities
 
 

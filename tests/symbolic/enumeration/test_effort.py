@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from simverify.symbolic import Enumeration
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, TORCH_CALLS_PER_RUN, total_effort
 
 
@@ -11,7 +12,7 @@ def spent(code, calls):
     """Effort of ``code`` run over all its paths, and its paths."""
     with Enumeration(code) as enumeration:
         begun = total_effort(enumeration.source)
-        law = enumeration.run(lambda: (code(enumeration.rng, calls),), max_paths=None, seconds=None)
+        law = enumeration.run(lambda: (code(enumeration.rng, calls),), Budget(10**9))
         return total_effort(enumeration.source) - begun, law.paths, enumeration.source.epoch - 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from simverify.symbolic import CannotEnumerate, Enumeration
+from simverify.symbolic.engine import Budget
 from simverify.symbolic.forms import IDENTITY_FORM, Form
 from simverify.symbolic.paths import ForkedGenerator, Path, TooManyPaths, explore
 
@@ -22,7 +23,7 @@ HIDDEN = [np.random.default_rng(3)]
 def law_of(function):
     with Enumeration(function) as enumeration:
         return enumeration.run(
-            lambda: (function(enumeration.rng),), max_paths=100, seconds=20, mark=lambda: None
+            lambda: (function(enumeration.rng),), Budget(100, 20), mark=lambda: None
         )
 
 
@@ -44,7 +45,7 @@ def test_a_path_between_two_bounds_that_rounding_parts_is_left_out_and_counted()
 def test_such_a_path_leaves_no_trail():
     with Enumeration(between_bounds) as enumeration:
         enumeration.trails = []
-        enumeration.run(lambda: (between_bounds(enumeration.rng),), max_paths=100, seconds=20)
+        enumeration.run(lambda: (between_bounds(enumeration.rng),), Budget(100, 20))
         assert {trail.outcome.tokens for trail in enumeration.trails} == {(3,), (0,)}
 
 
@@ -104,9 +105,9 @@ def test_budget():
     def run(path: Path) -> tuple[int, ...]:
         return tuple(path.fork((HALF, HALF)) for _ in range(4))
 
-    assert len(list(explore(run, max_paths=16))) == 16
+    assert len(list(explore(run, most=16))) == 16
     with pytest.raises(TooManyPaths, match="more than 15 paths"):
-        list(explore(run, max_paths=15))
+        list(explore(run, most=15))
 
 
 def test_choice():
@@ -195,7 +196,7 @@ def test_a_forms_threshold_inverts_its_value(name):
 def laws_of(function):
     with Enumeration(function) as enumeration:
         return enumeration.run(
-            lambda: tuple(function(enumeration.rng)), max_paths=10_000, seconds=10
+            lambda: tuple(function(enumeration.rng)), Budget(10_000, 10)
         ).probabilities
 
 
