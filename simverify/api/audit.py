@@ -125,7 +125,7 @@ def resolve_subject(
     if not callable(rule):
         raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
     if checkout is not None:
-        raise OptionError("{engine_path} is the checkout of an engine, which a SPEC names")
+        raise OptionError("a checkout is of an engine: name that engine as the SPEC")
     name = find_spec(rule, Path.cwd()) or str(getattr(rule, "__qualname__", type(rule).__name__))
     if name == taken and _LIVE_CALLABLES.get(name) is not rule:
         name += " (the other)"
@@ -583,8 +583,6 @@ def _replay_loader(run: AuditRun) -> Callable[[], Subject]:
     """Return what loads the code of a run again."""
     if run.bridge is not None:
         return bridge_loader(run.bridge)
-    return (
-        pair_loader(run.pair, run.engine_path)
-        if run.pair
-        else subject_loader(run.spec, run.engine_path)
-    )
+    if run.pair is not None:
+        return pair_loader(run.pair, run.checkout)
+    return subject_loader(run.spec, run.checkout)

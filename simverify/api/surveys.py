@@ -2,15 +2,13 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from simverify.api.compare import DEFAULT_MODELS, DEFAULT_VERIFIERS
 from simverify.checks import pick_name, read_toml
-from simverify.errors import OptionError, UsageError, escape_braces
+from simverify.errors import OptionError, UsageError
 from simverify.options.modes import keywords
-from simverify.options.option import PathName
 from simverify.options.surveys import (
     BisectOptions,
     SizeOptions,
@@ -52,16 +50,16 @@ def run_bisect(options: BisectOptions) -> BisectRun:
     """As :func:`bisect`, whose errors name options as the command line does."""
     if options.good is None or options.bad is None:
         raise OptionError("{good} and {bad} are both needed: two releases, or two commits")
-    if options.engine_path is not None and options.package is not None:
-        raise OptionError("{package} is for releases: {engine_path} names commits")
+    if options.checkout is not None and options.package is not None:
+        raise OptionError("{package} is for releases, not for the commits of a checkout")
     code = resolve_code(str(options.spec))
     if code.engine is not None and options.contract is not None:
         raise OptionError("{contract} is not for an engine, which has its own")
     return bisect_versions(
         code,
         Releases(code, options.package)
-        if options.engine_path is None
-        else Commits(code, Path(options.engine_path)),
+        if options.checkout is None
+        else Commits(code, Path(options.checkout)),
         options.good,
         options.bad,
         what=options.what,
@@ -195,7 +193,7 @@ def _parse_item(part: Any, kind: type, *, text: bool) -> Any:
 
 @keywords(TableOptions)
 def table(options: TableOptions) -> TableRun:
-    """Audit every engine that is installed or lies under ``engine_path``, in parallel processes.
+    """Audit every engine that is installed or has a checkout, in parallel processes.
 
     An engine that does not load, crashes or takes too long has a row that says so.
 
@@ -217,26 +215,10 @@ def table_settings(options: TableOptions) -> TableSettings:
 
     Raises ``UsageError`` for a value out of range, or a folder that does not exist.
     """
-    names = None if options.engines is None else tuple(_listed(options.engines, "engines"))
-    folders = [Path(name) for name in _listed(options.engine_path, "engine_path")]
     return TableSettings(
         sizes=options,
-        engines=names,
-        folders=tuple(folders),
+        engines=None if options.engines is None else tuple(options.listed("engines")),
+        folders=tuple(Path(name) for name in options.checkouts()),
         jobs=options.jobs,
         audits=None if options.audits is None else Path(options.audits),
     )
-
-
-def _listed(given: Sequence[PathName] | PathName | None, option: str) -> list[str]:
-    """Return the names of an option; ``OptionError`` if one of a comma-separated text is empty."""
-    if given is None:
-        return []
-    if isinstance(given, PathLike) or not isinstance(given, str):
-        return [str(name) for name in ([given] if isinstance(given, PathLike) else given)]
-    words = [word.strip() for word in given.split(",")]
-    if not all(words):
-        raise OptionError(
-            f"{{{option}}} is {escape_braces(given)}: expected names, comma-separated"
-        )
-    return words

@@ -481,10 +481,9 @@ def audit_mixed_batches(
     command = settings.command(subject.name, "verify")
     refused = next((x for x in trial.tried if x.tier.not_enumerable is not None), None)
     return doc.AuditRun(
-        schema_version=doc.SCHEMA_VERSION,
+        **settings.document_fields(),
         spec=subject.name,
         contract="verify",
-        seed=settings.seed,
         gamma=settings.gamma,
         vocab_size=settings.vocab,
         tolerance=held.tolerance if held else settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
@@ -507,7 +506,6 @@ def audit_mixed_batches(
         notes=tuple(f"sampled: {x.hurried}" for x in trial.sampled if x.hurried),
         meta=stamp(),
         breach=make_breach(violated, "verify") if violated else None,
-        engine_path=settings.checkout,
         company=settings.batch_mix,
     )
 

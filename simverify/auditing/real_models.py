@@ -393,10 +393,9 @@ def _make_document(
         localisation=None if judged is None else suspect_document(judged.located),
     )
     return doc.AuditRun(
-        schema_version=doc.SCHEMA_VERSION,
+        **settings.document_fields(),
         spec=subject.name,
         contract=contract,
-        seed=settings.seed,
         gamma=ground.gamma,
         vocab_size=ground.vocab_size,
         tolerance=TOLERANCE_BY_DTYPE["float64"],
@@ -410,7 +409,6 @@ def _make_document(
         notes=(*ground.notes, *_make_notes(judged, kept, failed=bool(findings))),
         reproduce=ground.command,
         meta=meta,
-        engine_path=settings.checkout,
         scheme=ground.scheme,
         tree=ground.tree,
     )

@@ -307,10 +307,9 @@ def audit_failure(
 ) -> doc.AuditRun:
     """Return the FAIL of code that broke the audit of it."""
     return doc.AuditRun(
-        schema_version=doc.SCHEMA_VERSION,
+        **settings.document_fields(),
         spec=spec,
         contract=contract,
-        seed=settings.seed,
         gamma=settings.gamma,
         vocab_size=settings.vocab,
         tolerance=settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
@@ -319,8 +318,6 @@ def audit_failure(
         findings=(doc.Finding(kind="process", text=what),),
         reproduce=settings.command(spec, contract),
         meta=meta,
-        engine_path=settings.checkout,
-        pair=settings.pair,
         bridge=settings.bridge,
     )
 
@@ -388,10 +385,9 @@ def _run_tiers(
         watch.counts = False  # rules of the catalogue are called from here on
     say("faults it resembles" if failure else "faults it refutes")
     return doc.AuditRun(
-        schema_version=doc.SCHEMA_VERSION,
+        **settings.document_fields(),
         spec=subject.name,
         contract=chosen,
-        seed=settings.seed,
         gamma=settings.gamma,
         vocab_size=settings.vocab,
         tolerance=tolerance,
@@ -420,11 +416,9 @@ def _run_tiers(
         trial=trial,
         breach=broken,
         rows=rows_document(tier.rows) if tier.rows else None,
-        engine_path=settings.checkout,
         stopped=clock_stop(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
-        pair=settings.pair,
         bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),
     )
 

@@ -15,7 +15,7 @@ from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.option import MAX_GAMMA, inherited, words_of
-from simverify.results import Bridge, Pair, Probe
+from simverify.results import SCHEMA_VERSION, Bridge, Pair, Probe
 from simverify.symbolic.engine import Budget
 from simverify.trees import TreeShape, parse_levels
 
@@ -149,10 +149,14 @@ class AuditSettings(AuditOptions):
             if self.batch is not None or self.eos is not None:
                 raise UsageError("--batch-mix makes its own batches: leave --batch and --eos out")
 
-    @property
-    def checkout(self) -> str | None:
-        """The checkout that an engine is loaded from, if one was named."""
-        return None if self.engine_path is None else str(self.engine_path)
+    def document_fields(self) -> dict[str, Any]:
+        """Return the fields of an ``AuditRun`` that are the same for every kind of audit."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "seed": self.seed,
+            "engine_path": self.checkout,
+            "pair": self.pair,
+        }
 
     def budget_for(self, subject: Subject) -> Budget:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""

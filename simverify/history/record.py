@@ -72,7 +72,7 @@ def _find_code(run: Document) -> Iterator[RecordedCode]:
             yield from _code_of_bridge(run.bridge.library, run.bridge.command)
         else:
             for spec in parts:
-                yield from _code_of_spec(spec, run.engine_path)
+                yield from _code_of_spec(spec, run.checkout)
     elif isinstance(run, CompareRun):
         for spec in sorted({row.verifier for row in run.results}):
             yield from _code_of_spec(spec, None)

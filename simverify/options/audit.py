@@ -45,13 +45,24 @@ class SelfTestOptions(Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmallOptions(Sizes):
-    """Of whatever is called on small instances."""
+class EngineOptions(Options):
+    """Where an engine is loaded from."""
 
-    contract: Contract | None = option(None, _CONTRACT, SUBJECT)
     engine_path: PathName | None = option(
         None, "Checkout of an engine to use instead of the installed package."
     )
+
+    @property
+    def checkout(self) -> str | None:
+        """The checkout that an engine is loaded from, if one was named."""
+        return None if (path := self.engine_path) is None else str(path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallOptions(EngineOptions, Sizes):
+    """Of whatever is called on small instances."""
+
+    contract: Contract | None = option(None, _CONTRACT, SUBJECT)
     tolerance: float | None = option(
         None,
         "Largest deviation that counts as rounding; the default depends on the code's precision.",
@@ -187,7 +198,7 @@ class ProgramOptions(Sizes):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OnRows(Options):
+class _OnRows(_Strict, EngineOptions):
     """Of code on the rows of real models."""
 
     seed: int = inherited(Sizes, "seed", 0)
@@ -198,9 +209,6 @@ class _OnRows(Options):
         BUDGET,
         DETECT,
     )
-    engine_path: PathName | None = inherited(SmallOptions, "engine_path")
-    strict_probes: bool = inherited(_Strict, "strict_probes", False)
-    strict_coverage: bool = inherited(_Strict, "strict_coverage", False)
 
 
 @dataclass(frozen=True)

@@ -193,6 +193,23 @@ class Options:
             found += words_of(one.name, value)
         return found
 
+    def listed(self, name: str) -> list[str]:
+        """Return the names that an option lists; none of None.
+
+        Raises ``OptionError`` if one of a comma-separated text is empty.
+        """
+        value = getattr(self, name)
+        if value is None:
+            return []
+        if not isinstance(value, str):
+            return [str(one) for one in ([value] if isinstance(value, PathLike) else value)]
+        names = [word.strip() for word in value.split(",")]
+        if not all(names):
+            raise OptionError(
+                f"{{{name}}} is {escape_braces(value)}: expected names, comma-separated"
+            )
+        return names
+
     def say(self, line: str) -> None:
         """Tell a line of progress."""
         if self.progress is not None:

@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from simverify.options.audit import SmallOptions
+from simverify.options.audit import EngineOptions, SmallOptions
 from simverify.options.option import (
     ADVANCED,
     BUDGET,
@@ -87,9 +87,13 @@ class TableOptions(SizeOptions):
         None, "Keep each audit's own result file in this folder, as NAME.json.", OUTPUT
     )
 
+    def checkouts(self) -> list[str]:
+        """Return the checkouts, and the folders of checkouts, that were named."""
+        return self.listed("engine_path")
+
 
 @dataclass(frozen=True)
-class BisectOptions(SizeOptions):
+class BisectOptions(EngineOptions, SizeOptions):
     """Of a bisection."""
 
     spec: str | None = option(

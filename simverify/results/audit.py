@@ -1,7 +1,8 @@
 """The document of ``simverify audit`` on code."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from simverify.results.common import (
@@ -360,14 +361,13 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     judged among, as they were named; an instance's name says which, and where among them.
     ``trial``: one of the sampled tier to look at, where that is what failed. ``breach``: a call of
     the exact tier that broke its contract, where one did. ``rows``: the kind of rows that a failure
-    of the exact tier needs, where that was found out. ``engine_path``: the checkout that an engine
-    was loaded from, if one was named. ``coverage``: which of its lines ran; null where the code is
-    not written in Python. ``stopped``: where the exact tier was stopped by the clock; null where
-    counted budgets decided, so that its verdict is the same on any machine. ``scheme``: how the
-    siblings of draft trees are drafted; null where blocks are. ``tree``: children per level of the
-    one tree that the code takes. ``pair``: the two that ``spec`` names, where a drafter and a
-    verifier were audited together. ``bridge``: what ``spec`` names, where it is code in another
-    language.
+    of the exact tier needs, where that was found out. ``coverage``: which of its lines ran; null
+    where the code is not written in Python. ``stopped``: where the exact tier was stopped by the
+    clock; null where counted budgets decided, so that its verdict is the same on any machine.
+    ``scheme``: how the siblings of draft trees are drafted; null where blocks are. ``tree``:
+    children per level of the one tree that the code takes. ``pair``: the two that ``spec`` names,
+    where a drafter and a verifier were audited together. ``bridge``: what ``spec`` names, where it
+    is code in another language.
     """
 
     schema_version: Literal[1]
@@ -399,10 +399,18 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     trial: FailingTrial | None = None
     breach: Breach | None = None
     rows: FailingRows | None = None
-    engine_path: str | None = None
+    engine_path: Annotated[
+        str | None,
+        msgspec.Meta(description="The checkout that an engine was loaded from, if one was named."),
+    ] = None
     coverage: Coverage | None = None
     stopped: ClockStop | None = None
     scheme: str | None = None
     tree: str | None = None
     pair: Pair | None = None
     bridge: Bridge | None = None
+
+    @property
+    def checkout(self) -> str | None:
+        """The checkout that an engine was loaded from, if one was named."""
+        return self.engine_path
