@@ -367,7 +367,7 @@ def _plan_formulas(
     rest = last * shares["rest"] / 7.0
     half, beta, delta = [0.5] * gamma, 1e-3, 1e-3
     named, share = "TV of a named fault", 1 / RATIO_TESTS
-    certificates = (
+    certificates: tuple[tuple[TVBound, str, int], ...] = (
         ("plug-in", "mean TV, every kind, in repeated contexts", cells),
         ("monotone", "mean TV, if P'/P is monotone in q/p", 2),
     )
