@@ -1,15 +1,21 @@
 """What the tests share: checks of arguments, the search of plans, the result of a test."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Sums = TypeVar("Sums", bound="DataclassInstance")
 
 ROW_TOLERANCE = 1e-9
 """How far the sum of a probability row may lie from 1."""
@@ -103,10 +109,26 @@ def check_probability_rows(name: str, values: Any, ndim: int = 2) -> Floats:
     return rows
 
 
-# The search that plans share.
+def add_fields(first: Sums, second: Sums, **rest: Any) -> Sums:
+    """Return the sum of two dataclasses, field by field; ``rest``: the fields that do not add."""
+    names = {field.name for field in dataclasses.fields(first)} - rest.keys()
+    sums = {name: getattr(first, name) + getattr(second, name) for name in names}
+    return dataclasses.replace(first, **sums, **rest)
+
+
+# The searches that tests and plans share.
 
 
 _MAX_SEARCHED = 2**50
+
+
+def smallest_true(holds: Callable[[int], bool], most: int, least: int = 0) -> int:
+    """Return the least m in least..most with ``holds(m)``, monotone and true at ``most``."""
+    low, high = least - 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def smallest_n(enough: Callable[[int], bool], what: str, *, unit: str = "tokens") -> int:
@@ -121,11 +143,7 @@ def smallest_n(enough: Callable[[int], bool], what: str, *, unit: str = "tokens"
             raise ValueError(
                 f"{what} is not found by {_MAX_SEARCHED:.0e} {unit}, expected a larger one"
             )
-    least = most // 2
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if enough(middle) else (middle, most)
-    return most
+    return smallest_true(enough, most, most // 2 + 1)
 
 
 # The result of every test.
@@ -138,31 +156,15 @@ Direction = Literal["above", "below"]
 class TestResult:
     """One test of one null hypothesis.
 
-    Attributes
-    ----------
-    name : str
-        What was tested, in the caller's words.
-    statistic : float
-        Value of the statistic that ``method`` names.
-    log_pvalue : float
-        Natural logarithm of the p-value; finite and right where ``pvalue`` underflows to 0,
-        -inf only for what the null hypothesis excludes.
-    alpha : float
-        Share of the run's false-alarm rate that this test spends.
-    n : int
-        Observations: emitted tokens, or blocks for the acceptance test.
-    df : int or None
-        Degrees of freedom, where the law has any.
-    method : str
-        The statistic and the law its tail is computed from.
-    min_detectable : float
-        Smallest deviation that is rejected with probability .9 at this ``n`` and ``alpha``;
-        inf where ``n`` is too small to promise anything.
-    deviation : str
-        What ``min_detectable`` measures.
-    level, direction : int, str or None
-        Acceptance test alone: the level l of 1{tau >= l} with the smallest p-value, and the
-        side of its bounds on which the observed rate lies (None when inside them).
+    ``name``: what was tested, in the caller's words. ``statistic``: its value; ``method`` names it
+    and the law of its tail. ``log_pvalue``: natural logarithm; finite and right where ``pvalue``
+    underflows to 0, -inf only for what the null hypothesis excludes. ``alpha``: share of the run's
+    false-alarm rate that this test spends. ``n``: emitted tokens, or blocks for the acceptance
+    test. ``df``: degrees of freedom, where the law has any. ``min_detectable``: smallest
+    ``deviation`` that is rejected with probability .9 at this ``n`` and ``alpha``; inf where ``n``
+    is too small to promise anything. ``level``, ``direction``: of the acceptance test alone, the
+    level l of 1{tau >= l} with the smallest p-value, and the side of its bounds on which the
+    observed rate lies (None when inside them).
     """
 
     # pytest collects classes named Test*.
@@ -173,9 +175,9 @@ class TestResult:
     log_pvalue: float
     alpha: float
     n: int
-    df: int | None
+    df: int | None = None
     method: str
-    min_detectable: float
+    min_detectable: float = math.inf
     deviation: str
     level: int | None = None
     direction: Direction | None = None

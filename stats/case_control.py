@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from simverify.stats._checks import Floats, Ints
+
 Bits = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _DEFAULT_DRAWS = 9_999
 _DRAW_CHUNK = 500
@@ -45,26 +45,13 @@ def matched_fits(
 ) -> MatchedFits:
     """Test how often each explanation fits, against members of the places' own groups.
 
-    Parameters
-    ----------
-    groups
-        For each place bool (1 + controls, H): whether each explanation fits it, in the first row,
-        and its controls.
-    weights
-        For each place float64 (1 + controls,): how likely each member could have been it, in any
-        unit; None for all alike.
-    seed
-        Of the draws. With the same seed the answer is the same.
-    draws
-        Draws of a member for each place, beside the one that was seen.
+    ``groups``: for each place bool (1 + controls, H): whether each explanation fits it, in the
+    first row, and its controls. ``weights``: for each place float64 (1 + controls,): how likely
+    each member could have been it, in any unit; None for all alike. ``seed``: of the draws. With
+    the same seed the answer is the same. ``draws``: draws of a member for each place, beside the
+    one that was seen. Raises ``ValueError`` if there is no group, or one has no member or another
+    number of explanations.
 
-    Raises
-    ------
-    ValueError
-        If there is no group, or one has no member or another number of explanations.
-
-    Notes
-    -----
     Exact: if any member of a group is as likely the place as its weight says, independently of the
     other groups, the least ``chance`` is at most a with probability a at most, for every a.
     """

@@ -46,10 +46,8 @@ def best_certificate(*certificates: Certificate) -> Certificate:
     All of them hold except with that probability (Boole), so that the choice is free. Split
     delta over the bounds, and over the looks of a run, before they are computed.
 
-    Raises
-    ------
-    ValueError
-        If there are none, they bound different quantities, or their deltas reach 1.
+    Raises ``ValueError`` if there are none, they bound different quantities, or their deltas reach
+    1.
     """
     quantities = {c.quantity for c in certificates}
     if len(quantities) != 1:
@@ -67,18 +65,10 @@ def plug_in_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3)
     a martingale with steps of length 1, and the plug-in value bounds the rate's excess over
     P_c(A_c) (Azuma and Hoeffding). So contexts may depend on earlier tokens.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Emitted tokens per context; slots may be stacked as further contexts.
-    probabilities : float64 array (contexts, V)
-        Target rows; each sums to 1 within 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, counts are negative or not integers, shapes differ, V < 2, a
-        row is no law, or delta is outside (0, 1).
+    ``counts``: int (contexts, V), emitted tokens per context; slots may be stacked as further
+    contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
+    Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes differ,
+    V < 2, a row is no law, or delta is outside (0, 1).
     """
     array, rows = check_count_rows("counts", counts, probabilities)
     return Certificate(
@@ -108,16 +98,9 @@ def monotone_certificate(histogram: Any, *, delta: float = 1e-3) -> Certificate:
     its maximum at TV, so that its integral 1/2 - E[u] is at least TV/2; the mean PIT is
     within K of 1/2 and, by Azuma and Hoeffding, within the root of its expectation.
 
-    Parameters
-    ----------
-    histogram : int array (bins,)
-        Counts of the PITs, in ascending q/p, over equal bins of [0, 1).
-
-    Raises
-    ------
-    ValueError
-        If ``histogram`` is not (bins,) non-negative integers with 2 or more bins, it is
-        empty, or delta is outside (0, 1).
+    ``histogram``: int (bins,), counts of the PITs, in ascending q/p, over equal bins of [0, 1).
+    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
+    it is empty, or delta is outside (0, 1).
     """
     delta = check_open_unit("delta", delta)
     distance, n = edge_distance(histogram)
@@ -146,26 +129,16 @@ def dual_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3) ->
     mean TV <= min over l >= 1 of [l c + sum sup_D (|D|/2 - l h(D)/2)], c the bound of
     :func:`plug_in_certificate` at the same ``delta``, h(D) = E|X/N - p| for a binomial X, and
     the sum over cells, each weighted by its context's share of the tokens. That c holds by
-    McDiarmid's inequality [1]_: one token moves the plug-in distance by 1/N at most.
+    McDiarmid's inequality [1]: one token moves the plug-in distance by 1/N at most.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Emitted tokens per context; slots may be stacked as further contexts.
-    probabilities : float64 array (contexts, V)
-        Target rows; each sums to 1 within 1e-9.
+    ``counts``: int (contexts, V), emitted tokens per context; slots may be stacked as further
+    contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
+    Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes differ,
+    V < 2, a row is no law, or delta is outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If there is no token, counts are negative or not integers, shapes differ, V < 2, a
-        row is no law, or delta is outside (0, 1).
-
-    References
-    ----------
-    .. [1] McDiarmid, "On the method of bounded differences", Surveys in Combinatorics, 1989.
-    .. [2] Diaconis and Zabell, "Closed form summation for classical distributions: variations
-       on a theme of de Moivre", Stat. Sci. 6, 1991 (the mean deviation).
+    Source: [1] McDiarmid, "On the method of bounded differences", Surveys in Combinatorics, 1989;
+    [2] Diaconis and Zabell, "Closed form summation for classical distributions: variations on a
+    theme of de Moivre", Stat. Sci. 6, 1991 (the mean deviation).
     """
     array, rows = check_count_rows("counts", counts, probabilities)
     plug_in = plug_in_bound(array, rows, delta)

@@ -5,11 +5,11 @@ cumulants gives its tail. Statistics of independent rows and slots add up, and s
 cumulants and degrees of freedom.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from simverify.stats._checks import (
     Floats,
     Ints,
     TestResult,
+    add_fields,
     check_count_rows,
     check_counts,
     check_open_unit,
@@ -29,6 +30,7 @@ from simverify.stats._checks import (
     check_probability_rows,
     check_row_tolerance,
     smallest_n,
+    smallest_true,
     with_row_tolerance,
 )
 from simverify.stats.means import acceptance_min_detectable, acceptance_test
@@ -59,7 +61,7 @@ def coupled_log_pvalue(n: int, ball: float, log_tail: Callable[[int], float]) ->
         return log_binom_sf(moves, n, ball) <= log_tail(moves)
 
     # Moves get rarer and tails fatter with m; beyond n there are none.
-    most = _smallest_true(enough, n)
+    most = smallest_true(enough, n)
     bound = max(log_binom_sf(most, n, ball), log_tail(most))
     if most > 0:
         bound = min(bound, log_binom_sf(most - 1, n, ball))
@@ -69,16 +71,7 @@ def coupled_log_pvalue(n: int, ball: float, log_tail: Callable[[int], float]) ->
 def max_moves(n: int, ball: float, *, alpha: float) -> int:
     """Tokens that a law within the ball moves at most, but for a chance of alpha / 2."""
     level = math.log(alpha / 2.0)
-    return _smallest_true(lambda moves: log_binom_sf(moves, n, ball) <= level, n)
-
-
-def _smallest_true(holds: Callable[[int], bool], most: int) -> int:
-    """Least m in 0..most with ``holds(m)``, which is monotone and true at ``most``."""
-    low, high = -1, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return smallest_true(lambda moves: log_binom_sf(moves, n, ball) <= level, n)
 
 
 # Tokens that should never come, and those that should hardly ever.
@@ -118,10 +111,7 @@ def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> T
     and the same mean (Hoeffding); below, the p-value is 1. ``min_detectable`` is the mean
     one-token TV over these rows beyond which :func:`rare_hidden` lets nothing hide.
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1).
+    Raises ``ValueError`` if alpha is outside (0, 1).
     """
     alpha = check_open_unit("alpha", alpha)
     log_p = 0.0
@@ -134,7 +124,6 @@ def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> T
         log_pvalue=min(0.0, log_p),
         alpha=alpha,
         n=rare.n,
-        df=None,
         method="count of unlikely tokens, binomial bound",
         min_detectable=hidden / rare.n if hidden < rare.pooled else math.inf,
         deviation="mean one-token TV of these rows, within pools",
@@ -152,21 +141,13 @@ def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
     is found with this power (Hoeffding again, as U is above the critical count). So what
     may hide is ``expected`` + U, and never more than all that is ``pooled``.
 
-    Raises
-    ------
-    ValueError
-        If alpha or power is outside (0, 1).
+    Raises ``ValueError`` if alpha or power is outside (0, 1).
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     n, p = rare.n, rare.expected / rare.n
-    least = math.ceil(rare.expected + 1.0)
-    most = n + 1
-    while least < most:
-        middle = (least + most) // 2
-        if log_binom_sf(middle - 1, n, p) < math.log(alpha):
-            most = middle
-        else:
-            least = middle + 1
+    level = math.log(alpha)
+    above_mean = math.ceil(rare.expected + 1.0)
+    least = smallest_true(lambda k: log_binom_sf(k - 1, n, p) < level, n + 1, above_mean)
     if least > n:
         return rare.pooled
     mean = n * float(special.betaincinv(least, n - least + 1, power))
@@ -193,17 +174,9 @@ class SupportResult:
 def support_violations(counts: Any, probabilities: Any) -> SupportResult:
     """Find emitted tokens to which the target gives probability exactly 0.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Emitted tokens per context.
-    probabilities : float64 array (contexts, V)
-        The verifier's own target rows; each sums to 1.
-
-    Raises
-    ------
-    ValueError
-        If counts are negative or not integers, shapes differ, V < 2 or a row is no law.
+    ``counts``: int (contexts, V), emitted tokens per context. ``probabilities``: float64 (contexts,
+    V), the verifier's own target rows; each sums to 1. Raises ``ValueError`` if counts are negative
+    or not integers, shapes differ, V < 2 or a row is no law.
     """
     array, rows = check_count_rows("counts", counts, probabilities)
     outside = (rows == 0.0) & (array > 0)
@@ -334,20 +307,11 @@ def log_binomial_tail(cells: BinomialRow, radius: float) -> float:
     # Equal values on the two sides of the mean must not be split by rounding.
     level = deviance(cells.count) * (1.0 - 1e-12)
     centre = math.floor(n * p)
-    low = _largest_true(lambda k: deviance(centre - k) < level, centre)
-    high = _largest_true(lambda k: deviance(centre + 1 + k) < level, n - centre - 1)
-    lower = log_binom_cdf(centre - low - 1, n, p)
-    upper = log_binom_sf(centre + 1 + high, n, p)
+    below = smallest_true(lambda k: deviance(centre - k) >= level, centre + 1)
+    above = smallest_true(lambda k: deviance(centre + 1 + k) >= level, n - centre)
+    lower = log_binom_cdf(centre - below, n, p)
+    upper = log_binom_sf(centre + above, n, p)
     return min(0.0, float(np.logaddexp(lower, upper)))
-
-
-def _largest_true(holds: Callable[[int], bool], largest: int) -> int:
-    """Largest k in 0..largest with ``holds`` true up to there, -1 if there is none."""
-    low, high = -1, largest + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
 
 
 # The G2 statistic with its null moments: its test, its plan, the least deviation it detects.
@@ -398,28 +362,17 @@ def _ratio_threshold(moved: Callable[[float], float], moves: int) -> float:
 class G2:
     """A G2 statistic with its null moments; G2s of different slots add up.
 
-    Attributes
-    ----------
-    statistic : float
-        Sum over tested rows of 2 sum O ln(O/E).
-    cumulants : tuple of float
-        First three cumulants of the statistic under the null, given the row totals.
-    df : int
-        Pooled cells less one, summed over tested rows; 0 if no row could be tested.
-    n : int
-        All tokens counted, those of untested rows included.
-    unresolved : float
-        Expected number of tokens in cells that were pooled with others and in untested
-        rows, but for rows with a single possible token: there the support test sees all. By
-        at most ``unresolved / n`` is the TV distance that the G2 sees smaller than the mean
-        one-token TV distance.
-    two_cells : TwoCells or None
-        The row behind df = 1, whose test is an exact binomial one.
-    rare : RareTokens or None
-        Tokens of one slot that :func:`rare_test` judges; all that is expected in their pools
-        is in ``unresolved``, which that test makes smaller. A sum of slots has none.
-    pooled : tuple of Pooled
-        The cells behind the statistic, one entry per slot; none where nothing was counted.
+    ``statistic``: sum over tested rows of 2 sum O ln(O/E). ``cumulants``: tuple of float, first
+    three cumulants of the statistic under the null, given the row totals. ``df``: pooled cells less
+    one, summed over tested rows; 0 if no row could be tested. ``n``: all tokens counted, those of
+    untested rows included. ``unresolved``: expected number of tokens in cells that were pooled with
+    others and in untested rows, but for rows with a single possible token: there the support test
+    sees all. By at most ``unresolved / n`` is the TV distance that the G2 sees smaller than the
+    mean one-token TV distance. ``two_cells``: TwoCells or None, the row behind df = 1, whose test
+    is an exact binomial one. ``rare``: RareTokens or None, tokens of one slot that
+    :func:`rare_test` judges; all that is expected in their pools is in ``unresolved``, which that
+    test makes smaller. A sum of slots has none. ``pooled``: tuple of Pooled, the cells behind the
+    statistic, one entry per slot; none where nothing was counted.
     """
 
     statistic: float
@@ -433,15 +386,13 @@ class G2:
 
     def __add__(self, other: "G2") -> "G2":
         first, second, third = (a + b for a, b in zip(self.cumulants, other.cumulants, strict=True))
-        df = self.df + other.df
-        return G2(
-            statistic=self.statistic + other.statistic,
+        one = self.df + other.df == 1
+        return add_fields(
+            self,
+            other,
             cumulants=(first, second, third),
-            df=df,
-            n=self.n + other.n,
-            unresolved=self.unresolved + other.unresolved,
-            two_cells=(self.two_cells or other.two_cells) if df == 1 else None,
-            pooled=self.pooled + other.pooled,
+            two_cells=(self.two_cells or other.two_cells) if one else None,
+            rare=None,
         )
 
 
@@ -456,18 +407,10 @@ def g2_test(g2: G2, *, alpha: float, ball: float = 0.0, name: str = "transitions
     ``min_detectable`` is a mean one-token TV distance over all ``n`` tokens:
     :func:`g2_min_detectable` plus ``unresolved / n``.
 
-    Parameters
-    ----------
-    ball : float
-        TV distance by which each conditional law may be off: so many tokens may have been
-        moved between cells (:mod:`simverify.stats.counts`), and the least statistic over
-        such moves is what is tested.
-
-    Raises
-    ------
-    ValueError
-        If df is 0, alpha is outside (0, 1), ball outside [0, 1), or a ball is declared for a
-        G2 without counts.
+    ``ball``: TV distance by which each conditional law may be off: so many tokens may have been
+    moved between cells (:mod:`simverify.stats.counts`), and the least statistic over such moves is
+    what is tested. Raises ``ValueError`` if df is 0, alpha is outside (0, 1), ball outside [0, 1),
+    or a ball is declared for a G2 without counts.
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     if g2.df == 0:
@@ -484,9 +427,14 @@ def g2_test(g2: G2, *, alpha: float, ball: float = 0.0, name: str = "transitions
     else:
         row = _single_row_law(g2)
         law = "three-moment gamma" if row is None else "exact multinomial"
-        log_p = _g2_log_pvalue(
-            g2, radius, (lambda x: _log_gamma_tail(g2, x)) if row is None else row.log_sf
-        )
+        log_tail = partial(_log_gamma_tail, g2) if row is None else row.log_sf
+        log_p = log_tail(g2.statistic)
+        if radius:
+            cells = PooledCells(
+                np.concatenate([part.observed for part in g2.pooled]),
+                np.concatenate([part.expected for part in g2.pooled]),
+            )
+            log_p = coupled_log_pvalue(g2.n, radius, lambda m: log_tail(cells.least(m)))
     detectable = g2_min_detectable(g2.df, g2.n, alpha=alpha, ball=radius) + g2.unresolved / g2.n
     return TestResult(
         name=name,
@@ -510,16 +458,6 @@ def _single_row_law(g2: G2) -> SingleRowLaw | None:
     return SingleRowLaw(expected) if few else None
 
 
-def _g2_log_pvalue(g2: G2, radius: float, log_tail: Callable[[float], float]) -> float:
-    if radius == 0.0:
-        return log_tail(g2.statistic)
-    cells = PooledCells(
-        np.concatenate([part.observed for part in g2.pooled]),
-        np.concatenate([part.expected for part in g2.pooled]),
-    )
-    return coupled_log_pvalue(g2.n, radius, lambda m: log_tail(cells.least(m)))
-
-
 def _log_gamma_tail(g2: G2, statistic: float) -> float:
     first, second, third = g2.cumulants
     shape = 4.0 * second**3 / third**2
@@ -534,23 +472,16 @@ def g2_min_detectable(
     """Smallest mean one-token TV distance found with this power, inf if there is none.
 
     The distance is between the pooled laws. The noncentrality of G2 is 2 n times the mean
-    Kullback-Leibler divergence, at least 4 n TV^2 by Pinsker and Jensen, however the
-    deviation is spread over tokens, contexts and slots. With a ball the same bound holds for
-    the counts themselves: what the moves leave of their distance from the rows, which lies
-    below the laws' by a normal quantile of half over sqrt(n) at most, makes a G2 of 4 n times
-    its square.
+    Kullback-Leibler divergence, at least 4 n TV^2 by Pinsker and Jensen, however the deviation is
+    spread over tokens, contexts and slots. With a ball the same bound holds for the counts
+    themselves: what the moves leave of their distance from the rows, which lies below the laws' by
+    a normal quantile of half over sqrt(n) at most, makes a G2 of 4 n times its square.
 
-    Raises
-    ------
-    ValueError
-        If df or n is below 1, alpha or power outside (0, 1), the power above alpha but below
-        1e-9, or ball outside [0, 1).
+    Raises ``ValueError`` if df or n is below 1, alpha or power outside (0, 1), the power above
+    alpha but below 1e-9, or ball outside [0, 1).
     """
-    df, n, radius = (
-        check_positive_int("df", df),
-        check_positive_int("n", n),
-        check_row_tolerance(ball),
-    )
+    df, n = check_positive_int("df", df), check_positive_int("n", n)
+    radius = check_row_tolerance(ball)
     if radius == 0.0:
         tv = math.sqrt(_noncentrality(df, alpha, power) / (4.0 * n))
     else:
@@ -564,11 +495,8 @@ def g2_min_detectable(
 def g2_samples(tv: float, df: int, *, alpha: float, power: float = 0.9, ball: float = 0.0) -> int:
     """Tokens that find a mean one-token TV distance of ``tv`` between the pooled laws.
 
-    Raises
-    ------
-    ValueError
-        If tv or df is not positive, no number of tokens finds it in the ball, alpha or power
-        is outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if tv or df is not positive, no number of tokens finds it in the ball,
+    alpha or power is outside (0, 1) or ball outside [0, 1).
     """
     tv, df = check_positive_float("tv", tv), check_positive_int("df", df)
     if check_row_tolerance(ball) == 0.0:
@@ -604,26 +532,17 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     """G2 of transition counts, conditional on the row totals.
 
     The cells of a row that expect fewer than 10 counts are pooled, in ascending order of
-    probability, into cells that expect 10 or more; what is left joins the next cell. Pools
-    depend on the probabilities and the row's total alone, never on its counts. Rows without
-    two such cells are not tested: each is one pool as it stands. What moves within a pool is
-    hidden; where one token has nearly all of its pool, :func:`rare_test` judges how often the
-    others of it are drawn. Tokens of probability 0 are pooled like other rare ones;
-    :func:`support_violations` is the test that sees a single one of them, and all that a row
-    with a single possible token needs.
+    probability, into cells that expect 10 or more; what is left joins the next cell. Pools depend
+    on the probabilities and the row's total alone, never on its counts. Rows without two such cells
+    are not tested: each is one pool as it stands. What moves within a pool is hidden; where one
+    token has nearly all of its pool, :func:`rare_test` judges how often the others of it are drawn.
+    Tokens of probability 0 are pooled like other rare ones; :func:`support_violations` is the test
+    that sees a single one of them, and all that a row with a single possible token needs.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Tokens emitted after each context, in one slot (the row totals may be random).
-    probabilities : float64 array (contexts, V)
-        Target rows; each sums to 1 within 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, counts are negative or not integers, shapes differ, V < 2 or a
-        row is no law.
+    ``counts``: int (contexts, V), tokens emitted after each context, in one slot (the row totals
+    may be random). ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within
+    1e-9. Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes
+    differ, V < 2 or a row is no law.
     """
     array, rows = check_count_rows("counts", counts, probabilities)
     n = int(array.sum())
@@ -654,18 +573,9 @@ def expected_g2(totals: Any, probabilities: Any) -> G2:
 
     It plans: degrees of freedom, ``unresolved`` and ``rare`` follow from the row totals.
 
-    Parameters
-    ----------
-    totals : int array (contexts,)
-        Tokens to be emitted after each context.
-    probabilities : float64 array (contexts, V)
-        Target rows; each sums to 1 within 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, totals are negative or not integers, shapes differ, V < 2 or a
-        row is no law.
+    ``totals``: int (contexts,), tokens to be emitted after each context. ``probabilities``: float64
+    (contexts, V), target rows; each sums to 1 within 1e-9. Raises ``ValueError`` if there is no
+    token, totals are negative or not integers, shapes differ, V < 2 or a row is no law.
     """
     array = check_counts("totals", totals, 1)
     rows = check_probability_rows("probabilities", probabilities)
@@ -705,12 +615,11 @@ def _null_moments(layout: "_PoolLayout", totals: Ints) -> G2:
 class _PoolLayout:
     """How the cells of rows with these totals are pooled; tokens in ascending probability.
 
-    ``order`` int64 (rows, V); ``expected`` float64 (rows, V) in that order; ``flat`` int64
-    (rows V,) the pool of each cell; ``used`` bool (rows, V) the pools that are tested and
-    ``means`` float64 (cells,) what they expect; ``tested`` bool (rows,); ``rare`` bool (rows,
-    V) the possible tokens that one other token of their pool outweighs by far, and ``led``
-    the counts expected in their pools; ``blurred`` those in tested pools of several possible
-    tokens.
+    ``order`` int64 (rows, V); ``expected`` float64 (rows, V) in that order; ``flat`` int64 (rows
+    V,) the pool of each cell; ``used`` bool (rows, V) the pools that are tested and ``means``
+    float64 (cells,) what they expect; ``tested`` bool (rows,); ``rare`` bool (rows, V) the possible
+    tokens that one other token of their pool outweighs by far, and ``led`` the counts expected in
+    their pools; ``blurred`` those in tested pools of several possible tokens.
     """
 
     order: Ints
@@ -812,10 +721,7 @@ def disjoint_pairs(n: int, lag: int, phase: int) -> Ints:
     ``phase`` 0 or 1 takes one half of all pairs or, but for those at the ends, the other:
     together they meet every pair of neighbours.
 
-    Raises
-    ------
-    ValueError
-        If n or lag is below 1 or phase is neither 0 nor 1.
+    Raises ``ValueError`` if n or lag is below 1 or phase is neither 0 nor 1.
     """
     n, lag = check_positive_int("n", n), check_positive_int("lag", lag)
     if phase not in (0, 1):
@@ -828,17 +734,10 @@ def disjoint_pairs(n: int, lag: int, phase: int) -> Ints:
 def pair_g2(first: Any, second: Any, row: Any) -> G2:
     """G2 of the table of pairs of tokens, against the product of their known law.
 
-    Parameters
-    ----------
-    first, second : int array (n,)
-        Tokens of the members of each pair; no member in two pairs, n fixed beforehand.
-    row : float64 array (V,)
-        Law of either member; sums to 1 within 1e-9.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, there are no pairs, a token is outside 0..V-1 or the row is no law.
+    ``first``, ``second``: int (n,), tokens of the members of each pair; no member in two pairs, n
+    fixed beforehand. ``row``: float64 (V,), law of either member; sums to 1 within 1e-9. Raises
+    ``ValueError`` if shapes differ, there are no pairs, a token is outside 0..V-1 or the row is no
+    law.
     """
     law = check_probability_rows("row", row, 1)
     a, b = _check_pairs(first, second, "iu")
@@ -855,15 +754,8 @@ def pair_g2(first: Any, second: Any, row: Any) -> G2:
 def pit_table(first: Any, second: Any) -> Ints:
     """Count pairs of PITs by cell, int64 (8, 8); tables of disjoint samples add up.
 
-    Parameters
-    ----------
-    first, second : float64 array (n,)
-        PITs in [0, 1] of the members of each pair; no member in two pairs.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0 or a PIT is NaN or outside [0, 1].
+    ``first``, ``second``: float64 (n,), PITs in [0, 1] of the members of each pair; no member in
+    two pairs. Raises ``ValueError`` if shapes differ, n is 0 or a PIT is NaN or outside [0, 1].
     """
     u, v = _check_pairs(first, second, "f")
     if not all(side.min() >= 0.0 and side.max() <= 1.0 for side in (u, v)):
@@ -876,16 +768,9 @@ def pit_table(first: Any, second: Any) -> Ints:
 def pit_table_g2(table: Any) -> G2:
     """G2 of a table of pairs of PITs against independent uniforms, whatever the vocabulary.
 
-    Parameters
-    ----------
-    table : int array (8, 8)
-        As :func:`pit_table` counts it, of n pairs, n fixed beforehand.
-
-    Raises
-    ------
-    ValueError
-        If the table has another shape or negative entries, or fewer than 640 pairs: each
-        cell must expect 10.
+    ``table``: int (8, 8), as :func:`pit_table` counts it, of n pairs, n fixed beforehand. Raises
+    ``ValueError`` if the table has another shape or negative entries, or fewer than 640 pairs: each
+    cell must expect 10.
     """
     cells = check_counts("table", table, 2)
     if cells.shape != (PIT_CELLS, PIT_CELLS):
@@ -916,24 +801,15 @@ def duplicates_test(
 ) -> TestResult:
     """Test that not too many pairs are equal: exact binomial, against excess alone.
 
-    Parameters
-    ----------
-    count, n : int
-        Equal pairs of ``n`` disjoint ones, n fixed beforehand.
-    probability : float
-        That two independent emissions are equal: the sum of the squares of their law.
-    ball : float
-        TV distance by which the law of an emission may be off: twice that for equality.
-
-    Raises
-    ------
-    ValueError
-        If count is outside 0..n, n < 1, probability is outside [0, 1], alpha outside (0, 1)
-        or ball outside [0, 1).
+    ``count``, ``n``: equal pairs of ``n`` disjoint ones, n fixed beforehand. ``probability``: that
+    two independent emissions are equal: the sum of the squares of their law. ``ball``: TV distance
+    by which the law of an emission may be off: twice that for equality. Raises ``ValueError`` if
+    count is outside 0..n, n < 1, probability is outside [0, 1], alpha outside (0, 1) or ball
+    outside [0, 1).
     """
     chance, radius = _max_equality_probability(probability, ball), check_row_tolerance(ball)
     test = acceptance_test([count], n, [0.0], [chance], alpha=alpha, name=name)
-    return dataclasses.replace(
+    return replace(
         test,
         method=with_row_tolerance("exact binomial", radius),
         deviation="excess of equal pairs",
@@ -946,11 +822,8 @@ def duplicates_min_detectable(
 ) -> float:
     """Smallest excess of the rate of equal pairs found with this power, inf if there is none.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, probability is outside [0, 1], alpha or power outside (0, 1) or ball
-        outside [0, 1).
+    Raises ``ValueError`` if n < 1, probability is outside [0, 1], alpha or power outside (0, 1) or
+    ball outside [0, 1).
     """
     chance = _max_equality_probability(probability, ball)
     shift = acceptance_min_detectable(n, [0.0], [chance], alpha=alpha, power=power)

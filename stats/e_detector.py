@@ -56,13 +56,11 @@ class LastingBets:
     ``n``: tokens so far. ``log_wealth``: float64 (B,), the logarithm of the bets put down so far;
     ``highest``: of the largest mean there ever was, at token ``highest_at``.
 
-    References
-    ----------
-    .. [1] Ville, "Étude critique de la notion de collectif" (1939).
-    .. [2] Shin, Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change
-       detection", New England Journal of Statistics in Data Science 2 (2024) 229-260: sums of bets
-       that begin at every time. Theirs bound the mean time to a false alarm; with stakes that add
-       up to 1 the probability that there ever is one is bounded.
+    Source: [1] Ville, "Étude critique de la notion de collectif" (1939); [2] Shin, Ramdas and
+    Rinaldo, "E-detectors: a nonparametric framework for sequential change detection", New England
+    Journal of Statistics in Data Science 2 (2024) 229-260: sums of bets that begin at every time.
+    Theirs bound the mean time to a false alarm; with stakes that add up to 1 the probability that
+    there ever is one is bounded.
     """
 
     log_wealth: Floats
@@ -80,16 +78,9 @@ class LastingBets:
     def add(self, log_factors: Any) -> Floats:
         """Bet on further tokens; return the logarithm of the mean after each of them, float64 (n,).
 
-        Parameters
-        ----------
-        log_factors : float64 array (B, n)
-            Logarithms of the factors: of each bet at each token, in their order.
-
-        Raises
-        ------
-        ValueError
-            If the shape is another, or a logarithm is NaN or infinite: a factor of 0 cannot be
-            won back, so that no bet may stake everything.
+        ``log_factors``: float64 (B, n), logarithms of the factors: of each bet at each token, in
+        their order. Raises ``ValueError`` if the shape is another, or a logarithm is NaN or
+        infinite: a factor of 0 cannot be won back, so that no bet may stake everything.
         """
         logs = np.asarray(log_factors, dtype=np.float64)
         if logs.ndim != 2 or logs.shape[0] != len(self.log_wealth):
@@ -182,29 +173,14 @@ def lasting_delay(
     monotone deviations of that TV those with one step move the mean least. The worst cut is taken.
     The logarithm of the best bet is nearly normal; inf where no bet gains.
 
-    Parameters
-    ----------
-    deviation : float
-        TV distance.
-    groups : int
-        Orders in which ``bets`` are made; the change shows in one.
-    after : int
-        Tokens before the change.
-    ball : float
-        As of the factors: each is divided by 1 + ball times its span.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
+    ``deviation``: TV distance. ``groups``: orders in which ``bets`` are made; the change shows in
+    one. ``after``: tokens before the change. ``ball``: as of the factors: each is divided by 1 +
+    ball times its span. Raises ``ValueError`` if a number is out of its range.
     """
     d, level = check_open_unit("deviation", deviation), check_open_unit("alpha", alpha)
     z = float(stats.norm.ppf(check_open_unit("power", power)))
-    after, groups = (
-        check_positive_int("after", after, least=0),
-        check_positive_int("groups", groups),
-    )
-    ball = check_row_tolerance(ball)
+    after = check_positive_int("after", after, least=0)
+    groups, ball = check_positive_int("groups", groups), check_row_tolerance(ball)
     stake = float(log_stakes(after + 1, 1)[0])
     hurdle = -math.log(level) + math.log(groups * len(bets.cuts)) - stake
     price = np.log1p(ball * bets.spans)

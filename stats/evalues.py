@@ -7,7 +7,7 @@ logarithm, the log-wealth, is ever kept.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from simverify.stats._checks import (
     Floats,
     Ints,
     TestResult,
+    add_fields,
     check_count_rows,
     check_open_unit,
     check_positive_float,
@@ -54,18 +55,14 @@ class BetSums:
     def __add__(self, other: "BetSums") -> "BetSums":
         if self.names != other.names:
             raise ValueError(f"bets {self.names} and {other.names} do not add up")
-        return BetSums(
-            names=self.names,
-            n=self.n + other.n,
-            log_wealth=self.log_wealth + other.log_wealth,
-            widest=np.maximum(self.widest, other.widest),
-        )
+        widest = np.maximum(self.widest, other.widest)
+        return add_fields(self, other, names=self.names, widest=widest)
 
     def beside(self, other: "BetSums") -> "BetSums":
         """Return these bets and ``other`` ones on the same tokens."""
-        return BetSums(
+        return replace(
+            self,
             names=self.names + other.names,
-            n=self.n,
             log_wealth=np.concatenate([self.log_wealth, other.log_wealth]),
             widest=np.concatenate([self.widest, other.widest]),
         )
@@ -78,23 +75,12 @@ class BetSums:
 def bet_sums(name: str, ratios: Any, low: Any, high: Any, *, shares: Sequence[float]) -> BetSums:
     """Bet at each of ``shares``.
 
-    Parameters
-    ----------
-    name : str
-        Of the alternative; the bets are called so, each with its share.
-    ratios : float64 array (n,)
-        Alternative's chance of each emitted token over that under its row, inf where that is 0;
-        its expectation under the row, given all before, is 1 at most.
-    low, high : float64 arrays (n,)
-        Least and largest such ratio over all tokens of the row.
-    shares : sequence of float
-        Each above 0, 1 at most.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0, a ratio is negative, NaN or not between its limits, or shares
-        are none or outside (0, 1].
+    ``name``: of the alternative; the bets are called so, each with its share. ``ratios``: float64
+    (n,), alternative's chance of each emitted token over that under its row, inf where that is 0;
+    its expectation under the row, given all before, is 1 at most. ``low``, ``high``: float64 (n,),
+    least and largest such ratio over all tokens of the row. ``shares``: each above 0, 1 at most.
+    Raises ``ValueError`` if shapes differ, n is 0, a ratio is negative, NaN or not between its
+    limits, or shares are none or outside (0, 1].
     """
     r, least, most = (np.asarray(x, dtype=np.float64) for x in (ratios, low, high))
     if r.ndim != 1 or not r.size or not r.shape == least.shape == most.shape:
@@ -124,23 +110,14 @@ def bet_test(
 
     No power is promised: what a bet gains is known where its alternative holds alone.
 
-    Parameters
-    ----------
-    ball : float
-        TV distance by which rows may be off, on average over contexts. The expectation of a
-        factor rises by a row's own distance times its span at most. The rows that are off may be
-        those of the widest span w, so that (1 + ball w)^n divides the e-value, which is the most
-        that the product of 1 + distance w comes to at that average.
+    ``ball``: TV distance by which rows may be off, on average over contexts. The expectation of a
+    factor rises by a row's own distance times its span at most. The rows that are off may be those
+    of the widest span w, so that (1 + ball w)^n divides the e-value, which is the most that the
+    product of 1 + distance w comes to at that average. Raises ``ValueError`` if alpha is outside
+    (0, 1) or ball outside [0, 1).
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1) or ball outside [0, 1).
-
-    References
-    ----------
-    .. [1] Vovk and Wang, "E-values: calibration, combination and applications", Annals of
-       Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
+    Source: Vovk and Wang, "E-values: calibration, combination and applications", Annals of
+    Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     price = sums.n * np.log1p(radius * sums.widest)
@@ -151,9 +128,7 @@ def bet_test(
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=sums.n,
-        df=None,
         method=f"e-value, mean over {len(sums.names)} bets",
-        min_detectable=math.inf,
         deviation=deviation,
     )
 
@@ -167,16 +142,11 @@ def bet_power(
     and ``variance`` under the alternative, less ``price``, log(1 + ball w) of a span w. What other
     bets win comes on top.
 
-    Raises
-    ------
-    ValueError
-        If n or bets is below 1, alpha outside (0, 1), mean not finite, or variance or price
-        negative or not finite.
+    Raises ``ValueError`` if n or bets is below 1, alpha outside (0, 1), mean not finite, or
+    variance or price negative or not finite.
     """
-    n, (gain, needed) = (
-        check_positive_int("n", n),
-        _gain_and_price(mean, variance, price, alpha, bets),
-    )
+    n = check_positive_int("n", n)
+    gain, needed = _gain_and_price(mean, variance, price, alpha, bets)
     if variance == 0.0:
         return float(n * gain > needed)
     return float(special.ndtr((n * gain - needed) / math.sqrt(n * variance)))
@@ -187,10 +157,7 @@ def bet_samples(
 ) -> int | None:
     """Return the least n with so much :func:`bet_power`; None where none has: nothing is won.
 
-    Raises
-    ------
-    ValueError
-        As :func:`bet_power` does, or if power is outside (0, 1).
+    Raises ``ValueError`` as :func:`bet_power` does, or if power is outside (0, 1).
     """
     gain, needed = _gain_and_price(mean, variance, price, alpha, bets)
     z = float(special.ndtri(check_open_unit("power", power)))
@@ -211,9 +178,8 @@ def _gain_and_price(
     for name, value in (("variance", variance), ("price", price)):
         if not (math.isfinite(value) and value >= 0.0):
             raise ValueError(f"{name} is {value}, expected a finite number, 0 or more")
-    return mean - price, math.log(
-        check_positive_int("bets", bets) / check_open_unit("alpha", alpha)
-    )
+    hurdle = check_positive_int("bets", bets) / check_open_unit("alpha", alpha)
+    return mean - price, math.log(hurdle)
 
 
 # Tokens that come too often, or too rarely, in all contexts alike: bets that learn as they go.
@@ -231,12 +197,10 @@ class LearnedRates:
 
     The alternative of a request is its rows, tilted by the rates of the requests before alone.
 
-    References
-    ----------
-    .. [1] Clayton and Kaldor, "Empirical Bayes estimates of age-standardized relative risks",
-       Biometrics 43 (1987) 671-681 (rates that a gamma prior shrinks).
-    .. [2] Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
-       J. R. Stat. Soc. B 86 (2024) 1-27 (bets that learn from what came before).
+    Source: [1] Clayton and Kaldor, "Empirical Bayes estimates of age-standardized relative risks",
+    Biometrics 43 (1987) 671-681 (rates that a gamma prior shrinks); [2] Waudby-Smith and Ramdas,
+    "Estimating means of bounded random variables by betting", J. R. Stat. Soc. B 86 (2024) 1-27
+    (bets that learn from what came before).
     """
 
     def __init__(self) -> None:
@@ -247,17 +211,8 @@ class LearnedRates:
     def add(self, p: Any, tokens: Any) -> None:
         """Bet on the tokens of a request, then learn from them.
 
-        Parameters
-        ----------
-        p : float64 array (n, V)
-            Law of each token; each row sums to 1.
-        tokens : int array (n,)
-            Emitted tokens.
-
-        Raises
-        ------
-        ValueError
-            If a row is no law or V is not that of the requests before.
+        ``p``: float64 (n, V), law of each token; each row sums to 1. ``tokens``: int (n,), emitted
+        tokens. Raises ``ValueError`` if a row is no law or V is not that of the requests before.
         """
         rows, ids = check_probability_rows("p", p), np.asarray(tokens)
         if self._seen is None or self._due is None:
@@ -297,24 +252,14 @@ STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 class RatioSums:
     """Log-likelihood ratios summed over tokens; sums of disjoint tokens add up.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The M faults.
-    n : int
-        Tokens.
-    log_evalues : float64 array (M, 5)
-        Log of the e-value against the target, per fault and strength of ``STRENGTHS``: the
-        likelihood ratio, less what the ball costs. +inf once a token came that the target
-        excludes and the fault does not; -inf, for good, once one came that the fault excludes.
-    log_refutations : float64 array (M, 5)
-        Log of the e-value against the fault at this strength: the inverse ratio, less what
-        the ball costs.
-    growth : float64 array (M, 5)
-        What ``log_evalues`` is expected to be if the fault is there at this strength; NaN
-        where it is not known.
-    ball : float
-        TV distance of the declared rows from the true ones that both e-values allow for.
+    ``names``: the M faults. ``n``: tokens. ``log_evalues``: float64 (M, 5), log of the e-value
+    against the target, per fault and strength of ``STRENGTHS``: the likelihood ratio, less what the
+    ball costs. +inf once a token came that the target excludes and the fault does not; -inf, for
+    good, once one came that the fault excludes. ``log_refutations``: float64 (M, 5), log of the
+    e-value against the fault at this strength: the inverse ratio, less what the ball costs.
+    ``growth``: float64 (M, 5), what ``log_evalues`` is expected to be if the fault is there at this
+    strength; NaN where it is not known. ``ball``: TV distance of the declared rows from the true
+    ones that both e-values allow for.
     """
 
     names: tuple[str, ...]
@@ -330,15 +275,13 @@ class RatioSums:
                 f"sums of faults {self.names} with ball {self.ball} and of {other.names} with "
                 f"ball {other.ball} do not add up: build them with the same names and ball"
             )
-        return RatioSums(
-            names=self.names,
+        refutations = np.stack([self.log_refutations, other.log_refutations])
+        return replace(
+            self,
             n=self.n + other.n,
             log_evalues=safe_log_product(np.stack([self.log_evalues, other.log_evalues])),
-            log_refutations=safe_log_product(
-                np.stack([self.log_refutations, other.log_refutations])
-            ),
+            log_refutations=safe_log_product(refutations),
             growth=self.growth + other.growth,
-            ball=self.ball,
         )
 
 
@@ -352,39 +295,34 @@ def ratio_sums(
 ) -> RatioSums:
     """Sum the likelihood ratios of repeated contexts.
 
-    A token that neither law allows counts as ratio 1; :func:`support_violations` sees it. With
-    a ball, P_m/P is cut at 1/sqrt(ball), which leaves it an e-factor, and each factor is
-    divided by 1 + ball (its supremum less its infimum): by so much at most its expectation
-    rises in the ball.
+    A token that neither law allows counts as ratio 1; :func:`support_violations` sees it. With a
+    ball, P_m/P is cut at 1/sqrt(ball), which leaves it an e-factor, and each factor is divided by 1
+    + ball (its supremum less its infimum): by so much at most its expectation rises in the ball.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Tokens emitted per context; slots may be stacked as further contexts.
-    probabilities : float64 array (contexts, V)
-        Target rows; each sums to 1 within 1e-9.
-    alternatives : float64 array (M, contexts, V)
-        Rows of each fault; each sums to 1 within 1e-9.
-    names : sequence of str
-        The M faults, all different.
-    ball : float
-        TV distance, 0 up to 1, of the rows from those that the verifier was given.
+    ``counts``: int (contexts, V), tokens emitted per context; slots may be stacked as further
+    contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
+    ``alternatives``: float64 (M, contexts, V), rows of each fault; each sums to 1 within 1e-9.
+    ``names``: the M faults, all different. ``ball``: TV distance, 0 up to 1, of the rows from those
+    that the verifier was given. Raises ``ValueError`` if counts are negative or not integers,
+    shapes differ, V < 2, a row is no law, names are not M different ones or ball is outside [0, 1).
 
-    Raises
-    ------
-    ValueError
-        If counts are negative or not integers, shapes differ, V < 2, a row is no law, names
-        are not M different ones or ball is outside [0, 1).
-
-    References
-    ----------
-    .. [1] Grünwald, de Heide and Koolen, "Safe testing", J. R. Stat. Soc. B 86, 2024.
-    .. [2] Huber, "A robust version of the probability ratio test", Ann. Math. Stat. 36, 1965
-       (cut ratios for neighbourhoods).
+    Source: [1] Grünwald, de Heide and Koolen, "Safe testing", J. R. Stat. Soc. B 86, 2024; [2]
+    Huber, "A robust version of the probability ratio test", Ann. Math. Stat. 36, 1965 (cut ratios
+    for neighbourhoods).
     """
     array, rows = check_count_rows("counts", counts, probabilities)
-    faults = _check_alternatives(alternatives, rows.shape)
-    checked, ball = _check_names(names, faults.shape[0]), check_row_tolerance(ball)
+    faults = np.asarray(alternatives, dtype=np.float64)
+    if faults.ndim != 3 or faults.shape[1:] != rows.shape or faults.shape[0] == 0:
+        raise ValueError(
+            f"alternatives has shape {faults.shape}, expected (M, {rows.shape[0]}, "
+            f"{rows.shape[1]}), one block of rows per fault"
+        )
+    check_probability_rows("alternatives", faults, ndim=3)
+    checked, ball = tuple(names), check_row_tolerance(ball)
+    if not len(checked) == len(set(checked)) == len(faults):
+        raise ValueError(
+            f"names are {checked}, expected {len(faults)} different ones, one per fault"
+        )
     totals = array.sum(axis=1)
     shape = (len(checked), len(STRENGTHS))
     forward, backward, growth = np.empty(shape), np.empty(shape), np.empty(shape)
@@ -397,11 +335,10 @@ def ratio_sums(
             e_factor, inverse = log_factors(logs, strength, ball)
             cost, inverse_cost = tolerance_costs(low, high, strength, ball)
             mixed = (1.0 - strength) * rows + strength * fault
-            paid = float(totals @ cost)
+            paid, inverse_paid = float(totals @ cost), float(totals @ inverse_cost)
             forward[m, s] = safe_log_product(zero_safe_product(array, e_factor).ravel()) - paid
-            backward[m, s] = safe_log_product(zero_safe_product(array, inverse).ravel()) - float(
-                totals @ inverse_cost
-            )
+            against = safe_log_product(zero_safe_product(array, inverse).ravel())
+            backward[m, s] = against - inverse_paid
             growth[m, s] = float(zero_safe_product(totals[:, None] * mixed, e_factor).sum()) - paid
     return RatioSums(
         names=checked,
@@ -411,23 +348,6 @@ def ratio_sums(
         growth=growth,
         ball=ball,
     )
-
-
-def _check_alternatives(alternatives: Any, shape: tuple[int, ...]) -> Floats:
-    faults = np.asarray(alternatives, dtype=np.float64)
-    if faults.ndim != 3 or faults.shape[1:] != shape or faults.shape[0] == 0:
-        raise ValueError(
-            f"alternatives has shape {faults.shape}, expected (M, {shape[0]}, "
-            f"{shape[1]}), one block of rows per fault"
-        )
-    return check_probability_rows("alternatives", faults, ndim=3)
-
-
-def _check_names(names: Sequence[str], faults: int) -> tuple[str, ...]:
-    checked = tuple(names)
-    if len(checked) != faults or len(set(checked)) != faults or faults == 0:
-        raise ValueError(f"names are {checked}, expected {faults} different ones, one per fault")
-    return checked
 
 
 def log_ratios(alternative: Floats, null: Floats) -> Floats:
@@ -460,13 +380,9 @@ def tolerance_costs(
     """Log of 1 + ball (sup - inf), for the e-factor and for the inverse one."""
     if not ball:
         return np.zeros_like(low), np.zeros_like(low)
-    (least, inverse_most), (most, inverse_least) = (
-        log_factors(edge, strength, ball) for edge in (low, high)
-    )
-    return (
-        np.log1p(ball * (np.exp(most) - np.exp(least))),
-        np.log1p(ball * (np.exp(inverse_most) - np.exp(inverse_least))),
-    )
+    least, inverse_most = np.exp(log_factors(low, strength, ball))
+    most, inverse_least = np.exp(log_factors(high, strength, ball))
+    return np.log1p(ball * (most - least)), np.log1p(ball * (inverse_most - inverse_least))
 
 
 def zero_safe_product(weights: Any, logs: Floats) -> Floats:
@@ -493,10 +409,7 @@ def eprocess_growth(alpha: float, *, weight: float = 1.0, power: float = 0.9) ->
     (sqrt(b + z^2/2) + z/sqrt 2)^2 with b = ln(1/alpha) + ln(1/weight): the log-likelihood
     ratio has mean g and, for small deviations, a variance of nearly 2 g and a normal law.
 
-    Raises
-    ------
-    ValueError
-        If alpha or power is outside (0, 1) or weight outside (0, 1].
+    Raises ``ValueError`` if alpha or power is outside (0, 1) or weight outside (0, 1].
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     if not 0.0 < weight <= 1.0:
@@ -513,11 +426,8 @@ def eprocess_samples(
 
     ``weight`` is the share of the fault's e-value in the mean that is tested.
 
-    Raises
-    ------
-    ValueError
-        If divergence is not positive and finite, alpha or power is outside (0, 1) or weight
-        outside (0, 1].
+    Raises ``ValueError`` if divergence is not positive and finite, alpha or power is outside (0, 1)
+    or weight outside (0, 1].
     """
     divergence = check_positive_float("divergence", divergence)
     return math.ceil(eprocess_growth(alpha, weight=weight, power=power) / divergence)
@@ -528,10 +438,7 @@ def eprocess_min_detectable(
 ) -> float:
     """Smallest KL(P_m || P), in nats a token, that an e-process finds within ``n`` tokens.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, alpha or power is outside (0, 1) or weight outside (0, 1].
+    Raises ``ValueError`` if n < 1, alpha or power is outside (0, 1) or weight outside (0, 1].
     """
     return eprocess_growth(alpha, weight=weight, power=power) / check_positive_int("n", n)
 
@@ -549,20 +456,12 @@ class FaultAtStrength:
 class RatioResult:
     """A test of the target against named faults.
 
-    Attributes
-    ----------
-    test : TestResult
-        The test; ``min_detectable`` is the smallest strength at which every one of the
-        faults is found with probability .9.
-    best : FaultAtStrength
-        The mixture with the largest likelihood ratio: a diagnosis, without an error rate.
-    refuted : tuple of FaultAtStrength
-        Faults refuted at ``beta``, each at its smallest strength: the mixture with that
-        strength or a larger one, and nothing else, is refuted.
-    not_refuted : tuple of str
-        The other faults.
-    beta : float
-        Rate at which a fault that is there at some strength is refuted at that strength.
+    ``test``: the test; ``min_detectable`` is the smallest strength at which every one of the faults
+    is found with probability .9. ``best``: FaultAtStrength, the mixture with the largest likelihood
+    ratio: a diagnosis, without an error rate. ``refuted``: tuple of FaultAtStrength, faults refuted
+    at ``beta``, each at its smallest strength: the mixture with that strength or a larger one, and
+    nothing else, is refuted. ``not_refuted``: the other faults. ``beta``: rate at which a fault
+    that is there at some strength is refuted at that strength.
     """
 
     test: TestResult
@@ -580,16 +479,11 @@ def ratio_gate(
     The test rejects when the mean reaches 1/alpha. It may be asked as often as one likes, as
     the sums grow: the chance that a right verifier is ever rejected is alpha (Ville).
 
-    Raises
-    ------
-    ValueError
-        If alpha or beta is outside (0, 1).
+    Raises ``ValueError`` if alpha or beta is outside (0, 1).
 
-    References
-    ----------
-    .. [1] Ville, "Étude critique de la notion de collectif", 1939.
-    .. [2] Vovk and Wang, "E-values: calibration, combination and applications", Ann. Stat.
-       49, 2021 (the mean of e-values is one).
+    Source: [1] Ville, "Étude critique de la notion de collectif", 1939; [2] Vovk and Wang,
+    "E-values: calibration, combination and applications", Ann. Stat. 49, 2021 (the mean of e-values
+    is one).
     """
     alpha = check_open_unit("alpha", alpha)
     cells = sums.log_evalues.size
@@ -601,7 +495,6 @@ def ratio_gate(
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=sums.n,
-        df=None,
         method=f"e-value, mean over {len(sums.names)} faults at {len(STRENGTHS)} strengths",
         min_detectable=_smallest_for_all(detected),
         deviation="mixing strength of the faults",
@@ -627,10 +520,8 @@ def ratio_test(
     a ball the tail is Chernoff's bound over the ball. Parameters are those of
     :func:`ratio_sums`. ``min_detectable`` uses the normal law of the log-likelihood ratio.
 
-    Raises
-    ------
-    ValueError
-        As :func:`ratio_sums`, and if there is no token, or alpha or beta is outside (0, 1).
+    Raises ``ValueError`` as :func:`ratio_sums`, and if there is no token, or alpha or beta is
+    outside (0, 1).
     """
     sums = ratio_sums(counts, probabilities, alternatives, names=names, ball=ball)
     alpha = check_open_unit("alpha", alpha)
@@ -653,7 +544,6 @@ def ratio_test(
         log_pvalue=min(0.0, float(log_pvalues[worst]) + math.log(cells)),
         alpha=alpha,
         n=sums.n,
-        df=None,
         method=f"likelihood ratio, {'Chernoff bound' if ball else 'saddle-point'}, Bonferroni "
         f"over {len(sums.names)} faults at {len(STRENGTHS)} strengths",
         min_detectable=_smallest_for_all(sums.growth >= z * z / 2.0),
@@ -684,27 +574,24 @@ def _smallest_for_all(found: Any) -> float:
 
 def _ratio_result(test: TestResult, sums: RatioSums, beta: float) -> RatioResult:
     hurdle = -math.log(check_open_unit("beta", beta))
-    m, s = (
-        int(i) for i in np.unravel_index(int(sums.log_evalues.argmax()), sums.log_evalues.shape)
-    )
-    best = FaultAtStrength(
-        fault=sums.names[m], strength=STRENGTHS[s], log_evalue=float(sums.log_evalues[m, s])
-    )
+
+    def entry(m: int, s: int, logs: Floats) -> FaultAtStrength:
+        return FaultAtStrength(
+            fault=sums.names[m], strength=STRENGTHS[s], log_evalue=float(logs[m, s])
+        )
+
+    m, s = divmod(int(sums.log_evalues.argmax()), len(STRENGTHS))
     refuted = []
-    for fault, logs in zip(sums.names, sums.log_refutations, strict=True):
+    for i, logs in enumerate(sums.log_refutations):
         # Strengths fall: the log-likelihood is concave in the strength and 0 at 0, so that a
         # strength is refuted at least as strongly as any smaller one. A ball breaks that.
         held = int(np.logical_and.accumulate(logs >= hurdle).sum())
         if held:
-            refuted.append(
-                FaultAtStrength(
-                    fault=fault, strength=STRENGTHS[held - 1], log_evalue=float(logs[held - 1])
-                )
-            )
-    gone = {entry.fault for entry in refuted}
+            refuted.append(entry(i, held - 1, sums.log_refutations))
+    gone = {one.fault for one in refuted}
     return RatioResult(
         test=test,
-        best=best,
+        best=entry(m, s, sums.log_evalues),
         refuted=tuple(refuted),
         not_refuted=tuple(fault for fault in sums.names if fault not in gone),
         beta=beta,

@@ -5,14 +5,12 @@ against every probability between the proven lower and upper bound. The test of 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from simverify.stats._checks import (
-    Direction,
     Floats,
     Ints,
     TestResult,
@@ -21,14 +19,9 @@ from simverify.stats._checks import (
     check_positive_float,
     check_positive_int,
     smallest_n,
+    smallest_true,
 )
 from simverify.stats.tails import log_binom_cdf, log_binom_sf
-
-
-@dataclass(frozen=True)
-class _LevelResult:
-    log_pvalue: float
-    direction: Direction | None
 
 
 def acceptance_test(
@@ -48,48 +41,11 @@ def acceptance_test(
     strongest; ``statistic`` is the observed rate there less the nearest bound.
     ``min_detectable`` is a shift of Pr(tau >= l) out of its bounds, at the worst level.
 
-    Parameters
-    ----------
-    tail_counts : int array (gamma,)
-        Blocks with tau >= l, for l = 1..gamma.
-    n : int
-        Blocks.
-    lower, upper : float64 array (gamma,)
-        Bounds on Pr(tau >= l) under the null; equal where the law is known exactly.
-
-    Raises
-    ------
-    ValueError
-        If counts rise with l or exceed n, bounds are not in order within [0, 1], shapes
-        differ, n < 1 or alpha is outside (0, 1).
+    ``tail_counts``: int (gamma,), blocks with tau >= l, for l = 1..gamma. ``n``: blocks. ``lower``,
+    ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under the null; equal where the law is known
+    exactly. Raises ``ValueError`` if counts rise with l or exceed n, bounds are not in order within
+    [0, 1], shapes differ, n < 1 or alpha is outside (0, 1).
     """
-    counts, n, low, high = _check_acceptance(tail_counts, n, lower, upper)
-    alpha = check_open_unit("alpha", alpha)
-    levels = [
-        _interval_test(int(k), n, float(a), float(b))
-        for k, a, b in zip(counts, low, high, strict=True)
-    ]
-    worst = min(range(len(levels)), key=lambda i: levels[i].log_pvalue)
-    rate = counts[worst] / n
-    nearest = min(max(rate, low[worst]), high[worst])
-    return TestResult(
-        name=name,
-        statistic=float(rate - nearest),
-        log_pvalue=min(0.0, levels[worst].log_pvalue + math.log(len(levels))),
-        alpha=alpha,
-        n=n,
-        df=None,
-        method=f"exact binomial against bounds, Bonferroni over {len(levels)} levels of tau",
-        min_detectable=acceptance_min_detectable(n, low, high, alpha=alpha),
-        deviation="shift of Pr(tau >= l)",
-        level=worst + 1,
-        direction=levels[worst].direction,
-    )
-
-
-def _check_acceptance(
-    tail_counts: Any, n: int, lower: Any, upper: Any
-) -> tuple[Ints, int, Floats, Floats]:
     counts, n = check_counts("tail_counts", tail_counts, 1), check_positive_int("n", n)
     low, high = _check_bounds(lower, upper)
     if counts.shape != low.shape:
@@ -98,7 +54,27 @@ def _check_acceptance(
         raise ValueError(
             f"tail_counts {counts.tolist()} rise or exceed n = {n}, expected #{{tau >= l}}"
         )
-    return counts, n, low, high
+    alpha = check_open_unit("alpha", alpha)
+    levels = [
+        _interval_log_pvalue(int(k), n, float(a), float(b))
+        for k, a, b in zip(counts, low, high, strict=True)
+    ]
+    worst = min(range(len(levels)), key=levels.__getitem__)
+    rate = counts[worst] / n
+    nearest = min(max(rate, low[worst]), high[worst])
+    above, below = rate > high[worst], rate < low[worst]
+    return TestResult(
+        name=name,
+        statistic=float(rate - nearest),
+        log_pvalue=min(0.0, levels[worst] + math.log(len(levels))),
+        alpha=alpha,
+        n=n,
+        method=f"exact binomial against bounds, Bonferroni over {len(levels)} levels of tau",
+        min_detectable=acceptance_min_detectable(n, low, high, alpha=alpha),
+        deviation="shift of Pr(tau >= l)",
+        level=worst + 1,
+        direction="above" if above else "below" if below else None,
+    )
 
 
 def _check_bounds(lower: Any, upper: Any) -> tuple[Floats, Floats]:
@@ -116,7 +92,7 @@ def _check_bounds(lower: Any, upper: Any) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _interval_test(count: int, n: int, low: float, high: float) -> _LevelResult:
+def _interval_log_pvalue(count: int, n: int, low: float, high: float) -> float:
     """Two-sided log p-value, twice the smaller tail, at its largest over [low, high].
 
     P(X >= count) rises and P(X <= count) falls with the probability, so the smaller of them
@@ -124,9 +100,7 @@ def _interval_test(count: int, n: int, low: float, high: float) -> _LevelResult:
     """
     upper = log_binom_sf(count - 1, n, high)
     lower = log_binom_cdf(count, n, low)
-    rate = count / n
-    direction: Direction | None = "above" if rate > high else "below" if rate < low else None
-    return _LevelResult(min(0.0, math.log(2.0) + min(upper, lower)), direction)
+    return min(0.0, math.log(2.0) + min(upper, lower))
 
 
 def acceptance_min_detectable(
@@ -137,17 +111,9 @@ def acceptance_min_detectable(
     It is exact for a binomial count, and the largest over levels and over both directions;
     directions that leave [0, 1] do not count. inf if n is too small to promise a shift.
 
-    Parameters
-    ----------
-    n : int
-        Blocks.
-    lower, upper : float64 array (gamma,)
-        Bounds on Pr(tau >= l) under the null.
-
-    Raises
-    ------
-    ValueError
-        If n < 1, bounds are not in order within [0, 1], or alpha or power is outside (0, 1).
+    ``n``: blocks. ``lower``, ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under the null.
+    Raises ``ValueError`` if n < 1, bounds are not in order within [0, 1], or alpha or power is
+    outside (0, 1).
     """
     n, (low, high) = check_positive_int("n", n), _check_bounds(lower, upper)
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
@@ -159,13 +125,7 @@ def acceptance_min_detectable(
 
 def _detectable_rise(n: int, p: float, log_tail: float, power: float) -> float:
     """Smallest rise of the probability above ``p`` that an upper test finds."""
-    least, most = 0, n + 1  # log_binom_sf(least - 1) >= log_tail > log_binom_sf(most - 1)
-    while most - least > 1:
-        middle = (least + most) // 2
-        if log_binom_sf(middle - 1, n, p) < log_tail:
-            most = middle
-        else:
-            least = middle
+    most = smallest_true(lambda k: log_binom_sf(k - 1, n, p) < log_tail, n + 1, 1)
     if most > n:
         return math.inf
     # P(X >= k) at probability x is the beta(k, n-k+1) cdf at x.
@@ -179,12 +139,9 @@ def acceptance_samples(
 
     Within the jitter of the binomial lattice the smallest such number.
 
-    Raises
-    ------
-    ValueError
-        If ``shift`` is outside (0, 1), larger than what every level leaves room for, so small
-        that 2^50 blocks do not find it (below 1e-7, near which binomial tails run out of
-        digits), bounds are not in order within [0, 1], or alpha or power is outside (0, 1).
+    Raises ``ValueError`` if ``shift`` is outside (0, 1), larger than what every level leaves room
+    for, so small that 2^50 blocks do not find it (below 1e-7, near which binomial tails run out of
+    digits), bounds are not in order within [0, 1], or alpha or power is outside (0, 1).
     """
     shift = check_open_unit("shift", check_positive_float("shift", shift))
     low, high = _check_bounds(lower, upper)
@@ -207,22 +164,10 @@ _MIN_ERROR = 1e-30
 def rate_interval(count: Any, n: int, *, error: float = 1e-3) -> tuple[Floats, Floats]:
     """Clopper-Pearson bounds of a rate, elementwise.
 
-    Parameters
-    ----------
-    count : int array (k,)
-        Successes of ``n`` trials each.
-    error : float
-        Probability of missing the rate.
-
-    Returns
-    -------
-    low, high : float64 arrays (k,)
-
-    Raises
-    ------
-    ValueError
-        If a count is negative or above n, n < 1, or error is outside [1e-30, 1): quantiles of
-        the beta law that scipy gives for far smaller ones are wrong.
+    ``count``: int (k,), successes of ``n`` trials each. ``error``: probability of missing the rate.
+    Returns the low and the high ends, float64 (k,). Raises ``ValueError`` if a count is negative or
+    above n, n < 1, or error is outside [1e-30, 1): quantiles of the beta law that scipy gives for
+    far smaller ones are wrong.
     """
     # Half a second, which no test has to wait for.
     from statsmodels.stats.proportion import proportion_confint
@@ -250,22 +195,11 @@ def bounded_means_test(
     mean is furthest off; ``statistic`` is that mean less its expectation. ``min_detectable``
     is a shift of the mean whose bound is widest, for the variance seen here.
 
-    Parameters
-    ----------
-    sums, squares : int array (k,)
-        Sums over ``n`` independent trials of the k variables and of their squares.
-    n : int
-        Trials, 2 or more.
-    expected : float64 array (k,)
-        Exact means under the null.
-    high : int array (k,)
-        Largest value that each variable can take.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, there is nothing to test, n < 2, sums leave [0, n high], squares do
-        not go with them, or alpha is outside (0, 1).
+    ``sums``, ``squares``: int (k,), sums over ``n`` independent trials of the k variables and of
+    their squares. ``n``: trials, 2 or more. ``expected``: float64 (k,), exact means under the null.
+    ``high``: int (k,), largest value that each variable can take. Raises ``ValueError`` if shapes
+    differ, there is nothing to test, n < 2, sums leave [0, n high], squares do not go with them, or
+    alpha is outside (0, 1).
     """
     totals, second, n, means, most = _check_bounded_means(sums, squares, n, expected, high)
     alpha = check_open_unit("alpha", alpha)
@@ -285,21 +219,18 @@ def bounded_means_test(
     critical = root * math.sqrt(needed) + linear * needed
     # The mean falls short of its expectation by more than this once in ten (Bernstein).
     slack = root * math.sqrt(math.log(10.0)) + most * math.log(10.0) / (3.0 * n)
-    direction: Direction | None = None
-    if shifts[worst] != 0.0:
-        direction = "above" if shifts[worst] > 0.0 else "below"
+    shift = float(shifts[worst])
     return TestResult(
         name=name,
-        statistic=float(shifts[worst]),
+        statistic=shift,
         log_pvalue=min(0.0, float(logs[worst]) + math.log(k)),
         alpha=alpha,
         n=n,
-        df=None,
         method=f"empirical Bernstein, Bonferroni over {k} means",
         min_detectable=float((critical + slack).max()),
         deviation="shift of a mean",
         level=worst + 1,
-        direction=direction,
+        direction="above" if shift > 0.0 else "below" if shift < 0.0 else None,
     )
 
 
@@ -337,22 +268,11 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
     before is m_i, the product's is that of 1 + s (m_i / limit - 1), and no more than 1 where they
     are fixed and ``limit`` on average, as a product of factors is largest where they are equal.
 
-    Parameters
-    ----------
-    values : float64 array (n,)
-        Each in [0, 1]; n >= 1.
-    limit : float
-        Above 0, below 1.
+    ``values``: float64 (n,), each in [0, 1]; n >= 1. ``limit``: above 0, below 1. Raises
+    ``ValueError`` if values are none, NaN or outside [0, 1], or limit or alpha outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If values are none, NaN or outside [0, 1], or limit or alpha outside (0, 1).
-
-    References
-    ----------
-    .. [1] Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
-       Journal of the Royal Statistical Society B 86 (2024) 1-27.
+    Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
+    Journal of the Royal Statistical Society B 86 (2024) 1-27.
     """
     y, limit, alpha = _check_values(values, limit, alpha)
     log_evalue = float(_bet_log_evalues(y, limit)[-1])
@@ -362,9 +282,7 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=y.size,
-        df=None,
         method=f"e-value of bets that the mean is above {limit:.3g}",
-        min_detectable=math.inf,
         deviation="mean",
     )
 
@@ -403,27 +321,14 @@ def empirical_bernstein(
     and L = ln(4 / error), half of the error for each side, the half width is
     sqrt(2 variance L / n) + 7 s L / (3 (n - 1)).
 
-    Parameters
-    ----------
-    mean, variance : float
-        Sample mean and unbiased sample variance (divisor n - 1).
-    n : int
-        Independent observations, 2 or more.
-    low, high : float
-        Range that every observation lies in; the interval is clipped to it.
-    error : float
-        Probability of missing the mean: 1 less the confidence, which would round a small one
-        away.
+    ``mean``, ``variance``: sample mean and unbiased sample variance (divisor n - 1). ``n``:
+    independent observations, 2 or more. ``low``, ``high``: range that every observation lies in;
+    the interval is clipped to it. ``error``: probability of missing the mean: 1 less the
+    confidence, which would round a small one away. Raises ``ValueError`` if n < 2, the range is
+    empty, the mean lies outside it, the variance is negative or more than the range allows, or
+    error is outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If n < 2, the range is empty, the mean lies outside it, the variance is negative or
-        more than the range allows, or error is outside (0, 1).
-
-    References
-    ----------
-    Maurer and Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT
+    Source: Maurer and Pontil, "Empirical Bernstein bounds and sample variance penalization", COLT
     2009, Theorem 4.
     """
     n, span = _check_empirical_bernstein(mean, variance, n, low, high)
@@ -437,37 +342,21 @@ def stratified_bernstein(
 ) -> tuple[float, float]:
     """Two-sided Bernstein interval of a mean over strata, two observations in each.
 
-    The observations X, X' of a stratum are independent and of one law; ``mean`` is that of
-    all of them, and its error is made within the strata alone. With s = high - low and
-    L = ln(4 / error) the half width is sqrt(variance L / n) + 4 s L / (3 n), valid
-    at every n: Bernstein's inequality for the n pair means, whose mean variance is v / 2, and
-    sqrt(v) <= sqrt(variance) + s sqrt(L / n), each with probability e^-L of failing. The
-    latter is the lower tail of nonnegative summands [1]: (X - X')^2 / 2 has mean square at
-    most s^2/2 times its mean.
+    The observations X, X' of a stratum are independent and of one law; ``mean`` is that of all of
+    them, and its error is made within the strata alone. With s = high - low and L = ln(4 / error)
+    the half width is sqrt(variance L / n) + 4 s L / (3 n), valid at every n: Bernstein's inequality
+    for the n pair means, whose mean variance is v / 2, and sqrt(v) <= sqrt(variance) + s sqrt(L /
+    n), each with probability e^-L of failing. The latter is the lower tail of nonnegative summands
+    [1]: (X - X')^2 / 2 has mean square at most s^2/2 times its mean.
 
-    Parameters
-    ----------
-    mean : float
-        Mean of the 2 n observations.
-    variance : float
-        Mean over the strata of (X - X')^2 / 2.
-    n : int
-        Strata, 2 or more, all of equal weight.
-    low, high : float
-        Range that every observation lies in; the interval is clipped to it.
-    error : float
-        Probability of missing the mean, as in :func:`empirical_bernstein`.
+    ``mean``: mean of the 2 n observations. ``variance``: mean over the strata of (X - X')^2 / 2.
+    ``n``: strata, 2 or more, all of equal weight. ``low``, ``high``: range that every observation
+    lies in; the interval is clipped to it. ``error``: probability of missing the mean, as in
+    :func:`empirical_bernstein`. Raises ``ValueError`` if n < 2, the range is empty, the mean lies
+    outside it, the variance is negative or more than the range allows, or error is outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If n < 2, the range is empty, the mean lies outside it, the variance is negative or
-        more than the range allows, or error is outside (0, 1).
-
-    References
-    ----------
-    .. [1] Maurer, "A bound on the deviation probability for sums of non-negative random
-           variables", JIPAM 4(1), 2003, theorem 1.
+    Source: Maurer, "A bound on the deviation probability for sums of non-negative random
+    variables", JIPAM 4(1), 2003, theorem 1.
     """
     n, span = _check_empirical_bernstein(mean, variance / 2.0, n, low, high)
     log_term = math.log(4.0) - math.log(check_open_unit("error", error))

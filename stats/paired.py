@@ -36,15 +36,8 @@ def direction_evalues(differences: Any) -> Floats:
     exp(l d) / cosh(l d) has expectation 1. The bets l are set by the sum of squares, which knows
     no sign, and both sides are bet on.
 
-    Parameters
-    ----------
-    differences : float64 array (n, F)
-        What the first of a pair has more than the second, for each of n pairs; finite.
-
-    Raises
-    ------
-    ValueError
-        If there is no direction, or an entry is not finite.
+    ``differences``: float64 (n, F), what the first of a pair has more than the second, for each of
+    n pairs; finite. Raises ``ValueError`` if there is no direction, or an entry is not finite.
     """
     d = _check_finite("differences", differences)
     largest = np.abs(d).max(axis=0)
@@ -69,25 +62,14 @@ def directions_test(
     ``statistic`` is its logarithm. ``min_detectable`` is the shift of the mean difference, over
     ``per_pair``, that is found with power .9 along the direction that varies most.
 
-    Parameters
-    ----------
-    differences : float64 array (n, F)
-        As :func:`direction_evalues` takes them.
-    per_pair : float
-        What a difference is counted in, such as the units of an answer.
+    ``differences``: float64 (n, F), as :func:`direction_evalues` takes them. ``per_pair``: what a
+    difference is counted in, such as the units of an answer. Raises ``ValueError`` if there is no
+    direction, an entry is not finite, alpha is outside (0, 1) or per_pair is not above 0.
 
-    Raises
-    ------
-    ValueError
-        If there is no direction, an entry is not finite, alpha is outside (0, 1) or per_pair is
-        not above 0.
-
-    References
-    ----------
-    .. [1] de la Pena, "A general class of exponential inequalities for martingales and ratios",
-       Annals of Probability 27 (1999) 537-564 (symmetric differences, normalised by their squares).
-    .. [2] Vovk and Wang, "E-values: calibration, combination and applications", Annals of
-       Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
+    Source: [1] de la Pena, "A general class of exponential inequalities for martingales and
+    ratios", Annals of Probability 27 (1999) 537-564 (symmetric differences, normalised by their
+    squares); [2] Vovk and Wang, "E-values: calibration, combination and applications", Annals of
+    Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
     """
     alpha, d = check_open_unit("alpha", alpha), _check_finite("differences", differences)
     if not per_pair > 0.0:
@@ -96,18 +78,15 @@ def directions_test(
     log_evalue = float(special.logsumexp(logs)) - math.log(logs.size)
     largest = float(np.abs(d).max())
     spread = float((d * d).sum(axis=0).max()) if largest < 1e100 else math.inf
-    shift = (
-        needed_shift(alpha, logs.size, spread) / (len(d) * per_pair)
-        if spread < math.inf
-        else math.inf
-    )
+    shift = math.inf
+    if spread < math.inf:
+        shift = needed_shift(alpha, logs.size, spread) / (len(d) * per_pair)
     return TestResult(
         name=name,
         statistic=log_evalue,
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=len(d),
-        df=None,
         method=f"e-value of swaps, mean over {logs.size} directions",
         min_detectable=shift if shift < 1.0 else math.inf,
         deviation=deviation,
@@ -117,22 +96,12 @@ def directions_test(
 def needed_shift(alpha: float, directions: int, spread: float) -> float:
     """Return the sum of differences that is found with power .9.
 
-    Parameters
-    ----------
-    directions : int
-        Of which one is off.
-    spread : float
-        Sum of its squared differences without a shift, 0 or more.
-
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1), directions below 1 or spread negative.
+    ``directions``: of which one is off. ``spread``: sum of its squared differences without a shift,
+    0 or more. Raises ``ValueError`` if alpha is outside (0, 1), directions below 1 or spread
+    negative.
     """
-    alpha, directions = (
-        check_open_unit("alpha", alpha),
-        check_positive_int("directions", directions),
-    )
+    alpha = check_open_unit("alpha", alpha)
+    directions = check_positive_int("directions", directions)
     if not 0.0 <= spread < math.inf:
         raise ValueError(f"spread is {spread}, expected 0 or more, and finite")
     price = math.log(1.0 / alpha) + math.log(2 * len(DIRECTION_BET_SIZES) * directions)
@@ -175,31 +144,23 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
     bets l are set by the squared products, which know no sign. The mean over bets and over some
     orders of the pairs is an e-value, and its inverse the p-value, at any level.
 
-    Parameters
-    ----------
-    grams : sequence of float64 arrays (n_k, n_k)
-        Symmetric inner products of the differences of pairs that may agree, such as those of
-        one prompt; the diagonal is not looked at.
-    seed : int
-        Of the orders.
+    ``grams``: sequence of float64 (n_k, n_k), symmetric inner products of the differences of pairs
+    that may agree, such as those of one prompt; the diagonal is not looked at. ``seed``: of the
+    orders. Raises ``ValueError`` if there is no such array, one is not square or not finite, or
+    alpha is outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If there is no such array, one is not square or not finite, or alpha is outside (0, 1).
-
-    References
-    ----------
-    .. [1] Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773.
-    .. [2] Shekhar and Ramdas, "Nonparametric two-sample testing by betting", IEEE Trans. Inf.
-       Theory 70 (2024) 1178-1203.
+    Source: [1] Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773; [2] Shekhar and
+    Ramdas, "Nonparametric two-sample testing by betting", IEEE Trans. Inf. Theory 70 (2024)
+    1178-1203.
     """
     alpha, blocks = check_open_unit("alpha", alpha), _check_grams(grams)
     variance = sum(float((np.tril(own, -1) ** 2).sum()) for own in blocks)
     rng = np.random.Generator(np.random.Philox(key=seed))
     logs = []
     for _ in range(_ORDER_COUNT):
-        before = np.concatenate([_preceding_sums(own, rng.permutation(len(own))) for own in blocks])
+        orders = (rng.permutation(len(gram)) for gram in blocks)
+        shuffled = (gram[np.ix_(x, x)] for gram, x in zip(blocks, orders, strict=True))
+        before = np.concatenate([np.tril(gram, -1).sum(axis=1) for gram in shuffled])
         for size in KERNEL_BET_SIZES:
             bet = size / math.sqrt(variance) if variance > 0.0 else 0.0
             logs.append(float((bet * before - _log_cosh(bet * before)).sum()))
@@ -210,17 +171,11 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=sum(map(len, blocks)),
-        df=None,
         method=(
             f"e-value of swaps, mean over {len(KERNEL_BET_SIZES)} bets and {_ORDER_COUNT} orders"
         ),
-        min_detectable=math.inf,
         deviation="any that two pairs show alike",
     )
-
-
-def _preceding_sums(gram: Floats, order: Any) -> Floats:
-    return np.asarray(np.tril(gram[np.ix_(order, order)], -1).sum(axis=1), dtype=np.float64)
 
 
 def _check_grams(grams: Any) -> list[Floats]:
@@ -246,21 +201,11 @@ def discordant_test(first: Any, second: Any, *, n: int, alpha: float, name: str)
     number of pairs knows no side (Tarone); the smallest p-value times the number of the others
     is the p-value. ``statistic`` is the difference of the thing it belongs to.
 
-    Parameters
-    ----------
-    first, second : int array (F,)
-        Pairs of which the first alone has a thing, and the second alone.
-    n : int
-        Pairs in all.
+    ``first``, ``second``: int (F,), pairs of which the first alone has a thing, and the second
+    alone. ``n``: pairs in all. Raises ``ValueError`` if the shapes differ, a count is negative,
+    there is nothing, or alpha is outside (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If the shapes differ, a count is negative, there is nothing, or alpha is outside (0, 1).
-
-    References
-    ----------
-    .. [1] Tarone, "A modified Bonferroni method for discrete data", Biometrics 46 (1990) 515-522.
+    Source: Tarone, "A modified Bonferroni method for discrete data", Biometrics 46 (1990) 515-522.
     """
     alpha = check_open_unit("alpha", alpha)
     a, b = check_counts("first", first, 1), check_counts("second", second, 1)
@@ -279,9 +224,7 @@ def discordant_test(first: Any, second: Any, *, n: int, alpha: float, name: str)
         log_pvalue=min(0.0, log_p + math.log(max(count, 1))),
         alpha=alpha,
         n=n,
-        df=None,
         method=f"exact sign test, the smallest of {count} p-values times their number",
-        min_detectable=math.inf,
         deviation="rate of one prefix",
     )
 
@@ -319,22 +262,14 @@ def quadratic_test(
     bound of it is the p-value, at any number of pairs and at any level. ``statistic`` is the sum
     less its mean over all swaps, over its spread.
 
-    Parameters
-    ----------
-    blocks : sequence of arrays or sparse arrays (n_k, F_k)
-        Differences of the pairs that share features, finite. Weights may depend on both answers
-        of all pairs, but not on which of a pair is the first.
+    ``blocks``: sequence of or sparse (n_k, F_k), differences of the pairs that share features,
+    finite. Weights may depend on both answers of all pairs, but not on which of a pair is the
+    first. Raises ``ValueError`` if there is no block, an entry is not finite, or alpha is outside
+    (0, 1).
 
-    Raises
-    ------
-    ValueError
-        If there is no block, an entry is not finite, or alpha is outside (0, 1).
-
-    References
-    ----------
-    .. [1] Hanson and Wright, "A bound on tail probabilities for quadratic forms in independent
-       random variables", Annals of Mathematical Statistics 42 (1971) 1079-1083.
-    .. [2] Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773.
+    Source: [1] Hanson and Wright, "A bound on tail probabilities for quadratic forms in independent
+    random variables", Annals of Mathematical Statistics 42 (1971) 1079-1083; [2] Gretton et al., "A
+    kernel two-sample test", JMLR 13 (2012) 723-773.
     """
     alpha, arrays = check_open_unit("alpha", alpha), _check_blocks(blocks)
     # Tail and statistic know no scale, and squares of any scale are finite so.
@@ -351,7 +286,6 @@ def quadratic_test(
         n=sum(v.shape[0] for v in arrays),
         df=len(values),
         method="sum of squares over all swaps, Chernoff bound by its eigenvalues",
-        min_detectable=math.inf,
         deviation=deviation,
     )
 
@@ -359,15 +293,8 @@ def quadratic_test(
 def quadratic_spread(blocks: Sequence[Any]) -> Floats:
     """Return the eigenvalues of a sum of squares, float64, each 0 or more: no sign is in them.
 
-    Parameters
-    ----------
-    blocks : sequence of arrays or sparse arrays (n_k, F_k)
-        As :func:`quadratic_test` takes them.
-
-    Raises
-    ------
-    ValueError
-        If there is no block, or an entry is not finite.
+    ``blocks``: sequence of or sparse (n_k, F_k), as :func:`quadratic_test` takes them. Raises
+    ``ValueError`` if there is no block, or an entry is not finite.
     """
     parts = []
     for v in _check_blocks(blocks):
@@ -384,9 +311,7 @@ def quadratic_log_tail(total: float, eigenvalues: Floats) -> float:
 
     Every point of Chernoff's curve is a bound: that the lowest is found only nearly costs power.
     """
-    if total <= float(eigenvalues.sum()):
-        return 0.0
-    if not len(eigenvalues):
+    if not len(eigenvalues) or total <= float(eigenvalues.sum()):
         return 0.0
     largest = float(eigenvalues.max())
     parts = eigenvalues / largest
@@ -405,10 +330,7 @@ def needed_excess(alpha: float, eigenvalues: Floats) -> float:
 
     The threshold is exact; the spread of what is off is that of normal sums.
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1).
+    Raises ``ValueError`` if alpha is outside (0, 1).
     """
     log_alpha = math.log(check_open_unit("alpha", alpha))
     if not len(eigenvalues):
@@ -416,13 +338,10 @@ def needed_excess(alpha: float, eigenvalues: Floats) -> float:
     mean, square = float(eigenvalues.sum()), 2.0 * float((eigenvalues**2).sum())
     largest = float(eigenvalues.max())
     high = mean + 4.0 * (math.sqrt(square * -log_alpha) - largest * log_alpha)
-    threshold = (
-        optimize.brentq(
-            lambda total: quadratic_log_tail(total, eigenvalues) - log_alpha, mean, high, rtol=1e-6
-        )
-        - mean
+    total = optimize.brentq(
+        lambda x: quadratic_log_tail(x, eigenvalues) - log_alpha, mean, high, rtol=1e-6
     )
-    excess = threshold
+    excess = threshold = total - mean
     for _ in range(100):
         excess = threshold + _Z_POWER * math.sqrt(square + 4.0 * largest * excess)
     return float(excess)
@@ -469,20 +388,11 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
     The p-value is exact: permutations are drawn until 20 of them reach what was seen, of m then
     20/m, or until there are :func:`swaps_needed`, of which k reach it: (k + 1)/(m + 1).
 
-    Parameters
-    ----------
-    grams : sequence of float64 arrays (n_k, n_k)
-        As :func:`agreement_test` takes them.
+    ``grams``: sequence of float64 (n_k, n_k), as :func:`agreement_test` takes them. Raises
+    ``ValueError`` if there is no such array, one is not square or not finite, alpha is outside (0,
+    1) or takes more permutations than ``MOST_SWAPS``.
 
-    Raises
-    ------
-    ValueError
-        If there is no such array, one is not square or not finite, alpha is outside (0, 1) or
-        takes more permutations than ``MOST_SWAPS``.
-
-    References
-    ----------
-    .. [1] Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78 (1991) 301-304.
+    Source: Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78 (1991) 301-304.
     """
     alpha, blocks = check_open_unit("alpha", alpha), _check_grams(grams)
     most = swaps_needed(alpha)
@@ -521,8 +431,6 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
         log_pvalue=math.log(pvalue),
         alpha=alpha,
         n=sum(map(len, blocks)),
-        df=None,
         method=f"exact p-value of {drawn:,} random swaps of whole answers",
-        min_detectable=math.inf,
         deviation="any that two pairs show alike",
     )

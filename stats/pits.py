@@ -14,6 +14,7 @@ from simverify.stats._checks import (
     Floats,
     Ints,
     TestResult,
+    add_fields,
     check_counts,
     check_open_unit,
     check_positive_float,
@@ -48,26 +49,15 @@ class PairSums:
     spreads: float
 
     def __add__(self, other: "PairSums") -> "PairSums":
-        return PairSums(
-            n=self.n + other.n,
-            products=self.products + other.products,
-            spreads=self.spreads + other.spreads,
-        )
+        return add_fields(self, other)
 
 
 def pair_sums(first: Any, second: Any) -> PairSums:
     """Sum up pairs of PITs: tokens at a lag in a row, or rows of a batch.
 
-    Parameters
-    ----------
-    first, second : float64 array (n,)
-        PITs in [0, 1]; ``second`` is emitted after ``first``, or by another row. Pairs may
-        overlap, as those of a lag do.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0 or a PIT is NaN or outside [0, 1].
+    ``first``, ``second``: float64 (n,), PITs in [0, 1]; ``second`` is emitted after ``first``, or
+    by another row. Pairs may overlap, as those of a lag do. Raises ``ValueError`` if shapes differ,
+    n is 0 or a PIT is NaN or outside [0, 1].
     """
     u, v = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if u.ndim != 1 or u.shape != v.shape or u.size == 0:
@@ -86,29 +76,14 @@ def pit_correlation(
 ) -> TestResult:
     """Test that the randomised PITs of paired emissions are uncorrelated.
 
-    Given the earlier PITs each product of centred PITs has mean zero, so that overlapping
-    pairs do no harm, and variance 1/144 on average. At a lag their sum has a tail heavier
-    than the normal one, by a twentieth at six standard deviations of ``MIN_PAIRS`` pairs; a
-    tenth is added.
+    Given the earlier PITs each product of centred PITs has mean zero, so that overlapping pairs do
+    no harm, and variance 1/144 on average. At a lag their sum has a tail heavier than the normal
+    one, by a twentieth at six standard deviations of ``MIN_PAIRS`` pairs; a tenth is added.
 
-    Parameters
-    ----------
-    sums : PairSums
-        Of n pairs, n fixed beforehand.
-    ball : float
-        TV distance by which each conditional law may be off: a product's mean may then be
-        that times abs(u - 1/2).
-
-    Returns
-    -------
-    TestResult
-        ``statistic`` is the correlation; ``min_detectable`` that of a bivariate law.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than ``MIN_PAIRS`` pairs, alpha is outside (0, 1) or ball outside
-        [0, 1).
+    ``sums``: of n pairs, n fixed beforehand. ``ball``: TV distance by which each conditional law
+    may be off: a product's mean may then be that times abs(u - 1/2). The ``statistic`` is the
+    correlation; ``min_detectable`` that of a bivariate law. Raises ``ValueError`` if there
+    are fewer than ``MIN_PAIRS`` pairs, alpha is outside (0, 1) or ball outside [0, 1).
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     n = _check_pair_count(sums.n)
@@ -121,7 +96,6 @@ def pit_correlation(
         log_pvalue=min(0.0, math.log(2.0 * _TAIL_FACTOR) + log_normal_sf(z)),
         alpha=alpha,
         n=n,
-        df=None,
         method=with_row_tolerance("correlation of randomised PITs, normal law", radius),
         min_detectable=correlation_min_detectable(n, alpha=alpha, ball=radius),
         deviation="correlation of PITs",
@@ -144,10 +118,8 @@ def correlation_min_detectable(
 ) -> float:
     """Smallest correlation of PITs that ``n`` pairs find with this power, inf if above 1.
 
-    Raises
-    ------
-    ValueError
-        If n is below ``MIN_PAIRS``, alpha or power outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if n is below ``MIN_PAIRS``, alpha or power outside (0, 1) or ball outside
+    [0, 1).
     """
     n, radius = _check_pair_count(n), check_row_tolerance(ball)
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
@@ -163,11 +135,8 @@ def correlation_samples(
 ) -> int:
     """Pairs that find this correlation of PITs; ``MIN_PAIRS`` at least.
 
-    Raises
-    ------
-    ValueError
-        If ``correlation`` is not positive, no number of pairs finds it, alpha or power is
-        outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if ``correlation`` is not positive, no number of pairs finds it, alpha or
+    power is outside (0, 1) or ball outside [0, 1).
     """
     correlation = check_positive_float("correlation", correlation)
 
@@ -194,10 +163,8 @@ def edge_distance(histogram: Any) -> tuple[float, int]:
 
     The distance of the sample itself is at least this and at most one bin's width more.
 
-    Raises
-    ------
-    ValueError
-        If ``histogram`` is not (bins,) non-negative integers with 2 or more bins, or empty.
+    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
+    or empty.
     """
     bins, n = _check_histogram(histogram)
     edges = np.arange(1, bins.size) / bins.size
@@ -224,19 +191,11 @@ def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT"
     direction in every context, in the order of tokens that the PITs use (P' the emitted law,
     P the target's); for other deviations D is smaller than the TV distance.
 
-    Parameters
-    ----------
-    histogram : int array (bins,)
-        Counts of the PITs over equal bins of [0, 1); the tokens are the first n emitted, n
-        fixed beforehand. Any order of the vocabulary will do (:data:`Order`).
-    ball : float
-        TV distance by which each conditional law may be off: D may then be so much larger.
-
-    Raises
-    ------
-    ValueError
-        If ``histogram`` is not (bins,) non-negative integers with 2 or more bins, it is
-        empty, alpha is outside (0, 1) or ball outside [0, 1).
+    ``histogram``: int (bins,), counts of the PITs over equal bins of [0, 1); the tokens are the
+    first n emitted, n fixed beforehand. Any order of the vocabulary will do (:data:`Order`).
+    ``ball``: TV distance by which each conditional law may be off: D may then be so much larger.
+    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
+    it is empty, alpha is outside (0, 1) or ball outside [0, 1).
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     distance, n = edge_distance(histogram)
@@ -248,7 +207,6 @@ def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT"
         log_pvalue=log_kstwo_sf(max(distance - radius, 0.0), n),
         alpha=alpha,
         n=n,
-        df=None,
         method=with_row_tolerance(f"Kolmogorov-Smirnov at {bins} bin edges, {law}", radius),
         min_detectable=ks_min_detectable(n, alpha=alpha, bins=bins, ball=radius),
         deviation="sup distance of the PITs from uniform",
@@ -264,10 +222,8 @@ def ks_min_detectable(
     which the exact one never exceeds, and the normal law of the empirical CDF where the
     distance is largest, with its largest standard deviation.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, bins < 2, alpha or power is outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if n < 1, bins < 2, alpha or power is outside (0, 1) or ball outside [0,
+    1).
     """
     n, bins = check_positive_int("n", n), check_positive_int("bins", bins, 2)
     distance = _ks_constant(alpha, power) / math.sqrt(n) + 1.0 / bins + check_row_tolerance(ball)
@@ -279,11 +235,8 @@ def ks_samples(
 ) -> int:
     """Tokens that find a D of the PITs' law from uniform of ``distance``.
 
-    Raises
-    ------
-    ValueError
-        If ``distance`` is not above one bin's width and the ball, bins < 2, alpha or power is
-        outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if ``distance`` is not above one bin's width and the ball, bins < 2, alpha
+    or power is outside (0, 1) or ball outside [0, 1).
     """
     distance, bins = check_positive_float("distance", distance), check_positive_int("bins", bins, 2)
     unseen = 1.0 / bins + check_row_tolerance(ball)
@@ -314,20 +267,9 @@ def order_key(order: Order, p: Any, q: Any = None) -> Floats:
     ``ratio`` is q / p: faults of the acceptance line up across contexts. ``index`` is the
     token id, ``descending`` the likeliest token first; neither needs ``q``.
 
-    Parameters
-    ----------
-    p, q : float64 array (n, V)
-        Target and draft rows; each sums to 1.
-
-    Returns
-    -------
-    float64 array (n, V)
-        No NaN; inf for q / p where p is 0, whose place does not matter.
-
-    Raises
-    ------
-    ValueError
-        If ``order`` is unknown, a row is no law, shapes differ or ``ratio`` has no ``q``.
+    ``p``, ``q``: float64 (n, V), target and draft rows; each sums to 1. Returns float64 (n, V): no
+    NaN; inf for q / p where p is 0, whose place does not matter. Raises ``ValueError`` if ``order``
+    is unknown, a row is no law, shapes differ or ``ratio`` has no ``q``.
     """
     rows = check_probability_rows("p", p)
     if order == "index":
@@ -346,25 +288,11 @@ def order_key(order: Order, p: Any, q: Any = None) -> Floats:
 def pit_bounds(p: Any, key: Any, tokens: Any) -> tuple[Floats, Floats]:
     """Ends of the interval on which the PIT of each token is uniform.
 
-    Parameters
-    ----------
-    p : float64 array (n, V)
-        Law of each token; each row sums to 1.
-    key : float64 array (n, V)
-        Order of the vocabulary, ascending, ties by token id (:func:`order_key`).
-    tokens : int array (n,)
-        Emitted tokens.
-
-    Returns
-    -------
-    below, above : float64 arrays (n,)
-        F(x-), and F(x-) + P(x), at most 1; the PIT is ``below + v * (above - below)``.
-
-    Raises
-    ------
-    ValueError
-        If a row is no law, shapes differ, a key is NaN, tokens are no integers or one is
-        outside 0..V-1.
+    ``p``: float64 (n, V), law of each token; each row sums to 1. ``key``: float64 (n, V), order of
+    the vocabulary, ascending, ties by token id (:func:`order_key`). ``tokens``: int (n,), emitted
+    tokens. Returns the ends below and above, float64 (n,): F(x-), and F(x-) + P(x), at most 1; the
+    PIT is ``below + v * (above - below)``. Raises ``ValueError`` if a row is no law, shapes differ,
+    a key is NaN, tokens are no integers or one is outside 0..V-1.
     """
     rows = check_probability_rows("p", p)
     keys, ids = np.asarray(key, dtype=np.float64), np.asarray(tokens)
@@ -399,16 +327,9 @@ def stream_sums(earlier: Any, later: Any) -> BetSums:
     the interval J has the chance abs(I and J) / abs(I) if it is used again, and abs(J) under its
     row. Pairs may overlap, and there may be any number of them.
 
-    Parameters
-    ----------
-    earlier, later : float64 arrays (2, n)
-        Ends of the intervals of two tokens in one order of the vocabulary, as
-        :func:`pit_bounds` gives them; ``later`` is that of the token drawn after the other.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0 or an interval is not inside [0, 1].
+    ``earlier``, ``later``: float64 (2, n), ends of the intervals of two tokens in one order of the
+    vocabulary, as :func:`pit_bounds` gives them; ``later`` is that of the token drawn after the
+    other. Raises ``ValueError`` if shapes differ, n is 0 or an interval is not inside [0, 1].
     """
     first, second = (np.asarray(x, dtype=np.float64) for x in (earlier, later))
     if first.ndim != 2 or len(first) != 2 or first.shape != second.shape or not first.size:

@@ -4,8 +4,9 @@ One table for all tests: what a deviation costs in each, or what a budget finds 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -42,10 +43,8 @@ def split_alpha(alpha: float, weights: Mapping[str, float]) -> dict[str, float]:
     Returns one share per name, in the order of ``weights``; their exact sum never exceeds
     ``alpha``.
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1), no weights are given or one is not positive and finite.
+    Raises ``ValueError`` if alpha is outside (0, 1), no weights are given or one is not positive
+    and finite.
     """
     alpha = check_open_unit("alpha", alpha)
     if not weights:
@@ -66,23 +65,11 @@ def adjusted_pvalues(log_pvalues: Any) -> Floats:
     They say where a deviation is, once a test at its share of alpha has said that there is one;
     they never say whether.
 
-    Parameters
-    ----------
-    log_pvalues : float64 array (tests,)
-        Natural logarithms of the p-values, 0 at most; -inf for what the null excludes.
+    ``log_pvalues``: float64 (tests,), natural logarithms of the p-values, 0 at most; -inf for what
+    the null excludes. Returns float64 (tests,). Raises ``ValueError`` if there is no p-value, or
+    one is NaN or above 1.
 
-    Returns
-    -------
-    float64 array (tests,)
-
-    Raises
-    ------
-    ValueError
-        If there is no p-value, or one is NaN or above 1.
-
-    References
-    ----------
-    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979) 65-70.
     """
     # A third of a second, which no run without a finding has to wait for.
@@ -118,22 +105,19 @@ def mixing_samples(strength: float, chi2: float, *, alpha: float, power: float =
     chi-square distance of the fault's law from the target's. Any law at TV d has
     strength^2 chi2 of 4 d^2 or more.
 
-    Raises
-    ------
-    ValueError
-        If strength is outside (0, 1], chi2 is not positive, or alpha or power outside (0, 1).
+    Raises ``ValueError`` if strength is outside (0, 1], chi2 is not positive, or alpha or power
+    outside (0, 1).
     """
-    strength, chi2 = _check_strength(strength), check_positive_float("chi2", chi2)
+    if not 0.0 < strength <= 1.0:
+        raise ValueError(f"strength is {strength}, expected a mixing share above 0 and up to 1")
+    chi2 = check_positive_float("chi2", chi2)
     return math.ceil(_detection_threshold(alpha / 2.0, power) ** 2 / (strength * strength * chi2))
 
 
 def mixing_min_detectable(n: int, chi2: float, *, alpha: float, power: float = 0.9) -> float:
     """Smallest strength that the best score finds with ``n`` tokens, inf if above 1.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, chi2 is not positive, or alpha or power is outside (0, 1).
+    Raises ``ValueError`` if n < 1, chi2 is not positive, or alpha or power is outside (0, 1).
     """
     n, chi2 = check_positive_int("n", n), check_positive_float("chi2", chi2)
     strength = _detection_threshold(alpha / 2.0, power) / math.sqrt(n * chi2)
@@ -146,10 +130,8 @@ def ratio_samples(divergence: float, *, alpha: float, power: float = 0.9) -> int
     ``divergence`` is KL(P_m || P) in nats a token. A share of alpha over several faults is
     the caller's, as everywhere in this module.
 
-    Raises
-    ------
-    ValueError
-        If divergence is not positive and finite, or alpha or power is outside (0, 1).
+    Raises ``ValueError`` if divergence is not positive and finite, or alpha or power is outside (0,
+    1).
     """
     divergence = check_positive_float("divergence", divergence)
     return math.ceil(_detection_threshold(alpha, power) ** 2 / (2.0 * divergence))
@@ -158,10 +140,7 @@ def ratio_samples(divergence: float, *, alpha: float, power: float = 0.9) -> int
 def ratio_min_detectable(n: int, *, alpha: float, power: float = 0.9) -> float:
     """Smallest KL(P_m || P), in nats a token, found by the likelihood ratio of ``n`` tokens.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, or alpha or power is outside (0, 1).
+    Raises ``ValueError`` if n < 1, or alpha or power is outside (0, 1).
     """
     return _detection_threshold(alpha, power) ** 2 / (2.0 * check_positive_int("n", n))
 
@@ -172,10 +151,7 @@ def refutation_samples(divergence: float, *, beta: float = 1e-3) -> int:
     ln(1/beta) / divergence, with divergence KL(P || P_m) in nats a token (Wald); for a
     fault at theta standard deviations a token it is theta^2 / 2, and 14 / theta^2 tokens.
 
-    Raises
-    ------
-    ValueError
-        If divergence is not positive and finite, or beta is outside (0, 1).
+    Raises ``ValueError`` if divergence is not positive and finite, or beta is outside (0, 1).
     """
     divergence, beta = check_positive_float("divergence", divergence), check_open_unit("beta", beta)
     return math.ceil(-math.log(beta) / divergence)
@@ -184,10 +160,7 @@ def refutation_samples(divergence: float, *, beta: float = 1e-3) -> int:
 def refutation_min_detectable(n: int, *, beta: float = 1e-3) -> float:
     """Smallest KL(P || P_m), in nats a token, that healthy code refutes in ``n`` tokens.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, or beta is outside (0, 1).
+    Raises ``ValueError`` if n < 1, or beta is outside (0, 1).
     """
     return -math.log(check_open_unit("beta", beta)) / check_positive_int("n", n)
 
@@ -200,10 +173,8 @@ def certificate_samples(
     On average over runs. ``cells`` is the number of contexts times V, for the plug-in bound
     alone: its noise is at most sqrt(cells - 1) / 2 over sqrt(N) (Cauchy and Schwarz).
 
-    Raises
-    ------
-    ValueError
-        If ``bound`` or ``delta`` is outside (0, 1), cells < 2 or the method is unknown.
+    Raises ``ValueError`` if ``bound`` or ``delta`` is outside (0, 1), cells < 2 or the method is
+    unknown.
     """
     bound = check_open_unit("bound", bound)
     return math.ceil((_certificate_constant(method, cells, delta) / bound) ** 2)
@@ -212,10 +183,7 @@ def certificate_samples(
 def certificate_bound(n: int, *, method: TVBound, cells: int = 2, delta: float = 1e-3) -> float:
     """TV distance that ``n`` tokens of healthy code certify on average, 1 at most.
 
-    Raises
-    ------
-    ValueError
-        If n < 1, cells < 2, ``delta`` is outside (0, 1) or the method is unknown.
+    Raises ``ValueError`` if n < 1, cells < 2, ``delta`` is outside (0, 1) or the method is unknown.
     """
     constant = _certificate_constant(method, cells, delta)
     return min(1.0, constant / math.sqrt(check_positive_int("n", n)))
@@ -242,12 +210,6 @@ def _detection_threshold(tail: float, power: float) -> float:
     )
 
 
-def _check_strength(strength: float) -> float:
-    if not 0.0 < strength <= 1.0:
-        raise ValueError(f"strength is {strength}, expected a mixing share above 0 and up to 1")
-    return float(strength)
-
-
 # Looks at a run of fixed size before its end: few, and fixed beforehand.
 #
 # Every look spends its own share of alpha, so a run may fail at any of them. It passes at the last
@@ -272,10 +234,7 @@ def plan_looks(samples: int, *, alpha: float) -> tuple[Look, ...]:
     By Bonferroni the looks together err with probability ``alpha`` at most, whatever their
     dependence. Runs too short for four different looks have fewer, and leave alpha unspent.
 
-    Raises
-    ------
-    ValueError
-        If samples < 1 or alpha is outside (0, 1).
+    Raises ``ValueError`` if samples < 1 or alpha is outside (0, 1).
     """
     samples, alpha = check_positive_int("samples", samples), check_open_unit("alpha", alpha)
     looks: dict[int, Look] = {}
@@ -299,20 +258,11 @@ SCORE_COUNT = 5
 class PlanRow:
     """One test or certificate of a plan.
 
-    Attributes
-    ----------
-    test : str
-    level : float
-        Share of alpha that it decides at; beta or delta where it refutes or certifies.
-    samples : float
-        Samples that find ``deviation`` with the promised power (that refute or certify it on
-        average); inf if none do.
-    unit : str
-        What a sample is: tokens or blocks.
-    deviation : float
-        The deviation found; inf if these samples promise none.
-    measure : str
-        What the deviation is, and what is assumed of it.
+    ``level``: share of alpha that it decides at; beta or delta where it refutes or certifies.
+    ``samples``: samples that find ``deviation`` with the promised power (that refute or certify it
+    on average); inf if none do. ``unit``: what a sample is: tokens or blocks. ``deviation``: the
+    deviation found; inf if these samples promise none. ``measure``: what the deviation is, and what
+    is assumed of it.
     """
 
     test: str
@@ -338,10 +288,20 @@ class PlanTable:
 class _PlanFormula:
     test: str
     level: float
-    unit: str
     measure: str
     samples: Callable[[float], float]
     deviation: Callable[[int], float]
+    unit: str = "tokens"
+
+    def row(self, samples: float, deviation: float) -> PlanRow:
+        return PlanRow(
+            test=self.test,
+            level=self.level,
+            samples=samples,
+            unit=self.unit,
+            deviation=deviation if deviation <= 1.0 else math.inf,
+            measure=self.measure,
+        )
 
 
 def plan_table(
@@ -360,25 +320,16 @@ def plan_table(
     distance that the row's measure allows: those of a named fault at d use KL >= 2 d^2
     (Pinsker), which most faults beat.
 
-    Parameters
-    ----------
-    alpha, power : float
-        False-alarm rate of the whole run, and the power promised.
-    deviation : float
-        Mean one-token TV distance; of accepted tokens, a shift of one Pr(tau >= l).
-    vocab_size, gamma : int
-    contexts : int
-        Different prefixes that repeat, over all slots, whose transitions are counted.
-
-    Raises
-    ------
-    ValueError
-        If a rate or the deviation is outside (0, 1), V < 2, or gamma or contexts is below 1.
+    ``alpha``, ``power``: false-alarm rate of the whole run, and the power promised. ``deviation``:
+    mean one-token TV distance; of accepted tokens, a shift of one Pr(tau >= l). ``contexts``:
+    different prefixes that repeat, over all slots, whose transitions are counted. Raises
+    ``ValueError`` if a rate or the deviation is outside (0, 1), V < 2, or gamma or contexts is
+    below 1.
     """
     deviation = check_open_unit("deviation", deviation)
     lines = _plan_formulas(alpha, power, vocab_size, gamma, contexts)
-    rows = [_plan_row(line, line.samples(deviation), deviation) for line in lines]
-    return _make_table(alpha, power, vocab_size, gamma, rows)
+    rows = tuple(line.row(line.samples(deviation), deviation) for line in lines)
+    return PlanTable(alpha=alpha, power=power, vocab_size=vocab_size, gamma=gamma, rows=rows)
 
 
 def budget_table(
@@ -392,41 +343,20 @@ def budget_table(
 ) -> PlanTable:
     """Deviation that each test finds with ``samples`` tokens or blocks; as :func:`plan_table`.
 
-    Raises
-    ------
-    ValueError
-        If a rate is outside (0, 1), V < 2, or samples, gamma or contexts is below 1.
+    Raises ``ValueError`` if a rate is outside (0, 1), V < 2, or samples, gamma or contexts is below
+    1.
     """
     samples = check_positive_int("samples", samples)
     lines = _plan_formulas(alpha, power, vocab_size, gamma, contexts)
-    rows = [_plan_row(line, samples, line.deviation(samples)) for line in lines]
-    return _make_table(alpha, power, vocab_size, gamma, rows)
-
-
-def _plan_row(line: _PlanFormula, samples: float, deviation: float) -> PlanRow:
-    return PlanRow(
-        test=line.test,
-        level=line.level,
-        samples=samples,
-        unit=line.unit,
-        deviation=deviation if deviation <= 1.0 else math.inf,
-        measure=line.measure,
-    )
-
-
-def _make_table(
-    alpha: float, power: float, vocab_size: int, gamma: int, rows: Sequence[PlanRow]
-) -> PlanTable:
-    return PlanTable(alpha=alpha, power=power, vocab_size=vocab_size, gamma=gamma, rows=tuple(rows))
+    rows = tuple(line.row(samples, line.deviation(samples)) for line in lines)
+    return PlanTable(alpha=alpha, power=power, vocab_size=vocab_size, gamma=gamma, rows=rows)
 
 
 def _plan_formulas(
     alpha: float, power: float, vocab_size: int, gamma: int, contexts: int
 ) -> tuple[_PlanFormula, ...]:
-    vocab_size, gamma = (
-        check_positive_int("vocab_size", vocab_size, 2),
-        check_positive_int("gamma", gamma),
-    )
+    vocab_size = check_positive_int("vocab_size", vocab_size, 2)
+    gamma = check_positive_int("gamma", gamma)
     cells = check_positive_int("contexts", contexts) * vocab_size
     shares = split_alpha(check_open_unit("alpha", alpha), BATTERY)
     power, last = check_open_unit("power", power), LOOK_SCHEDULE[-1][1]
@@ -436,22 +366,25 @@ def _plan_formulas(
     # Three orders of PITs, transitions, tau, and two kinds of independence.
     rest = last * shares["rest"] / 7.0
     half, beta, delta = [0.5] * gamma, 1e-3, 1e-3
+    named, share = "TV of a named fault", 1 / RATIO_TESTS
+    certificates: tuple[tuple[TVBound, str, int], ...] = (
+        ("plug-in", "mean TV, every kind, in repeated contexts", cells),
+        ("monotone", "mean TV, if P'/P is monotone in q/p", 2),
+    )
     return (
         _PlanFormula(
             "named fault, at any time",
             ratio / RATIO_TESTS,
-            "tokens",
-            "TV of a named fault",
-            lambda d: eprocess_samples(2 * d * d, alpha=ratio, weight=1 / RATIO_TESTS, power=power),
+            named,
+            lambda d: eprocess_samples(2 * d * d, alpha=ratio, weight=share, power=power),
             lambda n: math.sqrt(
-                eprocess_min_detectable(n, alpha=ratio, weight=1 / RATIO_TESTS, power=power) / 2
+                eprocess_min_detectable(n, alpha=ratio, weight=share, power=power) / 2
             ),
         ),
         _PlanFormula(
             "named fault, planned end",
             ratio / RATIO_TESTS,
-            "tokens",
-            "TV of a named fault",
+            named,
             lambda d: ratio_samples(2 * d * d, alpha=ratio / RATIO_TESTS, power=power),
             lambda n: math.sqrt(
                 ratio_min_detectable(n, alpha=ratio / RATIO_TESTS, power=power) / 2
@@ -460,7 +393,6 @@ def _plan_formulas(
         _PlanFormula(
             "score 1{q>p}",
             score,
-            "tokens",
             "mean TV, if P' - P changes sign where q = p",
             # The indicator of q > p has a variance of 1/4 at most: chi2 is 4 d^2 or more.
             lambda d: mixing_samples(1.0, 4 * d * d, alpha=score, power=power),
@@ -469,7 +401,6 @@ def _plan_formulas(
         _PlanFormula(
             "PIT-KS, q/p order",
             rest,
-            "tokens",
             "mean TV, if P'/P is monotone in q/p",
             lambda d: ks_samples(d, alpha=rest, power=power) if d > 1 / PIT_BINS else math.inf,
             lambda n: ks_min_detectable(n, alpha=rest, power=power),
@@ -477,7 +408,6 @@ def _plan_formulas(
         _PlanFormula(
             "transitions G2",
             rest,
-            "tokens",
             "mean TV, every kind, in repeated contexts",
             lambda d: g2_samples(d, cells - contexts, alpha=rest, power=power),
             lambda n: g2_min_detectable(cells - contexts, n, alpha=rest, power=power),
@@ -485,7 +415,6 @@ def _plan_formulas(
         _PlanFormula(
             "pairs, correlation",
             rest,
-            "tokens",
             "correlation of the PITs of tokens that follow each other",
             lambda d: correlation_samples(d, alpha=rest, power=power),
             lambda n: (
@@ -497,31 +426,27 @@ def _plan_formulas(
         _PlanFormula(
             "acceptance",
             rest,
-            "blocks",
             "shift of one Pr(tau >= l) from 1/2",
             # Rates leave room for a shift of 1/2 at most; a larger one is found no later.
             lambda d: acceptance_samples(min(d, 0.49), half, half, alpha=rest, power=power),
             lambda n: acceptance_min_detectable(n, half, half, alpha=rest, power=power),
+            "blocks",
         ),
         _PlanFormula(
             "named fault refuted",
             beta,
-            "tokens",
-            "TV of a named fault, on healthy code",
+            f"{named}, on healthy code",
             lambda d: refutation_samples(2 * d * d, beta=beta),
             lambda n: math.sqrt(refutation_min_detectable(n, beta=beta) / 2),
         ),
-        _certificate_formula("plug-in", "mean TV, every kind, in repeated contexts", cells, delta),
-        _certificate_formula("monotone", "mean TV, if P'/P is monotone in q/p", 2, delta),
-    )
-
-
-def _certificate_formula(method: TVBound, measure: str, cells: int, delta: float) -> _PlanFormula:
-    return _PlanFormula(
-        f"certificate, {method}",
-        delta,
-        "tokens",
-        f"{measure}, on healthy code",
-        lambda d: certificate_samples(d, method=method, cells=cells, delta=delta),
-        lambda n: certificate_bound(n, method=method, cells=cells, delta=delta),
+        *(
+            _PlanFormula(
+                f"certificate, {method}",
+                delta,
+                f"{measure}, on healthy code",
+                partial(certificate_samples, method=method, cells=size, delta=delta),
+                partial(certificate_bound, method=method, cells=size, delta=delta),
+            )
+            for method, measure, size in certificates
+        ),
     )

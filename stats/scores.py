@@ -19,6 +19,7 @@ from simverify.stats._checks import (
     Floats,
     Ints,
     TestResult,
+    add_fields,
     check_count_rows,
     check_open_unit,
     check_positive_float,
@@ -51,33 +52,16 @@ def drift_test(
     most. A cause whose effects cancel in the mean has an ``expected`` of nearly 0, and then a
     mean that is off at all is not its doing.
 
-    Parameters
-    ----------
-    observed, variances : float64 array (groups,)
-        Mean of the centred scores of each group of tokens, and the variance of that mean.
-    expected, errors : float64 array (groups,)
-        Mean by which the cause moved the scores of that group where it was tried, and the
-        variance of that mean.
-    n : int
-        Tokens behind ``observed``.
-    most : float
-        Largest multiple of the measured effect that still is that cause.
+    ``observed``, ``variances``: float64 (groups,), mean of the centred scores of each group of
+    tokens, and the variance of that mean. ``expected``, ``errors``: float64 (groups,), mean by
+    which the cause moved the scores of that group where it was tried, and the variance of that
+    mean. ``n``: tokens behind ``observed``. ``most``: largest multiple of the measured effect that
+    still is that cause. ``min_detectable`` is the mean, over the groups together, that is found
+    with power .9 where the cause makes none. Raises ``ValueError`` if shapes differ, there is no
+    group or no token, a number is not finite, a variance is not positive, an error is negative,
+    most is not positive or alpha is outside (0, 1).
 
-    Returns
-    -------
-    TestResult
-        ``min_detectable`` is the mean, over the groups together, that is found with power .9
-        where the cause makes none.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, there is no group or no token, a number is not finite, a variance is not
-        positive, an error is negative, most is not positive or alpha is outside (0, 1).
-
-    References
-    ----------
-    Cochran, "The chi-square test of goodness of fit", Annals of Mathematical Statistics 23
+    Source: Cochran, "The chi-square test of goodness of fit", Annals of Mathematical Statistics 23
     (1952) 315-345, for the least chi-square over a parameter.
     """
     alpha, bound = check_open_unit("alpha", alpha), check_positive_float("most", most)
@@ -155,15 +139,8 @@ SURPRISE_CAP = 16.0
 def q_above_p(p: Any, q: Any) -> npt.NDArray[np.bool_]:
     """1{q > p}: the tokens that are rejected at times; their mass is TV(p, q) under a fault.
 
-    Parameters
-    ----------
-    p, q : float64 array (..., V)
-        Rows; each sums to 1.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, V < 2 or a row is no law.
+    ``p``, ``q``: float64 (..., V), rows; each sums to 1. Raises ``ValueError`` if shapes differ, V
+    < 2 or a row is no law.
     """
     p, q = _check_pair(p, q)
     above: npt.NDArray[np.bool_] = q > p
@@ -173,10 +150,7 @@ def q_above_p(p: Any, q: Any) -> npt.NDArray[np.bool_]:
 def rare_token(p: Any, *, below: float) -> npt.NDArray[np.bool_]:
     """1{P(x) < below}: counts the tail of the target's vocabulary.
 
-    Raises
-    ------
-    ValueError
-        If V < 2, a row is no law or ``below`` is not positive.
+    Raises ``ValueError`` if V < 2, a row is no law or ``below`` is not positive.
     """
     rows = check_probability_rows("p", p, np.ndim(p))
     rare: npt.NDArray[np.bool_] = rows < check_positive_float("below", below)
@@ -198,8 +172,7 @@ def accept(p: Any, q: Any) -> Floats:
 def contrast(p: Any, q: Any) -> Floats:
     """(q - p) / (q + p): the score of a mixture of p and q half way, bounded by 1.
 
-    Float64 (..., V) in [-1, 1]; 0 where both are 0. Parameters and errors as
-    :func:`q_above_p`.
+    Float64 (..., V) in [-1, 1]; 0 where both are 0. Parameters and errors as :func:`q_above_p`.
     """
     p, q = _check_pair(p, q)
     total = q + p
@@ -213,10 +186,7 @@ def surprise(p: Any, *, cap: float = SURPRISE_CAP) -> Floats:
     The cap bounds the score, so that its tail can be; it also makes the score of a token of
     probability 0 finite.
 
-    Raises
-    ------
-    ValueError
-        If V < 2, a row is no law or ``cap`` is not positive.
+    Raises ``ValueError`` if V < 2, a row is no law or ``cap`` is not positive.
     """
     rows = check_probability_rows("p", p, np.ndim(p))
     floor = np.exp(-check_positive_float("cap", cap))
@@ -252,17 +222,8 @@ class ScoreMoments:
 def score_moments(rows: Any, scores: Any) -> ScoreMoments:
     """Moments of scores under rows, row by row: what a kernel streams, for its oracle.
 
-    Parameters
-    ----------
-    rows : float64 array (..., V)
-        Laws; each sums to 1.
-    scores : array (..., V)
-        Finite scores, or bools.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, V < 2, a row is no law or a score is not finite.
+    ``rows``: float64 (..., V), laws; each sums to 1. ``scores``: array (..., V), finite scores, or
+    bools. Raises ``ValueError`` if shapes differ, V < 2, a row is no law or a score is not finite.
     """
     law, values = check_scores(rows, scores, np.ndim(rows))
     centred = center_scores(law, values)
@@ -318,17 +279,11 @@ RARE_EDGES = np.append(0.5 * 2.0 ** (-np.arange(INDICATOR_BINS) / 16.0), 0.0)
 class IndicatorSums:
     """Sums over bits whose probabilities are known; those of disjoint samples add up.
 
-    Attributes
-    ----------
-    n, hits : int
-        Bits, and how many of them are 1.
-    impossible : int
-        Bits that are 1 at probability 0, or 0 at probability 1.
-    bits : int64 array (2, INDICATOR_BINS + 1)
-        Bits by the probability of their rarer value, in axis 0 those whose rarer value is 1
-        (probability at most 1/2), then those whose rarer value is 0.
-    rare : float64 array (2, INDICATOR_BINS + 1)
-        Sum of the rarer value's probabilities over the bits of each bin.
+    ``n``, ``hits``: bits, and how many of them are 1. ``impossible``: bits that are 1 at
+    probability 0, or 0 at probability 1. ``bits``: int64 (2, INDICATOR_BINS + 1), bits by the
+    probability of their rarer value, in axis 0 those whose rarer value is 1 (probability at most
+    1/2), then those whose rarer value is 0. ``rare``: float64 (2, INDICATOR_BINS + 1), sum of the
+    rarer value's probabilities over the bits of each bin.
     """
 
     n: int
@@ -338,13 +293,7 @@ class IndicatorSums:
     rare: Floats
 
     def __add__(self, other: "IndicatorSums") -> "IndicatorSums":
-        return IndicatorSums(
-            n=self.n + other.n,
-            hits=self.hits + other.hits,
-            impossible=self.impossible + other.impossible,
-            bits=self.bits + other.bits,
-            rare=self.rare + other.rare,
-        )
+        return add_fields(self, other)
 
     @property
     def mean(self) -> float:
@@ -361,10 +310,7 @@ class IndicatorSums:
 def indicator_bin(probability: Any) -> tuple[Any, Any]:
     """Side (0 or 1) and bin of probabilities in [0, 1], elementwise: what kernels do too.
 
-    Raises
-    ------
-    ValueError
-        If a probability is NaN or outside [0, 1].
+    Raises ``ValueError`` if a probability is NaN or outside [0, 1].
     """
     p = np.asarray(probability, dtype=np.float64)
     if not ((p >= 0.0) & (p <= 1.0)).all():
@@ -379,17 +325,9 @@ def indicator_bin(probability: Any) -> tuple[Any, Any]:
 def indicator_sums(bits: Any, probabilities: Any) -> IndicatorSums:
     """Sum up bits and the probabilities with which each was to be 1.
 
-    Parameters
-    ----------
-    bits : int or bool array (n,)
-        0 or 1; n fixed beforehand.
-    probabilities : float64 array (n,)
-        Probability of a 1, given all that came before.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0, a bit is neither 0 nor 1 or a probability not in [0, 1].
+    ``bits``: int or bool (n,), 0 or 1; n fixed beforehand. ``probabilities``: float64 (n,),
+    probability of a 1, given all that came before. Raises ``ValueError`` if shapes differ, n is 0,
+    a bit is neither 0 nor 1 or a probability not in [0, 1].
     """
     b, p = np.asarray(bits), np.asarray(probabilities, dtype=np.float64)
     if b.ndim != 1 or b.shape != p.shape or b.size == 0:
@@ -404,20 +342,10 @@ def indicator_sums(bits: Any, probabilities: Any) -> IndicatorSums:
 def indicator_sums_of_contexts(counts: Any, rows: Any, members: Any) -> IndicatorSums:
     """Sum up the tokens that belong to a set, which may differ from context to context.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Emitted tokens per context.
-    rows : float64 array (contexts, V)
-        Target rows; each sums to 1.
-    members : bool array (contexts, V)
-        The tokens that score 1.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, counts are negative or not integers, shapes differ, V < 2 or a
-        row is no law.
+    ``counts``: int (contexts, V), emitted tokens per context. ``rows``: float64 (contexts, V),
+    target rows; each sums to 1. ``members``: bool (contexts, V), the tokens that score 1. Raises
+    ``ValueError`` if there is no token, counts are negative or not integers, shapes differ, V < 2
+    or a row is no law.
     """
     array, law = check_count_rows("counts", counts, rows)
     inside = np.asarray(members)
@@ -462,30 +390,18 @@ def indicator_test(
     It serves accept bits (a bit that its probability excludes fails at once) and scores that
     are 0 or 1. ``statistic`` is the rate of hits less its expectation.
 
-    Parameters
-    ----------
-    sums : IndicatorSums
-        Of n bits, n fixed beforehand.
-    ball : float
-        TV distance by which each conditional law may be off.
+    ``sums``: IndicatorSums, of n bits, n fixed beforehand. ``ball``: TV distance by which each
+    conditional law may be off. Raises ``ValueError`` if alpha is outside (0, 1) or ball outside [0,
+    1).
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1) or ball outside [0, 1).
-
-    Notes
-    -----
     The p-value is twice the smaller tail. Probabilities within a bin are replaced by their
     mean, which makes both tails heavier from 2 hits off the mean on (Gleser 1975), by 1e-4 of
     the variance at most; closer to the mean they are rounded towards the observed side. The
     tail is exact if probabilities do not depend on earlier bits; where they do, as in a
     generation, the sum is a martingale of the same variance and the tail holds to first order.
 
-    References
-    ----------
-    Gleser, "On the distribution of the number of successes in independent trials", Annals of
-    Probability 3 (1975) 182-188.
+    Source: Gleser, "On the distribution of the number of successes in independent trials", Annals
+    of Probability 3 (1975) 182-188.
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     if sums.impossible and radius == 0.0:
@@ -501,7 +417,6 @@ def indicator_test(
         log_pvalue=log_p,
         alpha=alpha,
         n=sums.n,
-        df=None,
         method=with_row_tolerance("exact Poisson-binomial", radius),
         min_detectable=indicator_min_detectable(sums, alpha=alpha, ball=radius),
         deviation="shift of the rate",
@@ -530,16 +445,10 @@ def indicator_min_detectable(
     ``sums`` stands for its probabilities alone; what was hit does not matter. inf if no shift
     that the probabilities leave room for is promised.
 
-    Raises
-    ------
-    ValueError
-        If alpha or power is outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if alpha or power is outside (0, 1) or ball outside [0, 1).
     """
-    alpha, power, radius = (
-        check_open_unit("alpha", alpha),
-        check_open_unit("power", power),
-        check_row_tolerance(ball),
-    )
+    alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
+    radius = check_row_tolerance(ball)
     z, deviation = float(special.ndtri(power)), math.sqrt(sums.variance)
     far = -float(special.ndtri(alpha / 2.0))
     steep = far / deviation if deviation > 0.0 else math.inf
@@ -597,12 +506,8 @@ def _critical_hits(
 class ScoreTable:
     """Laws of a score in repeated contexts.
 
-    Attributes
-    ----------
-    totals : float64 array (contexts,)
-        Tokens emitted in each context.
-    rows, scores : float64 array (contexts, V)
-        Law of the token, and its score.
+    ``totals``: float64 (contexts,), tokens emitted in each context. ``rows``, ``scores``: float64
+    (contexts, V), law of the token, and its score.
     """
 
     totals: Floats
@@ -616,20 +521,11 @@ class ScoreSums:
 
     Rows and scores of repeated contexts are kept, not copied: leave them as they are.
 
-    Attributes
-    ----------
-    n : int
-        Tokens.
-    deviation : float
-        Sum of the scores less their expectations under P.
-    variance, third, fourth : float
-        Sums of the conditional central moments under P.
-    ranges : float
-        Sum of the conditional ranges, max less min over the support of P.
-    width : float
-        No conditional range exceeds it; declared beforehand.
-    tables : tuple of ScoreTable or None
-        The laws themselves; None if a part of the tokens was streamed.
+    ``n``: tokens. ``deviation``: sum of the scores less their expectations under P. ``variance``,
+    ``third``, ``fourth``: sums of the conditional central moments under P. ``ranges``: sum of the
+    conditional ranges, max less min over the support of P. ``width``: no conditional range exceeds
+    it; declared beforehand. ``tables``: tuple of ScoreTable or None, the laws themselves; None if a
+    part of the tokens was streamed.
     """
 
     n: int
@@ -642,16 +538,8 @@ class ScoreSums:
     tables: tuple[ScoreTable, ...] | None = None
 
     def __add__(self, other: "ScoreSums") -> "ScoreSums":
-        return ScoreSums(
-            n=self.n + other.n,
-            deviation=self.deviation + other.deviation,
-            variance=self.variance + other.variance,
-            third=self.third + other.third,
-            fourth=self.fourth + other.fourth,
-            ranges=self.ranges + other.ranges,
-            width=max(self.width, other.width),
-            tables=_joined_tables(self.tables, other.tables),
-        )
+        tables = _joined_tables(self.tables, other.tables)
+        return add_fields(self, other, width=max(self.width, other.width), tables=tables)
 
 
 def _joined_tables(
@@ -675,20 +563,11 @@ def _joined_tables(
 def score_sums_of_contexts(counts: Any, rows: Any, scores: Any) -> ScoreSums:
     """Sum up the scores of tokens counted per context.
 
-    Parameters
-    ----------
-    counts : int array (contexts, V)
-        Emitted tokens per context.
-    rows : float64 array (contexts, V)
-        Target rows; each sums to 1. Shards that pass the very same array keep it once.
-    scores : float64 array (contexts, V)
-        Finite scores of the tokens.
-
-    Raises
-    ------
-    ValueError
-        If there is no token, counts are negative or not integers, shapes differ, V < 2, a row
-        is no law or a score is not finite.
+    ``counts``: int (contexts, V), emitted tokens per context. ``rows``: float64 (contexts, V),
+    target rows; each sums to 1. Shards that pass the very same array keep it once. ``scores``:
+    float64 (contexts, V), finite scores of the tokens. Raises ``ValueError`` if there is no token,
+    counts are negative or not integers, shapes differ, V < 2, a row is no law or a score is not
+    finite.
     """
     array, law = check_count_rows("counts", counts, rows)
     law, values = check_scores(law, scores, 2)
@@ -723,21 +602,12 @@ def score_sums(
 ) -> ScoreSums:
     """Sum up the scores of single tokens, each with its own law.
 
-    Parameters
-    ----------
-    score : float64 array (n,)
-        Score of the emitted token; n fixed beforehand.
-    mean, variance, third, fourth, low, high : float64 array (n,)
-        Moments of the score given all that came before, as :class:`ScoreMoments` has them.
-    width : float
-        No ``high - low`` exceeds it, whatever the contexts: 1 for ``accept``, 2 for
-        ``contrast``, the cap for ``surprise``.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, n is 0, a number is not finite, a variance or fourth moment is
-        negative, a range exceeds ``width`` or ``width`` is not positive.
+    ``score``: float64 (n,), score of the emitted token; n fixed beforehand. ``mean``, ``variance``,
+    ``third``, ``fourth``, ``low``, ``high``: float64 (n,), moments of the score given all that came
+    before, as :class:`ScoreMoments` has them. ``width``: no ``high - low`` exceeds it, whatever the
+    contexts: 1 for ``accept``, 2 for ``contrast``, the cap for ``surprise``. Raises ``ValueError``
+    if shapes differ, n is 0, a number is not finite, a variance or fourth moment is negative, a
+    range exceeds ``width`` or ``width`` is not positive.
     """
     parts = {
         "score": score,
@@ -808,9 +678,7 @@ class ScoreSumLaw:
     correction does; the step is not known, so that the widest gap between neighbouring
     scores stands for it, which never makes a tail too light.
 
-    References
-    ----------
-    Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
+    Source: Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
     independent random variables", Advances in Applied Probability 12 (1980) 475-490.
     """
 
@@ -948,24 +816,14 @@ def score_test(
     inequality carried two terms further). ``statistic`` is the mean deviation. Indicators are
     better served by :func:`indicator_test`.
 
-    Parameters
-    ----------
-    sums : ScoreSums
-        Of n tokens, n fixed beforehand.
-    ball : float
-        TV distance eps by which each conditional law may be off: the mean may then be off by
-        eps times the mean range, the variance by eps times width times mean range.
+    ``sums``: ScoreSums, of n tokens, n fixed beforehand. ``ball``: TV distance eps by which each
+    conditional law may be off: the mean may then be off by eps times the mean range, the variance
+    by eps times width times mean range. Raises ``ValueError`` if alpha is outside (0, 1) or ball
+    outside [0, 1).
 
-    Raises
-    ------
-    ValueError
-        If alpha is outside (0, 1) or ball outside [0, 1).
-
-    References
-    ----------
-    Bennett, "Probability inequalities for the sum of independent random variables", JASA 57
-    (1962) 33-45; Freedman, "On tail probabilities for martingales", Annals of Probability 3
-    (1975) 100-118.
+    Source: Bennett, "Probability inequalities for the sum of independent random variables", JASA 57
+    (1962) 33-45; Freedman, "On tail probabilities for martingales", Annals of Probability 3 (1975)
+    100-118.
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     tail = _ScoreTail(sums, 1.0 if sums.deviation >= 0.0 else -1.0, radius)
@@ -976,7 +834,6 @@ def score_test(
         log_pvalue=min(0.0, math.log(2.0) + log_p),
         alpha=alpha,
         n=sums.n,
-        df=None,
         method=with_row_tolerance(f"mean score, {law}", radius),
         min_detectable=score_min_detectable(sums, alpha=alpha, ball=radius),
         deviation="shift of the mean score",
@@ -1072,16 +929,10 @@ def score_min_detectable(
     ``sums`` stands for its null moments alone; its ``deviation`` does not matter. inf if no
     shift that is possible is promised. A shift of d is a TV distance of d / width at least.
 
-    Raises
-    ------
-    ValueError
-        If alpha or power is outside (0, 1) or ball outside [0, 1).
+    Raises ``ValueError`` if alpha or power is outside (0, 1) or ball outside [0, 1).
     """
-    alpha, power, radius = (
-        check_open_unit("alpha", alpha),
-        check_open_unit("power", power),
-        check_row_tolerance(ball),
-    )
+    alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
+    radius = check_row_tolerance(ball)
     z, width = float(special.ndtri(power)), sums.width
     shifts = []
     for sign in (1.0, -1.0):
@@ -1126,24 +977,14 @@ def log_sum_sf(values: Floats, probabilities: Floats, totals: Ints, deficit: flo
     context, so that every lattice hidden in them is covered. At or below the mean the answer
     is that no token made the sum -inf: no test rejects there.
 
-    Parameters
-    ----------
-    values : float64 array (contexts, V)
-        What a token adds; -inf for one that makes the sum -inf. Entries of probability 0 are
-        ignored.
-    probabilities : float64 array (contexts, V)
-        Rows that sum to 1.
-    totals : int64 array (contexts,)
-        Tokens drawn from each row.
-    deficit : float
-        As :func:`sum_deficit` has it of the tokens seen; -inf below 0, which no sum reaches.
+    ``values``: float64 (contexts, V), what a token adds; -inf for one that makes the sum -inf.
+    Entries of probability 0 are ignored. ``probabilities``: float64 (contexts, V), rows that sum to
+    1. ``totals``: int64 (contexts,), tokens drawn from each row. ``deficit``: as
+    :func:`sum_deficit` has it of the tokens seen; -inf below 0, which no sum reaches.
 
-    References
-    ----------
-    .. [1] Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
-       independent random variables", Adv. Appl. Prob. 12, 1980.
-    .. [2] Daniels, "Tail probability approximations", Int. Stat. Rev. 55, 1987 (section 6,
-       lattices).
+    Source: [1] Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
+    independent random variables", Adv. Appl. Prob. 12, 1980; [2] Daniels, "Tail probability
+    approximations", Int. Stat. Rev. 55, 1987 (section 6, lattices).
     """
     law = _DeficitLaw(values, probabilities, totals)
     if math.isinf(law.log_mass) or deficit < 0.0:

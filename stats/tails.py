@@ -184,8 +184,6 @@ def log_upper_tail(k: int, p: Floats, q: Floats, trials: Floats) -> float:
     S is a sum of independent binomials, one for each group. All arrays float64 (groups,);
     ``trials`` hold whole numbers.
 
-    Notes
-    -----
     Fourier inversion as in Hong 2013, of the exponentially tilted law (Daniels 1954), on as
     many points as that law is wide.
     """

@@ -624,21 +624,12 @@ def deciding_lines(
     Files of installed packages are named from the package's folder on. Where no line decides that
     token alone, as none is drawn for it, they are those that decide the output up to it.
 
-    Parameters
-    ----------
-    rule, contract, instance
-        The code under audit and the instance that it fails on.
-    sequence
-        An output of the wrong probability; its tokens are looked at where ``stage`` is None.
-    position
-        Index of the first token at which the law leaves the target.
-    stage
-        The kind of token that carries the deviation: the line that keeps the draft token, that
-        draws after a rejection, or that draws the bonus token. Of an output that never comes, or
-        whose token is of another kind, every token in that place is looked at.
-
-    Empty where the paths cannot be run again one by one, or where no line of the code under audit
-    decides it.
+    ``rule``, ``contract``, ``instance``: the code under audit and the instance that it fails on.
+    ``sequence``: an output of the wrong probability; its tokens are looked at where ``stage`` is
+    None. ``position``: index of the first token at which the law leaves the target. ``stage``: the
+    kind of token that carries the deviation: the line that keeps the draft token, that draws after
+    a rejection, or that draws the bonus token. Of an output that never comes, or whose token is of
+    another kind, every token in that place is looked at.
     """
     model = InstanceRows(instance)
     rule, contract = as_enumerable(rule, contract, model.drafting)

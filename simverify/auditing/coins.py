@@ -216,38 +216,18 @@ def bisect_law(
 ) -> CoinLaw:
     """Exact law of ``function(u)`` for u uniform on [0, 1)^coins, by bisection of each coin.
 
-    Parameters
-    ----------
-    function
-        Deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int.
-    coins
-        Number of coins: at least 1. Every box costs up to 2^coins calls, 2^used where that is
-        known.
-    bits
-        Coins are multiples of 2^-bits: 24 for code that reads them as float32.
-    max_calls
-        Budget of calls; what is left unsettled at its end is reported, largest boxes first.
-    probes
-        Interior points tried per box.
-    used
-        How many coins, from the first on, the last call read: the others change nothing. None:
-        nobody knows, and they all may.
-    each
-        Is told of every box that is constant.
-    cuts
-        Boundaries that other laws of the code have, sorted: they are tried first, and new ones
-        are added. They save calls, and change nothing else.
-
-    Raises
-    ------
-    NotMonotone
-        With the coin and three points that show it.
-    ReadsMore
-        A coin beyond ``used`` changed the tokens.
-    TooManyCalls
-        The budget does not reach the corners of the cube.
-    ValueError
-        A parameter is out of range, or two calls with the same coins differ.
+    ``function``: deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int.
+    ``coins``: number of coins: at least 1. Every box costs up to 2^coins calls, 2^used where that
+    is known. ``bits``: coins are multiples of 2^-bits: 24 for code that reads them as float32.
+    ``max_calls``: budget of calls; what is left unsettled at its end is reported, largest boxes
+    first. ``probes``: interior points tried per box. ``used``: how many coins, from the first on,
+    the last call read: the others change nothing. None: nobody knows, and they all may. ``each``:
+    is told of every box that is constant. ``cuts``: boundaries that other laws of the code have,
+    sorted: they are tried first, and new ones are added. They save calls, and change nothing else.
+    Raises ``NotMonotone`` with the coin and three points that show it. Raises ``ReadsMore`` where a
+    coin beyond ``used`` changed the tokens. Raises ``TooManyCalls`` where the budget does not reach
+    the corners of the cube. Raises ``ValueError`` where a parameter is out of range, or two calls
+    with the same coins differ.
     """
     _check_law(coins, bits, max_calls, probes, known=used is not None)
     return _BisectionSearch(

@@ -169,9 +169,8 @@ class SequentialCheck:
     def repeats_itself(self, seen_on: SmallModel) -> bool:
         """Whether outputs of calls leave the target, on an instance with many outputs.
 
-        One at least as large as ``seen_on``, where the code seeded itself.
-        What is drawn after a constant seed is the same in every call; a fault is what then
-        comes out.
+        One at least as large as ``seen_on``, where the code seeded itself. What is drawn after a
+        constant seed is the same in every call; a fault is what then comes out.
         """
         plain = [m for m in instance_battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)

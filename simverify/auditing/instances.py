@@ -1,15 +1,14 @@
 """Small instances for every contract: rows that depend on the prefix, in fractions.
 
-The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ
-by prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on
-either side.
+The battery is small scope: faults of verifiers show on tiny vocabularies if the rows differ by
+prefix, residuals have two tokens or more, some p/q are below 1/2, and zeros stand on either side.
 """
 
 import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -29,108 +28,58 @@ from simverify.trees import ROOT, Drafting, Scheme, TreeShape, get_scheme, shape
 RowWeights = tuple[int, ...]
 RowPair = tuple[RowWeights, RowWeights]
 
-# Pairs (target, draft) of rows by what they are for; the first of each list stands alone.
-ROWS_BY_VOCAB: dict[int, tuple[tuple[str, list[RowPair]], ...]] = {
-    2: (
-        ("plain", [((1, 2), (2, 1)), ((3, 1), (1, 1)), ((2, 3), (4, 1))]),
-        ("p zero", [((0, 1), (1, 1)), ((1, 0), (1, 2)), ((1, 1), (2, 1))]),
-        ("q zero", [((1, 1), (0, 1)), ((2, 1), (1, 0)), ((1, 2), (1, 1))]),
-        ("equal", [((1, 2), (1, 2)), ((3, 1), (3, 1)), ((1, 1), (1, 1))]),
-        ("disjoint", [((0, 1), (1, 0)), ((1, 0), (0, 1)), ((1, 2), (2, 1))]),
-        ("skewed", [((1, 999), (1, 1)), ((1, 1), (1, 999)), ((1, 99), (99, 1)), ((9, 1), (1, 9))]),
-    ),
-    3: (
-        (
-            "plain",
-            [
-                ((5, 1, 6), (6, 2, 4)),
-                ((6, 3, 3), (5, 6, 1)),
-                ((4, 2, 6), (2, 9, 1)),
-                ((3, 3, 6), (4, 6, 2)),
-                ((1, 5, 6), (8, 3, 1)),
-            ],
-        ),
-        (
-            "wide residual",
-            [
-                ((4, 4, 1), (1, 1, 7)),
-                ((1, 3, 5), (7, 1, 1)),
-                ((5, 2, 2), (1, 7, 1)),
-                ((3, 1, 5), (1, 7, 1)),
-            ],
-        ),
-        (
-            "p zero",
-            [
-                ((0, 2, 1), (3, 1, 1)),
-                ((1, 0, 3), (1, 2, 1)),
-                ((2, 1, 0), (1, 1, 4)),
-                ((1, 1, 1), (2, 1, 3)),
-            ],
-        ),
-        (
-            "q zero",
-            [
-                ((2, 1, 1), (0, 1, 3)),
-                ((1, 3, 1), (2, 0, 1)),
-                ((1, 1, 2), (3, 1, 0)),
-                ((3, 1, 2), (1, 3, 1)),
-            ],
-        ),
-        ("one-hot draft", [((2, 1, 3), (1, 0, 0)), ((1, 2, 1), (0, 0, 1)), ((3, 1, 1), (0, 1, 0))]),
-        (
-            "one-hot target",
-            [((0, 1, 0), (1, 1, 2)), ((1, 0, 0), (2, 1, 1)), ((0, 0, 1), (1, 3, 1))],
-        ),
-        ("ties", [((1, 1, 1), (2, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((2, 1, 2), (1, 1, 1))]),
-        ("equal", [((1, 2, 3), (1, 2, 3)), ((2, 2, 1), (2, 2, 1))]),
-        (
-            "skewed",
-            [
-                ((1, 10, 989), (500, 499, 1)),
-                ((1, 1, 98), (98, 1, 1)),
-                ((40, 1, 9), (1, 40, 9)),
-                ((9000, 900, 100), (1, 1, 1)),
-            ],
-        ),
-        (
-            "rare draft",
-            [
-                ((1, 99_999_899, 100), (100, 99_999_899, 1)),
-                ((1, 1, 1), (1, 9, 999_990)),
-                ((1, 9, 999_990), (500_000, 499_999, 1)),
-            ],
-        ),
-        (
-            "rare residual",
-            [
-                ((2, 499_998, 500_000), (0, 999_999, 1)),
-                ((1, 9, 99_990), (1, 1, 1)),
-                ((1, 1, 1), (2, 1, 2)),
-            ],
-        ),
-        ("disjoint", [((1, 2, 0), (0, 0, 1)), ((0, 1, 1), (1, 0, 0)), ((1, 0, 2), (0, 1, 0))]),
-    ),
+
+def _parse_rows(text: str) -> list[RowWeights]:
+    """Read rows of whole numbers: ``5 1 6, 6 2 4``."""
+    return [tuple(map(int, row.split())) for row in text.split(",")]
+
+
+def _parse_families(text: str) -> dict[str, list[list[RowWeights]]]:
+    """Read lines ``name: 5 1 6 / 6 2 4, ...``: target and draft row, or the draft row alone."""
+    return {
+        name.strip(): [[_parse_rows(row)[0] for row in rows.split("/")] for rows in rest.split(",")]
+        for name, _, rest in (line.partition(":") for line in text.strip().splitlines())
+    }
+
+
+def _row_pairs(text: str) -> dict[str, list[RowPair]]:
+    return {name: [(p, q) for p, q in rows] for name, rows in _parse_families(text).items()}
+
+
+# Pairs target / draft of rows by what they are for; the first of each list stands alone.
+ROWS_BY_VOCAB = {
+    2: _row_pairs("""
+        plain: 1 2 / 2 1, 3 1 / 1 1, 2 3 / 4 1
+        p zero: 0 1 / 1 1, 1 0 / 1 2, 1 1 / 2 1
+        q zero: 1 1 / 0 1, 2 1 / 1 0, 1 2 / 1 1
+        equal: 1 2 / 1 2, 3 1 / 3 1, 1 1 / 1 1
+        disjoint: 0 1 / 1 0, 1 0 / 0 1, 1 2 / 2 1
+        skewed: 1 999 / 1 1, 1 1 / 1 999, 1 99 / 99 1, 9 1 / 1 9
+    """),
+    3: _row_pairs("""
+        plain: 5 1 6 / 6 2 4, 6 3 3 / 5 6 1, 4 2 6 / 2 9 1, 3 3 6 / 4 6 2, 1 5 6 / 8 3 1
+        wide residual: 4 4 1 / 1 1 7, 1 3 5 / 7 1 1, 5 2 2 / 1 7 1, 3 1 5 / 1 7 1
+        p zero: 0 2 1 / 3 1 1, 1 0 3 / 1 2 1, 2 1 0 / 1 1 4, 1 1 1 / 2 1 3
+        q zero: 2 1 1 / 0 1 3, 1 3 1 / 2 0 1, 1 1 2 / 3 1 0, 3 1 2 / 1 3 1
+        one-hot draft: 2 1 3 / 1 0 0, 1 2 1 / 0 0 1, 3 1 1 / 0 1 0
+        one-hot target: 0 1 0 / 1 1 2, 1 0 0 / 2 1 1, 0 0 1 / 1 3 1
+        ties: 1 1 1 / 2 1 1, 1 1 2 / 1 1 1, 2 1 2 / 1 1 1
+        equal: 1 2 3 / 1 2 3, 2 2 1 / 2 2 1
+        skewed: 1 10 989 / 500 499 1, 1 1 98 / 98 1 1, 40 1 9 / 1 40 9, 9000 900 100 / 1 1 1
+        rare draft: 1 99999899 100/100 99999899 1, 1 1 1/1 9 999990, 1 9 999990/500000 499999 1
+        rare residual: 2 499998 500000 / 0 999999 1, 1 9 99990 / 1 1 1, 1 1 1 / 2 1 2
+        disjoint: 1 2 0 / 0 0 1, 0 1 1 / 1 0 0, 1 0 2 / 0 1 0
+    """),
 }
 
+_RANDOM_SIZES = _parse_rows("3 2 8, 3 3 3, 4 1 5, 4 2 4, 4 3 1, 5 1 5, 5 2 1, 3 4 1")
+"""(V, gamma, instances) of random rows."""
 
-LARGE_VOCABS: tuple[tuple[int, int, int, int], ...] = (
-    (4, 1, 1, 1),
-    (4, 4, 2, 1),
-    (5, 1, 1, 1),
-    (5, 4, 2, 1),
-    (6, 1, 1, 1),
-    (6, 1, 6, 1),
-    (6, 2, 3, 1),
-    (8, 1, 1, 1),
-    (8, 1, 8, 1),
-    (8, 2, 5, 1),
-    (9, 1, 9, 1),
-    (12, 1, 1, 1),
-    (12, 1, 12, 1),
-    (12, 2, 5, 1),
+LARGE_SIZES = _parse_rows(
+    "4 1 1, 4 4 2, 5 1 1, 5 4 2, 6 1 1, 6 1 6, 6 2 3, 8 1 1, 8 1 8, 8 2 5, 9 1 9, 12 1 1, 12 1 12, "
+    "12 2 5"
 )
-"""(V, gamma, tokens that a draft row holds, instances) of the larger vocabularies.
+"""(V, gamma, tokens that a draft row holds) of the larger vocabularies.
 
 Targets hold every token, so residuals are wide: a list of five, or a mask of eight bits, is
 too short for them. Drafts of few tokens keep the paths few.
@@ -230,6 +179,21 @@ class SmallModel:
     core: bool = False
     drafting: Drafting | None = None
 
+    @classmethod
+    def of_pairs(
+        cls,
+        name: str,
+        gamma: int,
+        pairs: Iterable[RowPair],
+        family: str = "",
+        *,
+        core: bool = False,
+        drafting: Drafting | None = None,
+    ) -> "SmallModel":
+        """Return an instance by its pairs of rows."""
+        targets, drafts = zip(*pairs, strict=True)
+        return cls(name, gamma, targets, drafts, family=family, core=core, drafting=drafting)
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens V."""
@@ -247,11 +211,11 @@ class SmallModel:
 
     def target(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the target after ``prefix``."""
-        return _probability_row(self._weights(self.targets, prefix))
+        return _normalised(self._weights(self.targets, prefix)).copy()
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the draft after ``prefix``."""
-        return _probability_row(self._weights(self.drafts, prefix))
+        return _normalised(self._weights(self.drafts, prefix)).copy()
 
     def document(self, depth: int, sequence: tuple[int, ...] = ()) -> Instance:
         """Rows after the prompt and up to ``depth`` tokens more, as fractions.
@@ -304,10 +268,6 @@ class SmallModel:
         return int(len(prefix) + 2 * last + 3 * before + earlier) % len(self.targets)
 
 
-def _probability_row(weights: RowWeights) -> Row:
-    return _normalised(weights).copy()
-
-
 @lru_cache(maxsize=4096)
 def _normalised(weights: RowWeights) -> Row:
     row = np.array(weights, dtype=np.float64)
@@ -325,43 +285,32 @@ def instance_battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterat
     up to 5, 2 beyond). Last a sweep of V = 2, which is for the odd fault that the others miss.
     """
     models: list[SmallModel] = []
+    of_pairs = SmallModel.of_pairs
     for vocab, families in ROWS_BY_VOCAB.items():
-        for name, pairs in families:
+        for name, pairs in families.items():
             for gamma in range(1, min(max_gamma, 3 if vocab == 3 else 4) + 1):
-                models.append(_small_model(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs, name))
-            models.append(_small_model(f"{name}, V={vocab}, one row", 1, pairs[:1], name))
+                models.append(of_pairs(f"{name}, V={vocab}, gamma={gamma}", gamma, pairs, name))
+            models.append(of_pairs(f"{name}, V={vocab}, one row", 1, pairs[:1], name))
     rng = random.Random(seed)
-    for vocab, gamma, count in (
-        (3, 2, 8),
-        (3, 3, 3),
-        (4, 1, 5),
-        (4, 2, 4),
-        (4, 3, 1),
-        (5, 1, 5),
-        (5, 2, 1),
-        (3, 4, 1),
-    ):
-        for i in range(count):
+    for vocab, gamma, count in _RANDOM_SIZES:
+        for i in range(1, count + 1):
             pairs = random_rows(rng, vocab, 5)
-            models.append(_small_model(f"random {i + 1}, V={vocab}, gamma={gamma}", gamma, pairs))
+            models.append(of_pairs(f"random {i}, V={vocab}, gamma={gamma}", gamma, pairs))
     rng = random.Random(seed + 1)
-    for vocab, gamma, most, count in LARGE_VOCABS:
-        for i in range(count):
-            pairs = large_rows(rng, vocab, most)
-            name = f"large {i + 1}, V={vocab}, gamma={gamma}, drafts of {most}"
-            models.append(_small_model(name, gamma, pairs))
-    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    for vocab, gamma, most in LARGE_SIZES:
+        name = f"large 1, V={vocab}, gamma={gamma}, drafts of {most}"
+        models.append(of_pairs(name, gamma, large_rows(rng, vocab, most)))
+    fitting = _fitting(models, max_gamma, max_vocab)
     yield from sorted(fitting, key=lambda m: ((2 * m.vocab_size) ** m.gamma * m.vocab_size, m.name))
     yield from (
-        _small_model(f"{_SWEEP_FAMILY} {i}, V={len(pair[0])}, one row", 1, [pair], _SWEEP_FAMILY)
+        of_pairs(f"{_SWEEP_FAMILY} {i}, V={len(pair[0])}, one row", 1, [pair], _SWEEP_FAMILY)
         for i, pair in enumerate(sweep_rows(), 1)
         if len(pair[0]) <= max_vocab
     )
 
 
-def _small_model(name: str, gamma: int, pairs: Sequence[RowPair], family: str = "") -> SmallModel:
-    targets, drafts = zip(*pairs, strict=True)
-    return SmallModel(name, gamma, targets, drafts, family=family)
+def _fitting(models: Iterable[SmallModel], max_gamma: int, max_vocab: int) -> list[SmallModel]:
+    return [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
 
 
 _MAX_STEP_INSTANCES = {(3, 2): 8, (3, 3): 4}
@@ -417,19 +366,18 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
             name = f"two tokens, V={model.vocab_size}, gamma={model.gamma}"
             chosen.append(SmallModel(name, model.gamma, *rows, certain_after=2))
         small = model.vocab_size <= 3 and model.gamma <= 3
-        if (small and taken[size] <= _MAX_STEP_INSTANCES.get(size, len(models))) or _has_few_paths(
-            model
-        ):
+        few = small and taken[size] <= _MAX_STEP_INSTANCES.get(size, len(models))
+        # A large vocabulary leaves a rule that drafts itself few paths where drafts are certain.
+        if few or (model.vocab_size > 3 and model.gamma == 1 and model.certain_drafts):
             chosen.append(model)
         if size == _EARLIER_GENERATION_SIZE:
             end = 1 if eos is None else eos
             name = f"{model.name}, after end of sequence {end}"
             chosen.append(replace(model, name=name, earlier_calls=2, eos=end))
             chosen.append(replace(model, name=f"{model.name}, after a reset", earlier_calls=1))
-    most = max((m.vocab_size for m in models), default=0), max((m.gamma for m in models), default=0)
-    return chosen + [
-        m for m in _step_only_instances(eos) if m.vocab_size <= most[0] and m.gamma <= most[1]
-    ]
+    max_gamma = max((m.gamma for m in models), default=0)
+    max_vocab = max((m.vocab_size for m in models), default=0)
+    return chosen + _fitting(_step_only_instances(eos), max_gamma, max_vocab)
 
 
 def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
@@ -447,8 +395,7 @@ def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
         ((2, 3, 4), (3, 1, 2), (1, 5, 2)),
         ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     )
-    targets, drafts = zip(*NEAR_ONE_RATIO_ROWS, strict=True)
-    yield SmallModel("nearly equal, V=3, gamma=1", 1, targets, drafts)
+    yield SmallModel.of_pairs("nearly equal, V=3, gamma=1", 1, NEAR_ONE_RATIO_ROWS)
     for vocab, gamma, targets, drafts in (
         (2, 2, ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))),
         (3, 1, ((5, 1, 6), (6, 3, 3), (4, 2, 6)), ((6, 2, 4), (5, 6, 1), (2, 9, 1))),
@@ -466,22 +413,17 @@ def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
         yield SmallModel(name, 3, p, q, earlier_calls=1, eos=end)
 
 
-def _has_few_paths(model: SmallModel) -> bool:
-    """Whether a large vocabulary leaves a rule that drafts itself few paths."""
-    return model.vocab_size > 3 and model.gamma == 1 and model.certain_drafts
-
-
 # Small instances for rules that judge draft trees: rows, shapes, and the scheme of the siblings.
 #
 # A shape is small or has few drafts: V^n trees of n nodes are drafted where all are sampled. Every
 # tree that a shape can become is among them: equal siblings, ids 0 and V-1, siblings in any order.
 
 
-_TREE_LEVELS: dict[int, tuple[tuple[int, ...], ...]] = {
-    2: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 1, 1, 1)),
-    3: ((1,), (2,), (1, 1), (1, 2), (2, 1), (3,), (2, 2), (3, 1), (2, 1, 1), (1, 2, 2)),
-    4: ((2,), (3,), (2, 1)),
-    5: ((2,),),
+_TREE_LEVELS = {
+    2: _parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 1 1 1"),
+    3: _parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 2 2"),
+    4: _parse_rows("2, 3, 2 1"),
+    5: _parse_rows("2"),
 }
 """Children per level, by vocabulary."""
 
@@ -492,11 +434,7 @@ _IRREGULAR_SHAPES = {
 }
 """Shapes that are no levels: parents, by name."""
 
-_TREE_ROWS: dict[int, tuple[tuple[str, list[RowPair]], ...]] = {
-    3: (
-        ("thin residual", [((6, 3, 3), (5, 6, 1)), ((2, 5, 3), (5, 4, 1)), ((3, 2, 5), (1, 5, 4))]),
-    ),
-}
+_TREE_ROWS = {3: _row_pairs("thin residual: 6 3 3 / 5 6 1, 2 5 3 / 5 4 1, 3 2 5 / 1 5 4")}
 """Rows for trees alone, by vocabulary: what a rejection leaves of p is below q at some token, so
 that a coin is taken for the second sibling too. On others it is accepted, or not, for certain."""
 
@@ -537,26 +475,37 @@ def tree_instances(
     rng = random.Random(seed)
     models = []
     for vocab, levels in _TREE_LEVELS.items():
-        families: Sequence[tuple[str, list[RowPair]]] = (
-            *ROWS_BY_VOCAB.get(vocab, ()),
-            *_TREE_ROWS.get(vocab, ()),
-        ) or [(f"random {i + 1}", random_rows(rng, vocab, 5)) for i in range(4)]
-        for name, tree, needed in _tree_shapes(vocab, levels, shape):
-            for family, pairs in families:
-                rich = family in _MAX_NODES_BY_FAMILY or vocab not in ROWS_BY_VOCAB
-                most = (
-                    len(tree)
-                    if vocab not in ROWS_BY_VOCAB
-                    else _MAX_NODES_BY_FAMILY.get(family, _DEFAULT_MAX_NODES)
-                )
-                if len(tree) <= most or shape is not None:
-                    model = _tree_model(
-                        f"{family}, V={vocab}, {name}", pairs, Drafting(tree, scheme)
-                    )
-                    models.append(replace(model, core=needed and rich, family=family))
+        random_only = vocab not in ROWS_BY_VOCAB
+        families = (
+            {f"random {i + 1}": random_rows(rng, vocab, 5) for i in range(4)}
+            if random_only
+            else ROWS_BY_VOCAB[vocab] | _TREE_ROWS.get(vocab, {})
+        )
+        shapes = list(_tree_shapes(vocab, levels, shape, _CORE_TREES))
+        if shape is None and not random_only:
+            shapes += [(name, TreeShape(x), False) for name, x in _IRREGULAR_SHAPES.items()]
+        for name, tree, needed in shapes:
+            for family, pairs in families.items():
+                rich = family in _MAX_NODES_BY_FAMILY or random_only
+                most = _MAX_NODES_BY_FAMILY.get(family, _DEFAULT_MAX_NODES)
+                if random_only or len(tree) <= most or shape is not None:
+                    title = f"{family}, V={vocab}, {name}"
+                    models.append(_tree_model(title, pairs, tree, scheme, family, needed and rich))
     models += _large_tree_instances(scheme, rng, shape)
-    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    fitting = _fitting(models, max_gamma, max_vocab)
     return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.name))
+
+
+def _tree_model(
+    name: str,
+    pairs: Iterable[RowPair],
+    shape: TreeShape,
+    scheme: Scheme,
+    family: str = "",
+    core: bool = False,
+) -> SmallModel:
+    drafting = Drafting(shape, scheme)
+    return SmallModel.of_pairs(name, shape.depth, pairs, family, core=core, drafting=drafting)
 
 
 def max_tree_count(model: SmallModel) -> int:
@@ -587,27 +536,22 @@ def _large_tree_instances(
     for vocab, tree, most in cases:
         if most ** len(tree) <= _MAX_LARGE_VOCAB_TREES:
             name = f"large, V={vocab}, tree of {len(tree)}, drafts of {most}"
-            model = _tree_model(name, large_rows(rng, vocab, most), Drafting(tree, scheme))
-            yield replace(model, family="large")
+            yield _tree_model(name, large_rows(rng, vocab, most), tree, scheme, "large")
 
 
 def _tree_shapes(
-    vocab: int, levels: Sequence[tuple[int, ...]], shape: TreeShape | None
+    vocab: int,
+    levels: Sequence[tuple[int, ...]],
+    shape: TreeShape | None,
+    core: set[tuple[int, tuple[int, ...]]],
 ) -> Iterator[tuple[str, TreeShape, bool]]:
+    """Yield trees with their names, and whether a verdict needs them."""
     if shape is not None:
         yield f"tree of {len(shape)}", shape, vocab < 4
         return
     for children in levels:
         name = f"tree {','.join(map(str, children))}"
-        yield name, shape_of_levels(children), (vocab, children) in _CORE_TREES
-    if vocab in ROWS_BY_VOCAB:
-        for name, parents in _IRREGULAR_SHAPES.items():
-            yield name, TreeShape(parents), False
-
-
-def _tree_model(name: str, pairs: Sequence[RowPair], drafting: Drafting) -> SmallModel:
-    targets, drafts = zip(*pairs, strict=True)
-    return SmallModel(name, drafting.shape.depth, targets, drafts, drafting=drafting)
+        yield name, shape_of_levels(children), (vocab, children) in core
 
 
 # Small instances for drafters: rows of the draft model, and trees that are drafted call by call.
@@ -616,46 +560,37 @@ def _tree_model(name: str, pairs: Sequence[RowPair], drafting: Drafting) -> Smal
 # the calls of a chain or a tree show what depends on an earlier one.
 
 
-_DRAFT_ROWS: dict[int, tuple[tuple[str, tuple[RowWeights, ...]], ...]] = {
-    2: (
-        ("plain", ((2, 1), (1, 3), (4, 1))),
-        ("one-hot", ((0, 1), (1, 0))),
-        ("ties", ((1, 1), (2, 1))),
-        ("skewed", ((1, 999), (99, 1), (1, 9))),
-    ),
-    3: (
-        ("plain", ((6, 2, 4), (5, 6, 1), (2, 9, 1), (4, 6, 2), (8, 3, 1))),
-        ("zeros", ((0, 1, 3), (2, 0, 1), (3, 1, 0), (1, 3, 1))),
-        ("one-hot", ((1, 0, 0), (0, 0, 1), (0, 1, 0))),
-        ("ties", ((1, 1, 1), (2, 1, 1), (1, 2, 2))),
-        ("skewed", ((500, 499, 1), (98, 1, 1), (1, 40, 9))),
-        ("rare", ((100, 99_999_899, 1), (1, 9, 999_990), (500_000, 499_999, 1))),
-    ),
-    4: (
-        ("plain", ((5, 3, 1, 2), (1, 4, 6, 2), (2, 2, 7, 1))),
-        ("zeros", ((0, 3, 0, 2), (1, 0, 0, 0), (4, 0, 1, 3))),
-    ),
-    5: (("plain", ((3, 1, 5, 2, 4), (1, 6, 2, 2, 1))),),
+_DRAFT_ROWS = {
+    vocab: {name: [row for (row,) in rows] for name, rows in _parse_families(text).items()}
+    for vocab, text in {
+        2: """
+            plain: 2 1, 1 3, 4 1
+            one-hot: 0 1, 1 0
+            ties: 1 1, 2 1
+            skewed: 1 999, 99 1, 1 9
+        """,
+        3: """
+            plain: 6 2 4, 5 6 1, 2 9 1, 4 6 2, 8 3 1
+            zeros: 0 1 3, 2 0 1, 3 1 0, 1 3 1
+            one-hot: 1 0 0, 0 0 1, 0 1 0
+            ties: 1 1 1, 2 1 1, 1 2 2
+            skewed: 500 499 1, 98 1 1, 1 40 9
+            rare: 100 99999899 1, 1 9 999990, 500000 499999 1
+        """,
+        4: """
+            plain: 5 3 1 2, 1 4 6 2, 2 2 7 1
+            zeros: 0 3 0 2, 1 0 0 0, 4 0 1 3
+        """,
+        5: "plain: 3 1 5 2 4, 1 6 2 2 1",
+    }.items()
 }
 """Weights of the draft's rows by vocabulary, and what they are for."""
 
 _DRAFT_TREE_LEVELS = {
-    2: (
-        (1,),
-        (2,),
-        (3,),
-        (1, 1),
-        (2, 1),
-        (1, 2),
-        (1, 1, 1),
-        (2, 2),
-        (4,),
-        (8,),
-        (1, 1, 1, 1),
-    ),
-    3: ((1,), (2,), (3,), (1, 1), (2, 1), (1, 2), (1, 1, 1), (3, 1), (4,), (1, 1, 1, 1)),
-    4: ((1,), (2,), (3,), (1, 1)),
-    5: ((1,), (2,), (3,)),
+    2: _parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 2 2, 4, 8, 1 1 1 1"),
+    3: _parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 3 1, 4, 1 1 1 1"),
+    4: _parse_rows("1, 2, 3, 1 1"),
+    5: _parse_rows("1, 2, 3"),
 }
 """Children per level, by vocabulary: eight siblings at most, and chains of four."""
 
@@ -679,48 +614,41 @@ def draft_instances(
     ``shape``: the one tree that the code is made for; by default many. ``max_gamma``: largest
     depth.
     """
-    models = [
-        model
-        for vocab, families in _DRAFT_ROWS.items()
-        for family, rows in families
-        for model in _drafter_models(scheme, vocab, family, rows, shape)
-    ]
+    models = []
+    for vocab, families in _DRAFT_ROWS.items():
+        shapes = list(_tree_shapes(vocab, _DRAFT_TREE_LEVELS[vocab], shape, _CORE_DRAFT_TREES))
+        for family, rows in families.items():
+            for name, tree, needed in shapes:
+                title = f"{family}, V={vocab}, {name}"
+                core = needed and (family == "plain" or shape is not None)
+                models.append(_drafter_model(title, rows, tree, scheme, family, core))
     rng = random.Random(seed)
+    siblings = shape_of_levels([_LARGE_VOCAB_SIBLINGS])
     for vocab in (6, 8, _LARGEST_VOCAB):
         row = [rng.choice((0, 1, 2, 3, 5, 8)) for _ in range(vocab)]
         row[rng.randrange(vocab)] += 1
-        wide = shape or shape_of_levels([_LARGE_VOCAB_SIBLINGS])
-        models.append(_drafter_model(scheme, f"large, V={vocab}", (tuple(row),), wide))
+        models.append(_drafter_model(f"large, V={vocab}", [tuple(row)], shape or siblings, scheme))
     if shape is None:
-        name, (_, rows) = f"after a prompt of {len(_LONG_PROMPT)}, V=3, tree 2", _DRAFT_ROWS[3][0]
-        after = _drafter_model(scheme, name, rows, shape_of_levels([_LARGE_VOCAB_SIBLINGS]))
+        name = f"after a prompt of {len(_LONG_PROMPT)}, V=3, tree 2"
+        after = _drafter_model(name, _DRAFT_ROWS[3]["plain"], siblings, scheme)
         models.append(replace(after, prompt=_LONG_PROMPT))
-    fitting = [m for m in models if m.gamma <= max_gamma and m.vocab_size <= max_vocab]
+    fitting = _fitting(models, max_gamma, max_vocab)
     fitting = [m for m in fitting if m.core or max_tree_count(m) <= _MAX_SPECIAL_TREES]
     # Those that are not plain come after those that are, for a failure on these says more.
     return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.family != "plain", m.name))
 
 
-def _drafter_models(
-    scheme: Scheme, vocab: int, family: str, rows: tuple[RowWeights, ...], shape: TreeShape | None
-) -> Iterator[SmallModel]:
-    if shape is not None:
-        model = _drafter_model(scheme, f"{family}, V={vocab}, tree of {len(shape)}", rows, shape)
-        yield replace(model, core=vocab < 4, family=family)
-        return
-    for levels in _DRAFT_TREE_LEVELS[vocab]:
-        name = f"{family}, V={vocab}, tree {','.join(map(str, levels))}"
-        model = _drafter_model(scheme, name, rows, shape_of_levels(levels))
-        needed = family == "plain" and (vocab, levels) in _CORE_DRAFT_TREES
-        yield replace(model, core=needed, family=family)
-
-
 def _drafter_model(
-    scheme: Scheme, name: str, rows: tuple[RowWeights, ...], shape: TreeShape
+    name: str,
+    rows: Sequence[RowWeights],
+    shape: TreeShape,
+    scheme: Scheme,
+    family: str = "",
+    core: bool = False,
 ) -> SmallModel:
     # Nothing is verified, so that the target's rows, which have to be there, matter to nobody.
-    targets = tuple(row[::-1] for row in rows)
-    return SmallModel(name, shape.depth, targets, rows, drafting=Drafting(shape, scheme))
+    pairs = [(row[::-1], row) for row in rows]
+    return _tree_model(name, pairs, shape, scheme, family, core)
 
 
 # The rows of an instance in a result file, as functions of a prefix again.

@@ -682,37 +682,18 @@ def run_probes(
     is an event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft
     that neither model can emit, rows that are no distributions).
 
-    Parameters
-    ----------
-    rule
-        A ``verify`` function, or a ``step`` function, class or factory.
-    contract
-        Which of the two.
-    eos
-        The token at which a decoding loop ends a generation of a step rule.
-    batched, rows
-        The code with its batch axis, of which ``rule`` is one row, and the rows of a call.
-    seconds
-        Limit of each probe: processor seconds, or the wall clock where the code waits; a third
-        where to wait for ever is no violation. A call that takes over half of it when it ends
-        is a hang, a violation, unless the calls that returned are slow too; after a hang
-        nothing more is run.
-    lost
-        What came of probes that ended the use of the GPU in another process. After one that is a
-        violation nothing more is run.
-
-    Returns
-    -------
-    tuple of Probe
-        One for each probe, also for those not run, always in the same order.
-
-    Raises
-    ------
-    ValueError
-        ``seconds`` is not positive, or the step rule cannot be built anew for every trial.
-    GpuLost
-        A probe ended the use of the GPU by this process; those in which right code may do so are
-        not run but in a child, which may be lost.
+    ``rule``: a ``verify`` function, or a ``step`` function, class or factory. ``contract``: which
+    of the two. ``eos``: the token at which a decoding loop ends a generation of a step rule.
+    ``batched``, ``rows``: the code with its batch axis, of which ``rule`` is one row, and the rows
+    of a call. ``seconds``: limit of each probe: processor seconds, or the wall clock where the code
+    waits; a third where to wait for ever is no violation. A call that takes over half of it when it
+    ends is a hang, a violation, unless the calls that returned are slow too; after a hang nothing
+    more is run. ``lost``: what came of probes that ended the use of the GPU in another process.
+    After one that is a violation nothing more is run. Returns tuple of Probe: one for each probe,
+    also for those not run, always in the same order. Raises ``ValueError`` where ``seconds`` is not
+    positive, or the step rule cannot be built anew for every trial. Raises ``GpuLost`` where a
+    probe ended the use of the GPU by this process; those in which right code may do so are not run
+    but in a child, which may be lost.
     """
     _check_run_probes(contract, seconds)
     call = make_caller(rule, contract, eos)

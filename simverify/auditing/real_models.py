@@ -437,10 +437,9 @@ class LiveModels:
     """A pair of models, and how code decodes on it.
 
     ``target``, ``draft``: as :func:`~simverify.models.transformer.load_pair` takes them.
-    ``method``: how drafts are made.
-    ``prompts``: a file, None for the bundled ones. ``gamma``: draft length, 1 to 64.
-    ``tokens``: emitted tokens; None for as many as ``detect`` needs. ``contract``: None where
-    the code says its own. ``threads``: of torch; None leaves them.
+    ``method``: how drafts are made. ``prompts``: a file, None for the bundled ones. ``gamma``:
+    draft length, 1 to 64. ``tokens``: emitted tokens; None for as many as ``detect`` needs.
+    ``contract``: None where the code says its own. ``threads``: of torch; None leaves them.
 
     Raises ``UsageError`` if gamma is out of range.
     """
@@ -553,14 +552,10 @@ def audit_on_models(
     A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
     trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
     is judged against the target's row before it. Of ``settings``, the error rates, the seed and
-    what is strict count. ``loaded``: the pair and the prompts, if they
-    are there already.
+    what is strict count. ``loaded``: the pair and the prompts, if they are there already.
 
-    Raises
-    ------
-    UsageError
-        If the code is under another contract or takes whole batches, a model does not load, a
-        prompt is missing or too long, or the code looks beyond the models' context.
+    Raises ``UsageError`` if the code is under another contract or takes whole batches, a model does
+    not load, a prompt is missing or too long, or the code looks beyond the models' context.
     """
     contract = check_contract(subject, live.contract, settings.batch)
     if contract == "draft":
@@ -654,11 +649,8 @@ def audit_on_trace(
     Every block is one call, with fresh randomness; the tokens are judged as a real model's
     are. Of ``settings``, the error rates, the seed and what is strict count.
 
-    Raises
-    ------
-    UsageError
-        If the trace holds no rows, is damaged or too short, or the code is under another
-        contract or takes whole batches.
+    Raises ``UsageError`` if the trace holds no rows, is damaged or too short, or the code is under
+    another contract or takes whole batches.
     """
     trace = open_trace(folder)
     made = trace.manifest

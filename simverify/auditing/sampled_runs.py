@@ -1,9 +1,8 @@
 """Runs code under audit on an instance, trial by trial, each with a random stream of its own.
 
-The stream of a trial has an address (seed, instance, trial), as in Salmon et al. 2011, so
-that what one call consumes does not move the next. Drafts come from another stream: they
-are independent of the code's randomness. What the code does wrong becomes a
-:class:`ContractMisuse`.
+The stream of a trial has an address (seed, instance, trial), as in Salmon et al. 2011, so that what
+one call consumes does not move the next. Drafts come from another stream: they are independent of
+the code's randomness. What the code does wrong becomes a :class:`ContractMisuse`.
 """
 
 import itertools

@@ -830,40 +830,22 @@ def sample_callable(
 ) -> SampledAudit:
     """Put ``rule`` on trial by sampling.
 
-    Parameters
-    ----------
-    rule : callable
-        Under ``contract``; a step rule may be a class or factory, built anew per trial.
-    contract : {"verify", "step"}
-        A step rule is run from reset until gamma + 1 tokens are out.
-    instances : sequence of SampledInstance
-        What to run it on; each gets an equal part of alpha, and as many trials as it needs.
-    seed : int
-        Of drafts, streams and completions.
-    alpha : float
-        Probability that a lossless rule fails; optimality spends a tenth of it apart.
-    detect, power : float
-        A mean one-token TV of ``detect``, by position and rows, on any instance is found
-        with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a
-        larger one, see :func:`~simverify.auditing.sampled_tier.instance_detect`.
-    coarser : sequence of float
-        What to ask for instead where ``detect`` would take longer than ``seconds``: the first
-        that fits, by the pilot's clock. The result says which.
-    samples : int
-        Budget of trials, the pilots' included.
-    seconds : float
-        Wall-clock limit, which can only end the run, to INCONCLUSIVE.
-    batch : int, optional
-        Blocks per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V),
-        draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int
-        (B, gamma+1), padded with -1, or a list of B rows. None: one block, no batch axis.
-    say : callable, optional
-        Is told the plan in one line before the run starts.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range, or ``rule`` fits neither form of its contract.
+    ``rule``: under ``contract``; a step rule may be a class or factory, built anew per trial.
+    ``contract``: {"verify", "step"}, a step rule is run from reset until gamma + 1 tokens are out.
+    ``instances``: sequence of SampledInstance, what to run it on; each gets an equal part of alpha,
+    and as many trials as it needs. ``seed``: of drafts, streams and completions. ``alpha``:
+    probability that a lossless rule fails; optimality spends a tenth of it apart. ``detect``,
+    ``power``: a mean one-token TV of ``detect``, by position and rows, on any instance is found
+    with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a larger one,
+    see :func:`~simverify.auditing.sampled_tier.instance_detect`. ``coarser``: what to ask for
+    instead where ``detect`` would take longer than ``seconds``: the first that fits, by the pilot's
+    clock. The result says which. ``samples``: budget of trials, the pilots' included.
+    ``seconds``: wall-clock limit, which can only end the run, to INCONCLUSIVE. ``batch``: blocks
+    per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V), draft_probs (B, gamma,
+    V), draft_tokens (B, gamma), rng)`` returns int (B, gamma+1), padded with -1, or a list of B
+    rows. None: one block, no batch axis. ``say``: is told the plan in one line before the run
+    starts. Raises ``ValueError`` where an argument is out of range, or ``rule`` fits neither form
+    of its contract.
     """
     detects = (detect, *coarser)
     _check_sample_callable(contract, instances, alpha, detects, power, samples, seconds, batch)

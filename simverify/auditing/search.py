@@ -75,35 +75,22 @@ class LiteralHints:
         """Return those of ``numbers`` that the battery's V and gamma do not reach already."""
         values = set(numbers)
         whole = sorted({int(x) for x in values if abs(x) < 1e6 and float(x).is_integer()})
-        # Whole ones above 1 are indices in all code there is.
-        parts = sorted(
-            {
-                float(x)
-                for x in values
-                if 1e-6 < x < 1 - 1e-9 or (isinstance(x, float) and 1 < x <= 8)
-            }
-        )
+
+        def within(least: int, most: int, *contracts: Contract) -> tuple[int, ...]:
+            fits = (k for k in whole if least <= k <= most and contract in contracts)
+            return tuple(itertools.islice(fits, MAX_LITERALS))
+
         drafts = {n for k in whole for n in (k, k + 1) if max_gamma < n <= MAX_LITERAL_GAMMA}
-        lengths = (
-            [k for k in whole if 3 < k <= MAX_LITERAL_PROMPT]
-            if contract in ("step", "draft")
-            else []
-        )
-        sizes = [k for k in whole if max_vocab <= k + 2 <= MAX_LITERAL_VOCAB and k > 1]
-        blocks = contract in ("verify", "step")
-        ends = [k for k in whole if _MIN_LARGE_VOCAB <= k < MAX_LITERAL_VOCAB] if blocks else []
-        counts = (
-            [k for k in whole if 3 <= k <= MAX_LITERAL_COUNT]
-            if contract in ("tree", "draft")
-            else []
-        )
+        # Whole ones above 1 are indices in all code there is.
+        fractions = (x for x in values if isinstance(x, float) and 1 < x <= 8)
+        parts = {float(x) for x in (*fractions, *(x for x in values if 1e-6 < x < 1 - 1e-9))}
         return cls(
-            tuple(sizes[:MAX_LITERALS]),
+            within(max(max_vocab - 2, 2), MAX_LITERAL_VOCAB - 2, contract),
             tuple(sorted(drafts)),
-            tuple(parts[:MAX_LITERALS]),
-            tuple(lengths[:MAX_LITERALS]),
-            tuple(counts[:MAX_LITERALS]),
-            tuple(ends[:MAX_LITERALS]),
+            tuple(sorted(parts)[:MAX_LITERALS]),
+            within(4, MAX_LITERAL_PROMPT, "step", "draft"),
+            within(3, MAX_LITERAL_COUNT, "tree", "draft"),
+            within(_MIN_LARGE_VOCAB, MAX_LITERAL_VOCAB - 1, "verify", "step"),
         )
 
     @property
@@ -114,13 +101,11 @@ class LiteralHints:
 
     def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
         """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
-        sizes = [
-            model for k in (*self.sizes, _BYTE_RANGE) for model in _vocab_instances(k, contract)
-        ]
         models = [model for x in self.parts for model in ratio_rows(x)]
         models += [_gamma_instance(n) for n in self.drafts]
         models += [_prompt_instances(k, eos) for k in self.lengths]
-        models += sizes
+        for k in (*self.sizes, _BYTE_RANGE):
+            models += _vocab_instances(k, contract)
         models += [_last_id_instance(k, vocab) for k in self.ends for vocab in (k, k + 1)]
         return [
             replace(m, eos=eos) if eos is not None and eos < m.vocab_size else m for m in models
@@ -143,13 +128,13 @@ def _vocab_instances(k: int, contract: Contract) -> Iterator[SmallModel]:
         (sparse(1, 4, 3, 2), sparse(4, 2, 1, 3)),
         (sparse(3, 1, 2, 5), sparse(1, 3, 3, 1)),
     ]
-    yield _literal_model(f"around {k}, V={vocab}, gamma=1, few ids", 1, pairs)
+    yield SmallModel.of_pairs(f"around {k}, V={vocab}, gamma=1, few ids", 1, pairs)
     # A residual of every token, one drafted: as many paths as tokens.
     if contract == "step" and vocab > _MAX_FULL_ROW_VOCAB:
         return
     every = tuple(1 + (7 * x) % 5 for x in range(vocab))
     one = tuple(int(x == k) for x in range(vocab))
-    yield _literal_model(f"around {k}, V={vocab}, gamma=1, all ids", 1, [(every, one)])
+    yield SmallModel.of_pairs(f"around {k}, V={vocab}, gamma=1, all ids", 1, [(every, one)])
 
 
 def _last_id_instance(k: int, vocab: int) -> SmallModel:
@@ -157,23 +142,23 @@ def _last_id_instance(k: int, vocab: int) -> SmallModel:
     target, draft = [0] * vocab, [0] * vocab
     target[0], target[-2], target[-1] = 2, 1, 3
     draft[0], draft[-1] = 3, 1
-    return _literal_model(f"ending at {k}, V={vocab}, gamma=1", 1, [(tuple(target), tuple(draft))])
+    pairs = [(tuple(target), tuple(draft))]
+    return SmallModel.of_pairs(f"ending at {k}, V={vocab}, gamma=1", 1, pairs)
 
 
 def _gamma_instance(gamma: int) -> SmallModel:
     """Rows of two tokens, most drafts certain."""
     pairs: list[RowPair] = [((1, 2), (0, 1)), ((3, 1), (1, 1)), ((2, 3), (1, 0))]
-    return _literal_model(f"around {gamma}, V=2, gamma={gamma}", gamma, pairs)
+    return SmallModel.of_pairs(f"around {gamma}, V=2, gamma={gamma}", gamma, pairs)
 
 
 def _prompt_instances(k: int, eos: int | None) -> SmallModel:
     """Outputs that begin one token before a prefix of ``k``, and go on beyond it."""
     usual = [token for token in (0, 1) if token != eos]
     prompt = tuple(usual[x % len(usual)] for x in range(k - 1))
+    name = f"around {k}, V=2, gamma=2, after {k - 1} tokens"
     targets, drafts = ((1, 2), (3, 1), (2, 3)), ((2, 1), (1, 1), (4, 1))
-    return SmallModel(
-        f"around {k}, V=2, gamma=2, after {k - 1} tokens", 2, targets, drafts, prompt=prompt
-    )
+    return SmallModel(name, 2, targets, drafts, prompt=prompt)
 
 
 def ratio_rows(x: float) -> Iterator[SmallModel]:
@@ -188,11 +173,8 @@ def ratio_rows(x: float) -> Iterator[SmallModel]:
         if side < 1:
             rows |= {"p": (side, Fraction(1, 3)), "q": (Fraction(1, 3), side)}
         for what, (p, draft) in rows.items():
-            yield _literal_model(
-                f"around {x:g}, {what} {n}, V=3, gamma=1",
-                1,
-                [(_three_token_row(p, 2), _three_token_row(draft, 3))],
-            )
+            pairs = [(_three_token_row(p, 2), _three_token_row(draft, 3))]
+            yield SmallModel.of_pairs(f"around {x:g}, {what} {n}, V=3, gamma=1", 1, pairs)
 
 
 def _three_token_row(first: Fraction, parts: int) -> RowWeights:
@@ -200,10 +182,6 @@ def _three_token_row(first: Fraction, parts: int) -> RowWeights:
     rest = 1 - first
     shares = (first, rest / (1 + parts), rest * parts / (1 + parts))
     return tuple(max(1, round(share * WEIGHT_UNIT)) for share in shares)
-
-
-def _literal_model(name: str, gamma: int, pairs: list[RowPair]) -> SmallModel:
-    return SmallModel(name, gamma, tuple(p for p, _ in pairs), tuple(q for _, q in pairs))
 
 
 # Instances made for a test of which one outcome never came, from the numbers that lead to it.
@@ -260,10 +238,8 @@ class Recipe:
         vocab = model.vocab_size
         # What is drafted first: it is what code meets.
         sides = (model.drafts, model.targets)
-        held = list(
-            dict.fromkeys(x for side in sides for x in range(vocab) if any(row[x] for row in side))
-        )
-        ids = tuple(x for x in held if 0 < x < vocab - 1)[:_MAX_KEPT_IDS]
+        held = (x for side in sides for x in range(1, vocab - 1) if any(row[x] for row in side))
+        ids = tuple(dict.fromkeys(held))[:_MAX_KEPT_IDS]
         token = ids[0] if ids else 0
         parts = tuple(
             (Fraction(p[token], sum(p)), Fraction(q[token], sum(q)))
@@ -279,15 +255,13 @@ class Recipe:
         for n, (p, q) in enumerate(self.parts):
             token = ids[n % len(ids)]
             others = [other for other in held if other != token]
+            share = Fraction(1) if self.gamma >= _MIN_CERTAIN_GAMMA else q
             targets.append(_recipe_row(self.vocab, token, p, others))
-            certain = self.gamma >= _MIN_CERTAIN_GAMMA
-            drafts.append(
-                _recipe_row(self.vocab, token, Fraction(1) if certain else q, others[::-1])
-            )
+            drafts.append(_recipe_row(self.vocab, token, share, others[::-1]))
         usual = [token for token in held if token != eos] or held
+        after = f", after {self.after} tokens" if self.after else ""
         return SmallModel(
-            f"aimed, V={self.vocab}, gamma={self.gamma}"
-            + (f", after {self.after} tokens" if self.after else ""),
+            f"aimed, V={self.vocab}, gamma={self.gamma}{after}",
             self.gamma,
             tuple(targets),
             tuple(drafts),
@@ -388,7 +362,7 @@ class RecipeSampler:
     def _vocab(self, aim: BranchTarget, ids: tuple[int, ...]) -> int:
         least = max((*ids, 1)) + 1
         size = self._whole(aim, least, MAX_LITERAL_VOCAB, (0, 0, 1, 2))
-        return size if size is not None else least + self._rng.randint(0, 1)
+        return least + self._rng.randint(0, 1) if size is None else size
 
     def _gamma(self, aim: BranchTarget) -> int:
         if self._rng.random() < 0.5:
@@ -441,15 +415,10 @@ def _shrink_to_fit(recipe: Recipe) -> Recipe:
 def _recipe_row(vocab: int, token: int, share: Fraction, others: list[int]) -> RowWeights:
     row = [0] * vocab
     row[token] = max(1, round(share * WEIGHT_UNIT))
-    for other, weight in zip(others, _increasing_shares(len(others)), strict=True):
-        row[other] = round((1 - share) * weight * WEIGHT_UNIT)
+    total = len(others) * (len(others) + 1) // 2
+    for n, other in enumerate(others, 1):  # each gets more than the one before
+        row[other] = round((1 - share) * Fraction(n, total) * WEIGHT_UNIT)
     return tuple(row)
-
-
-def _increasing_shares(count: int) -> Iterator[Fraction]:
-    """Yield shares that sum to 1, each larger than the one before."""
-    total = count * (count + 1) // 2
-    yield from (Fraction(n, total) for n in range(1, count + 1))
 
 
 # Draft trees and drafter instances on either side of the literals in the code.
@@ -458,8 +427,6 @@ def _increasing_shares(count: int) -> Iterator[Fraction]:
 # nodes of a tree, of its depth or, for a drafter, of the prefix. Rows of few tokens keep the trees
 # few.
 
-
-TreeContract = Literal["tree", "draft"]
 
 MAX_WEIGHTED_TREES = 600
 """Trees of an instance at most, where each of them has a probability."""
@@ -474,52 +441,43 @@ _MAX_FRACTION_NODES = 4
 
 
 def literal_tree_instances(
-    hints: LiteralHints, scheme: Scheme, contract: TreeContract, shape: TreeShape | None = None
+    hints: LiteralHints,
+    scheme: Scheme,
+    contract: Literal["tree", "draft"],
+    shape: TreeShape | None = None,
 ) -> list[SmallModel]:
     """Return the instances; ``shape``: the one tree that the code is made for."""
-    models: dict[tuple[object, ...], SmallModel] = {}
-    for model in _all_tree_instances(hints, scheme, contract, shape):
-        models.setdefault((model.targets, model.drafts, model.drafting, model.prompt), model)
-    return list(models.values())
-
-
-def _all_tree_instances(
-    hints: LiteralHints, scheme: Scheme, contract: TreeContract, shape: TreeShape | None
-) -> Iterator[SmallModel]:
-    shapes = [shape] if shape is not None else _literal_tree_shapes(hints)
-    for tree in shapes:
-        yield from _shape_instances(tree, scheme)
-    for vocab, near in _literal_vocabularies(hints):
-        wide = dict.fromkeys((*_DEFAULT_ROOT_CHILDREN, *hints.counts))
+    models: list[SmallModel] = []
+    for tree in [shape] if shape is not None else _literal_tree_shapes(hints):
+        models += _shape_instances(tree, scheme)
+    wide = dict.fromkeys((*_DEFAULT_ROOT_CHILDREN, *hints.counts))
+    # V with the id that rows are put around: below, at and above each number.
+    vocabularies = [case for k in hints.counts for case in ((k, k - 1), (k + 1, k))]
+    for vocab, near in vocabularies + [(k + 2, k) for k in hints.sizes]:
         few = [shape] if shape is not None else [shape_of_levels([k]) for k in wide if k < vocab]
         for tree in few:
-            yield from _vocabulary_instances(vocab, near, Drafting(tree, scheme))
+            models += _vocabulary_instances(vocab, near, tree, scheme)
     pair = shape or shape_of_levels([2])
     if len(pair) <= _MAX_FRACTION_NODES:
-        for row in (row for x in hints.parts for row in ratio_rows(x)):
-            yield replace(row, gamma=pair.depth, drafting=Drafting(pair, scheme))
+        drafting = Drafting(pair, scheme)
+        rows = (row for x in hints.parts for row in ratio_rows(x))
+        models += [replace(row, gamma=pair.depth, drafting=drafting) for row in rows]
     if contract == "draft":
         for k in hints.lengths:
-            after = _literal_tree_model(
-                f"after {k} tokens", (((2, 3), (3, 1)),), _chain_shape(1), scheme
-            )
-            yield replace(after, prompt=tuple(x % 2 for x in range(k)))
-
-
-def _literal_vocabularies(hints: LiteralHints) -> Iterator[tuple[int, int]]:
-    """Yield V with the id that rows are put around: below, at and above each number."""
-    for k in hints.counts:
-        yield k, k - 1
-        yield k + 1, k
-    for k in hints.sizes:
-        yield k + 2, k
+            name, chain = f"after {k} tokens", shape_of_levels([1])
+            after = _literal_tree_model(name, [((2, 3), (3, 1))], chain, scheme)
+            models.append(replace(after, prompt=tuple(x % 2 for x in range(k))))
+    different: dict[tuple[object, ...], SmallModel] = {}
+    for model in models:
+        different.setdefault((model.targets, model.drafts, model.drafting, model.prompt), model)
+    return list(different.values())
 
 
 def _literal_tree_shapes(hints: LiteralHints) -> list[TreeShape]:
     """Return chains, siblings, and two chains of so many nodes, for each number and the next."""
     shapes: list[TreeShape] = []
     for k in sorted({near for count in hints.counts for near in (count, count + 1)}):
-        shapes += [_chain_shape(k)] if k <= _MAX_CHAIN_DEPTH else []
+        shapes += [shape_of_levels([1] * k)] if k <= _MAX_CHAIN_DEPTH else []
         shapes.append(shape_of_levels([k]))
         # Node i follows the one two before: two chains, and a node more of the first if odd.
         shapes.append(TreeShape(tuple(ROOT if i < 2 else i - 2 for i in range(k))))
@@ -527,28 +485,25 @@ def _literal_tree_shapes(hints: LiteralHints) -> list[TreeShape]:
     return list(dict.fromkeys(shapes))
 
 
-def _chain_shape(depth: int) -> TreeShape:
-    return shape_of_levels([1] * depth)
-
-
 def _shape_instances(shape: TreeShape, scheme: Scheme) -> Iterator[SmallModel]:
     """Yield rows of two tokens, certain ones where trees are many; of more where they differ."""
     widest = max(len(children) for children in shape.children.values())
     name = f"around {len(shape)} nodes"
     if scheme.replaced or widest < 3:
-        plain = (((1, 2), (2, 1)), ((3, 1), (1, 3)), ((2, 3), (3, 1)))
-        sparse = (((2, 1), (0, 1)), ((1, 3), (1, 1)), ((3, 2), (1, 0)))
+        plain: list[RowPair] = [((1, 2), (2, 1)), ((3, 1), (1, 3)), ((2, 3), (3, 1))]
+        sparse: list[RowPair] = [((2, 1), (0, 1)), ((1, 3), (1, 1)), ((3, 2), (1, 0))]
         few = 2 ** len(shape) <= MAX_WEIGHTED_TREES
         yield _literal_tree_model(name, plain if few else sparse, shape, scheme)
         return
     row = tuple(1 + (3 * x) % 4 for x in range(widest))
     if _max_tree_count(shape, scheme, widest) <= MAX_WEIGHTED_TREES:
-        yield _literal_tree_model(name, ((row[::-1], row),), shape, scheme)
+        yield _literal_tree_model(name, [(row[::-1], row)], shape, scheme)
 
 
-def _vocabulary_instances(vocab: int, near: int, drafting: Drafting) -> Iterator[SmallModel]:
+def _vocabulary_instances(
+    vocab: int, near: int, shape: TreeShape, scheme: Scheme
+) -> Iterator[SmallModel]:
     """Yield rows on a few ids around one, more where siblings have to differ."""
-    shape, scheme = drafting.shape, drafting.scheme
     most = max(len(children) for children in shape.children.values())
     ids = {0, near, max(near - 1, 0), vocab - 1}
     if not scheme.replaced:
@@ -556,7 +511,7 @@ def _vocabulary_instances(vocab: int, near: int, drafting: Drafting) -> Iterator
     p, q = [0] * vocab, [0] * vocab
     for place, token in enumerate(sorted(ids)):
         p[token], q[token] = 1 + (3 * place) % 5, 1 + (2 * place + 1) % 4
-    pairs = ((tuple(p), tuple(q)), (tuple(q), tuple(p)))
+    pairs: list[RowPair] = [(tuple(p), tuple(q)), (tuple(q), tuple(p))]
     if _max_tree_count(shape, scheme, len(ids)) <= MAX_WEIGHTED_TREES:
         yield _literal_tree_model(f"around {near}, V={vocab}", pairs, shape, scheme)
 
@@ -572,12 +527,10 @@ def _max_tree_count(shape: TreeShape, scheme: Scheme, tokens: int) -> int:
 
 
 def _literal_tree_model(
-    name: str, pairs: tuple[tuple[RowWeights, RowWeights], ...], shape: TreeShape, scheme: Scheme
+    name: str, pairs: list[RowPair], shape: TreeShape, scheme: Scheme
 ) -> SmallModel:
-    targets, drafts = zip(*pairs, strict=True)
-    vocab = len(targets[0])
-    name = f"{name}, V={vocab}, {shape.words()}" if "V=" not in name else f"{name}, {shape.words()}"
-    return SmallModel(name, shape.depth, targets, drafts, drafting=Drafting(shape, scheme))
+    name += f", {shape.words()}" if "V=" in name else f", V={len(pairs[0][0])}, {shape.words()}"
+    return SmallModel.of_pairs(name, shape.depth, pairs, drafting=Drafting(shape, scheme))
 
 
 MAX_SEARCH_TREES = 64
@@ -735,9 +688,8 @@ def search_branch_targets(
     watch.closely()
     led = [Recipe.of(model) for model in watch.led]
     visited: set[SmallModel] = set()
-    goals, goal = _reachable_targets(watch), BranchTarget()
+    goals, goal, rows = _reachable_targets(watch), BranchTarget(), 0
     steps = _one_change_steps(makes, led, goals)
-    rows = 0
     for n in range(TARGETED_EXAMPLES):
         if not affordable() or not (goals or rows):
             return None
@@ -747,12 +699,10 @@ def search_branch_targets(
             recipe, goal = step
         else:
             goal = goals[n % len(goals)]
-            vary = led and rng.random() < _VARIATION_RATE
-            recipe = (
-                makes.varied(rng.choice(led[-_LATEST_RECIPES:]), goal)
-                if vary
-                else makes.fresh(goal)
-            )
+            if led and rng.random() < _VARIATION_RATE:
+                recipe = makes.varied(rng.choice(led[-_LATEST_RECIPES:]), goal)
+            else:
+                recipe = makes.fresh(goal)
         model = recipe.model(eos)
         if model in visited:
             continue
@@ -779,10 +729,10 @@ def _one_change_steps(
 
 
 def _reachable_targets(watch: CoverageMonitor) -> list[BranchTarget]:
+    """Return what leads beyond the battery: by other numbers than 0, 1, 2 and tolerances."""
     every = branch_targets(watch.instructions.values(), watch.named)
-    return [aim for aim in every if any(map(_leads_beyond_battery, aim.near))]
-
-
-def _leads_beyond_battery(number: float) -> bool:
-    """Whether it leads beyond the battery: not 0, 1 and 2, nor a tolerance."""
-    return number >= 3 or (number > 1e-6 and not float(number).is_integer())
+    return [
+        aim
+        for aim in every
+        if any(x >= 3 or (x > 1e-6 and not float(x).is_integer()) for x in aim.near)
+    ]
