@@ -31,7 +31,7 @@ from simverify.symbolic.forms import (
     NotMonotone,
     find_boundary,
 )
-from simverify.symbolic.provenance import IntOfDraw, TooManyValues, current_user_line
+from simverify.symbolic.provenance import IntOfDraw, TooManyValues, current_user_line, names
 from simverify.symbolic.races import arrives_first, enter_race
 
 if TYPE_CHECKING:
@@ -562,64 +562,12 @@ def _seed_preserving_method(name: str) -> Callable[..., MixedInteger]:
     return forward
 
 
-for _name in (
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "xor",
-    "rxor",
-    "lshift",
-    "neg",
-    "invert",
-):
+for _name in names("add radd sub rsub mul rmul xor rxor lshift neg invert"):
     setattr(MixedInteger, f"__{_name}__", _seed_preserving_method(_name))
-for _name in (
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "bool",
-    "int",
-    "index",
-    "float",
-    "hash",
-    "repr",
-    "str",
-    "format",
-    "iter",
-    "len",
-    "getitem",
-    "contains",
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "trunc",
-    "mod",
-    "rmod",
-    "divmod",
-    "rdivmod",
-    "floordiv",
-    "rfloordiv",
-    "truediv",
-    "rtruediv",
-    "pow",
-    "rpow",
-    "and",
-    "rand",
-    "or",
-    "ror",
-    "rshift",
-    "rrshift",
-    "rlshift",
-    "array",
-    "reduce_ex",
-    "array_function",
+for _name in names(
+    "eq ne lt le gt ge bool int index float hash repr str format iter len getitem contains abs "
+    "round floor ceil trunc mod rmod divmod rdivmod floordiv rfloordiv truediv rtruediv pow rpow "
+    "and rand or ror rshift rrshift rlshift array reduce_ex array_function"
 ):
     setattr(MixedInteger, f"__{_name}__", MixedInteger._refuse)
 

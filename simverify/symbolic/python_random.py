@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from simverify.symbolic.provenance import names
 from simverify.symbolic.sampler import (
     StatePlaceholder,
     draw_integer,
@@ -28,16 +29,7 @@ _GLOBAL_RANDOM: Any = random._inst
 _C_RANDOM: Any = random.Random.__mro__[1]
 _REAL_SEED: Any = random.Random.seed
 
-DERIVED_METHODS = {
-    "choice",
-    "choices",
-    "paretovariate",
-    "randint",
-    "randrange",
-    "sample",
-    "shuffle",
-    "uniform",
-}
+DERIVED_METHODS = names("choice choices paretovariate randint randrange sample shuffle uniform")
 """Methods written in Python on top of those that are replaced; their draws are ours."""
 
 _NON_METHODS = {"VERSION"}

@@ -27,7 +27,7 @@ from simverify.symbolic.forms import (
     integer_machine,
 )
 from simverify.symbolic.integers import FEW_CELLS, MixedInteger
-from simverify.symbolic.provenance import FloatOfDraw
+from simverify.symbolic.provenance import FloatOfDraw, names
 from simverify.symbolic.scalar import MIN_CONTINUOUS_RANGE, Draw, Uniform, uniform_on_grid
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.streams import FRESH_SEED, GeneratorSeed, Stream, StreamState
@@ -473,41 +473,9 @@ class StatePlaceholder:
         )
 
 
-for _name in (
-    "getitem",
-    "setitem",
-    "iter",
-    "len",
-    "contains",
-    "int",
-    "index",
-    "float",
-    "bool",
-    "repr",
-    "str",
-    "format",
-    "bytes",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "mod",
-    "floordiv",
-    "truediv",
-    "and",
-    "rand",
-    "or",
-    "ror",
-    "xor",
-    "rxor",
-    "lshift",
-    "rshift",
+for _name in names(
+    "getitem setitem iter len contains int index float bool repr str format bytes lt le gt ge add "
+    "radd sub rsub mul rmul mod floordiv truediv and rand or ror xor rxor lshift rshift"
 ):
     setattr(StatePlaceholder, f"__{_name}__", StatePlaceholder._refuse)
 

@@ -30,7 +30,7 @@ from simverify.symbolic.integers import (
     mixed_bitwise,
     mixed_remainder,
 )
-from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw
+from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw, names
 from simverify.symbolic.races import DecisionKind
 
 if TYPE_CHECKING:
@@ -476,18 +476,7 @@ for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor
 # and the rest is done on each value, where few are left, or is refused by name.
 
 
-_TYPE_ATTRIBUTES = {
-    "base",
-    "device",
-    "dtype",
-    "flags",
-    "itemsize",
-    "nbytes",
-    "ndim",
-    "shape",
-    "size",
-    "strides",
-}
+_TYPE_ATTRIBUTES = names("base device dtype flags itemsize nbytes ndim shape size strides")
 
 _ROUNDING_METHODS = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": "__int__"}
 """What only some types have, so that no draw has it of its own: what answers for those."""

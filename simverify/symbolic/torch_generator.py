@@ -24,6 +24,7 @@ from simverify.symbolic import symbolic_tensor
 from simverify.symbolic.arrays import make_draw_array, resolve_winners
 from simverify.symbolic.bindings import PROMOTED_TYPES, Float64Promotion
 from simverify.symbolic.forms import IDENTITY_FORM
+from simverify.symbolic.provenance import names
 from simverify.symbolic.races import current_site
 from simverify.symbolic.sampler import bind_seed_number, draw_integer, make_seed, reduce_by_factory
 from simverify.symbolic.scalar import Uniform, uniform_on_grid
@@ -44,35 +45,11 @@ _DEFAULT_SEED = 67280421310721
 _STATE_BYTES = DEFAULT_GENERATOR.get_state().numel()
 _STATE_MAGIC = 0x51A7E0F51A7E0F51
 
-_STATE_PRESERVING = {
-    "clone",
-    "detach",
-    "cpu",
-    "to",
-    "contiguous",
-    "get",
-    "__get__",
-    "size",
-    "dim",
-    "numel",
-    "equal",
-    "copy_",
-    "untyped_storage",
-    "storage_offset",
-    "stride",
-    "is_contiguous",
-    "__len__",
-    "element_size",
-    "is_floating_point",
-    "is_complex",
-    "requires_grad_",
-    "_is_view",
-    "data_ptr",
-    "__deepcopy__",
-    "__reduce_ex__",
-    "type",
-    "pin_memory",
-}
+_STATE_PRESERVING = names(
+    "clone detach cpu to contiguous get __get__ size dim numel equal copy_ untyped_storage "
+    "storage_offset stride is_contiguous __len__ element_size is_floating_point is_complex "
+    "requires_grad_ _is_view data_ptr __deepcopy__ __reduce_ex__ type pin_memory"
+)
 """What may be done with a state: it is moved, and compared as a whole."""
 
 _image_numbers = count(1)
@@ -311,26 +288,11 @@ def _is_generator_state(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.dtype is torch.uint8 and x.numel() == _STATE_BYTES
 
 
-REFUSED_FUNCTIONS = {
-    "gumbel_softmax",
-    "normal",
-    "normal_",
-    "randn",
-    "randn_like",
-    "poisson",
-    "cauchy_",
-    "geometric_",
-    "log_normal_",
-    "rrelu",
-    "rrelu_",
-    "alpha_dropout",
-    "feature_dropout",
-    "native_dropout",
-    "binomial",
-    "randint_like",
-    "_standard_gamma",
-    "_sample_dirichlet",
-}
+REFUSED_FUNCTIONS = names(
+    "gumbel_softmax normal normal_ randn randn_like poisson cauchy_ geometric_ log_normal_ rrelu "
+    "rrelu_ alpha_dropout feature_dropout native_dropout binomial randint_like _standard_gamma "
+    "_sample_dirichlet"
+)
 _EXPORT_FUNCTIONS = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
