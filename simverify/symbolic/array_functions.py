@@ -19,11 +19,13 @@ from simverify.symbolic.arrays import (
     array_of_objects,
     as_object_array,
     as_objects,
+    as_python_value,
     cast_element,
     cast_object_array,
     cast_objects,
     common_type,
     copy_with_placeholders,
+    element_list,
     first_draw,
     holds_objects,
     is_symbolic,
@@ -36,7 +38,7 @@ from simverify.symbolic.arrays import (
     run_on_values,
     simplify_array,
 )
-from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw
+from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw, names
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 
 # Functions that join arrays, choose among them, or write into them.
@@ -50,12 +52,8 @@ FunctionRule = Callable[..., Any]
 ArgumentPlace = tuple[int, str]
 
 _JOIN_ARGUMENTS: dict[Any, tuple[ArgumentPlace, ...]] = {
-    np.concatenate: ((0, "arrays"),),
-    np.stack: ((0, "arrays"),),
-    np.hstack: ((0, "tup"),),
-    np.vstack: ((0, "tup"),),
-    np.dstack: ((0, "tup"),),
-    np.column_stack: ((0, "tup"),),
+    **dict.fromkeys((np.concatenate, np.stack), ((0, "arrays"),)),
+    **dict.fromkeys((np.hstack, np.vstack, np.dstack, np.column_stack), ((0, "tup"),)),
     np.append: ((0, "arr"), (1, "values")),
     np.insert: ((0, "arr"), (2, "values")),
     np.select: ((1, "choicelist"), (2, "default")),
@@ -67,17 +65,10 @@ _JOIN_ARGUMENTS: dict[Any, tuple[ArgumentPlace, ...]] = {
 }
 """Where among the arguments the values are; the others say where they go."""
 
-_SEQUENCE_FUNCTIONS = {
-    np.concatenate,
-    np.stack,
-    np.hstack,
-    np.vstack,
-    np.dstack,
-    np.column_stack,
-    np.select,
-    np.choose,
-}
-"""What is given a list of arrays first; elsewhere a list is one array."""
+SEQUENCE_FUNCTIONS = names("block column_stack concatenate dstack hstack stack vstack")
+"""What is given a list of arrays; elsewhere a list is one array."""
+
+_LISTED_FUNCTIONS = SEQUENCE_FUNCTIONS | {"select", "choose"}
 
 _WRITE_ARGUMENTS: dict[Any, tuple[ArgumentPlace, ArgumentPlace]] = {
     np.copyto: ((0, "dst"), (1, "src")),
@@ -103,7 +94,7 @@ def _join_rule(func: Any) -> FunctionRule:
             return run_on_values(func, args, kwargs, name=f"np.{func.__name__}")
         options = {key: x for key, x in kwargs.items() if key not in _TYPE_KEYWORDS}
         args, options = _map_arguments(
-            args, options, _JOIN_ARGUMENTS[func], several=func in _SEQUENCE_FUNCTIONS
+            args, options, _JOIN_ARGUMENTS[func], several=func.__name__ in _LISTED_FUNCTIONS
         )
         joined = _joined_array(func(*args, **options), like.dtype, wraps=func is not np.insert)
         if out is None:
@@ -302,71 +293,14 @@ JOIN_RULES: dict[Any, FunctionRule] = {
 
 MOVE_FUNCTIONS = {
     getattr(np, name)
-    for name in (
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argpartition",
-        "argsort",
-        "argwhere",
-        "array_split",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "copy",
-        "count_nonzero",
-        "cumprod",
-        "cumsum",
-        "delete",
-        "diagonal",
-        "diff",
-        "dsplit",
-        "expand_dims",
-        "flatnonzero",
-        "flip",
-        "fliplr",
-        "flipud",
-        "hsplit",
-        "max",
-        "amax",
-        "min",
-        "amin",
-        "moveaxis",
-        "ndim",
-        "nonzero",
-        "prod",
-        "ravel",
-        "repeat",
-        "reshape",
-        "resize",
-        "rollaxis",
-        "shape",
-        "size",
-        "sort",
-        "split",
-        "squeeze",
-        "sum",
-        "swapaxes",
-        "take",
-        "take_along_axis",
-        "tile",
-        "transpose",
-        "vsplit",
-        "apply_along_axis",
-        "put_along_axis",
-        "iscomplexobj",
-        "isrealobj",
-        "ix_",
-        "trim_zeros",
-        "compress",
-        "extract",
-        "unravel_index",
-        "rot90",
-        "ndenumerate",
-        "isscalar",
-        "shares_memory",
-        "may_share_memory",
+    for name in names(
+        "all any argmax argmin argpartition argsort argwhere array_split atleast_1d atleast_2d "
+        "atleast_3d copy count_nonzero cumprod cumsum delete diagonal diff dsplit expand_dims "
+        "flatnonzero flip fliplr flipud hsplit max amax min amin moveaxis ndim nonzero prod "
+        "ravel repeat reshape resize rollaxis shape size sort split squeeze sum swapaxes take "
+        "take_along_axis tile transpose vsplit apply_along_axis put_along_axis iscomplexobj "
+        "isrealobj ix_ trim_zeros compress extract unravel_index rot90 ndenumerate isscalar "
+        "shares_memory may_share_memory"
     )
     if hasattr(np, name)
 }
@@ -394,14 +328,10 @@ def _promotion_kind(x: Any) -> Any:
     """Return what numpy's promotion sees: a type, or a number of Python's, which is weak."""
     if isinstance(x, Draw):
         sample = x.machine.sample
-        return sample if isinstance(sample, float | int) and not _is_numpy(sample) else sample.dtype
+        return sample.dtype if isinstance(sample, np.generic) else sample
     if holds_objects(x):
         return common_type(x.view(np.ndarray).ravel().tolist())
     return x if type(x) in (float, int, bool) else np.asarray(x).dtype
-
-
-def _is_numpy(x: Any) -> bool:
-    return isinstance(x, np.generic)
 
 
 def _clip_function(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kw: Any) -> Any:
@@ -460,8 +390,7 @@ def _strong_dtype(x: Any) -> np.dtype[Any]:
 def _as_typed_objects(x: Any, kind: np.dtype[Any]) -> Any:
     """Return an array of objects of one type."""
     array = as_objects(x)
-    flat = array.ravel().tolist() if array.dtype == object else list(array.ravel())
-    return cast_objects(flat, kind).reshape(array.shape)
+    return cast_objects(element_list(array), kind).reshape(array.shape)
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
@@ -479,10 +408,6 @@ def _like(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(plain, *args, **kwargs)
 
     return make
-
-
-def _result_type(*parts: Any) -> Any:
-    return np.result_type(*map(_kind_or_type, parts))
 
 
 def _kind_or_type(x: Any) -> Any:
@@ -528,77 +453,33 @@ FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
     np.around: _round,
     np.searchsorted: _searchsorted,
     np.digitize: lambda x, bins, right=False: _searchsorted(bins, x, "left" if right else "right"),
-    np.result_type: _result_type,
+    np.result_type: lambda *parts: np.result_type(*map(_kind_or_type, parts)),
     np.can_cast: _can_cast,
     np.array_equal: _array_equal,
-    np.zeros_like: _like(np.zeros_like),
-    np.ones_like: _like(np.ones_like),
-    np.empty_like: _like(np.empty_like),
-    np.full_like: _like(np.full_like),
+    **{f: _like(f) for f in (np.zeros_like, np.ones_like, np.empty_like, np.full_like)},
 }
 
-_ARRAY_METHODS = {
-    "compress",
-    "conj",
-    "conjugate",
-    "copy",
-    "cumprod",
-    "cumsum",
-    "diagonal",
-    "flatten",
-    "item",
-    "max",
-    "min",
-    "prod",
-    "ravel",
-    "repeat",
-    "reshape",
-    "sort",
-    "squeeze",
-    "sum",
-    "swapaxes",
-    "take",
-    "tolist",
-    "transpose",
-    # attributes
-    "T",
-    "mT",
-    "base",
-    "flags",
-    "imag",
-    "ndim",
-    "real",
-    "shape",
-    "size",
-    "strides",
-    "view",
-    "itemsize",
-    "nbytes",
-    "device",
-    "setflags",
-    "ctypes",
-    "data",
-}
+_ARRAY_METHODS = names(
+    "compress conj conjugate copy cumprod cumsum diagonal flatten item max min prod ravel repeat "
+    "reshape sort squeeze sum swapaxes take tolist transpose T mT base flags imag ndim real shape "
+    "size strides view itemsize nbytes device setflags ctypes data"
+)
 """Methods and attributes of arrays that numpy may run as they are, or that have a rule below."""
 
 
-_COMPARISON_METHODS = ("all", "any", "argpartition", "argsort", "nonzero", "searchsorted")
+_COMPARISON_METHODS = names("all any argpartition argsort nonzero searchsorted")
 """Methods of arrays that give no elements, but what their comparisons say."""
 
 
-def _plain_method(name: str) -> Callable[..., Any]:
-    def method(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
+def _array_method(name: str) -> Callable[..., Any]:
+    def on_elements(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.view(np.ndarray), name)(*args, **kwargs)
 
-    return method
-
-
-def _refused_method(name: str) -> Callable[..., Any]:
-    def method(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
+    def on_values(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
         function = getattr(np.ndarray, name)
         return run_on_values(function, (self, *args), kwargs, name=f".{name}()")
 
-    return method
+    return on_elements if name in _COMPARISON_METHODS else on_values
 
 
 def _view(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
@@ -607,31 +488,23 @@ def _view(self: DrawArray, *args: Any, **kwargs: Any) -> Any:
     return run_on_values(np.ndarray.view, (self, *args), kwargs, name=".view()")
 
 
-def _as_python_value(x: Any) -> Any:
-    if isinstance(x, list):
-        return [_as_python_value(y) for y in x]
-    return x.as_python() if isinstance(x, Draw) else x.item() if isinstance(x, np.generic) else x
+def _nested_python_values(x: Any) -> Any:
+    return [*map(_nested_python_values, x)] if isinstance(x, list) else as_python_value(x)
 
 
 def _tolist(self: DrawArray) -> Any:
-    return _as_python_value(np.ndarray.tolist(self))
+    return _nested_python_values(np.ndarray.tolist(self))
 
 
 def _item(self: DrawArray, *args: Any) -> Any:
-    return _as_python_value(np.ndarray.item(self, *args))
+    return _nested_python_values(np.ndarray.item(self, *args))
 
 
 for _name in dir(np.ndarray):
     _value = getattr(np.ndarray, _name)
-    _known = (
-        _name.startswith("_")
-        or _name in (*_ARRAY_METHODS, *_COMPARISON_METHODS)
-        or _name in vars(DrawArray)
-    )
+    _known = _name.startswith("_") or _name in _ARRAY_METHODS or _name in vars(DrawArray)
     if callable(_value) and not _known:
-        setattr(DrawArray, _name, _refused_method(_name))
-for _name in _COMPARISON_METHODS:
-    setattr(DrawArray, _name, _plain_method(_name))
+        setattr(DrawArray, _name, _array_method(_name))
 DrawArray.view = _view  # type: ignore[method-assign, assignment]
 DrawArray.tolist = _tolist  # type: ignore[method-assign, assignment]
 DrawArray.item = _item  # type: ignore[method-assign, assignment]

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simverify.symbolic.provenance import ArrayOfDraws
+from simverify.symbolic.forms import Form
+from simverify.symbolic.provenance import ArrayOfDraws, name_pairs, names
 from simverify.symbolic.races import CodeSite, current_site, decide_first
 from simverify.symbolic.scalar import ARRAY_HOOKS, OBJECT_LOOPS, Draw, nested_object_array
 
@@ -122,45 +123,11 @@ def _reading_method(name: str) -> Callable[..., Any]:
     return method
 
 
+_BOTH_SIDES = names("add sub mul truediv floordiv mod divmod pow lshift rshift and or xor")
 for _name in (
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-    "hash",
-    "bool",
-    "int",
-    "index",
-    "float",
-    "repr",
-    "str",
-    "format",
-    "neg",
-    "pos",
-    "abs",
-    "invert",
-    "round",
-    *(
-        side + op
-        for op in (
-            "add",
-            "sub",
-            "mul",
-            "truediv",
-            "floordiv",
-            "mod",
-            "divmod",
-            "pow",
-            "lshift",
-            "rshift",
-            "and",
-            "or",
-            "xor",
-        )
-        for side in ("", "r")
-    ),
+    *names("lt le gt ge eq ne hash bool int index float repr str format neg pos abs invert round"),
+    *_BOTH_SIDES,
+    *(f"r{op}" for op in _BOTH_SIDES),
 ):
     setattr(Winner, f"__{_name}__", _reading_method(f"__{_name}__"))
 
@@ -169,8 +136,8 @@ def resolve_winners(x: Any) -> Any:
     """Read the winners in a value: itself, a list or tuple of values, an array of objects."""
     if type(x) is Winner:
         return x.read()
-    if isinstance(x, list | tuple) and any(type(y) is Winner or _is_container(y) for y in x):
-        return type(x)(map(resolve_winners, x)) if type(x) in (list, tuple) else x
+    if type(x) in (list, tuple) and any(isinstance(y, _READ_INSIDE) for y in x):
+        return type(x)(map(resolve_winners, x))
     if isinstance(x, np.ndarray) and x.view(np.ndarray).dtype == object:
         flat = x.ravel().view(np.ndarray).tolist()
         if any(type(y) is Winner for y in flat):
@@ -178,9 +145,7 @@ def resolve_winners(x: Any) -> Any:
     return x
 
 
-def _is_container(x: Any) -> bool:
-    return isinstance(x, list | tuple | np.ndarray)
-
+_READ_INSIDE = (Winner, list, tuple, np.ndarray)
 
 Elements = np.ndarray[Any, Any]
 
@@ -245,7 +210,7 @@ class DrawArray(np.ndarray[Any, Any]):
         return array_of_objects(cast).reshape(elements.shape)
 
     def _typed(self, x: Any) -> Any:
-        return x if isinstance(x, Draw) or type(x) is Winner else self.dtype.type(x)
+        return x if isinstance(x, _SYMBOLS) else self.dtype.type(x)
 
     def __index__(self) -> int:
         if self.ndim or self.dtype.kind not in "iu":
@@ -316,22 +281,26 @@ def convert_element(x: Any, dtype: np.dtype[Any]) -> Any:
 
 def common_type(elements: "list[Any]") -> np.dtype[Any]:
     """Return the type of an array of these elements."""
-    types = {
-        np.intp if type(x) is Winner else type(x.machine.sample if isinstance(x, Draw) else x)
-        for x in elements
-    }
+    types = {type(sample_of(x)) for x in elements}
     if len(types) == 1 and (kind := _DTYPE_BY_TYPE.get(next(iter(types)))) is not None:
         return kind
     for x in elements:
         if isinstance(x, Draw):
             x.check_64_bits()
-    kinds = {
-        np.dtype(np.intp)
-        if type(x) is Winner
-        else np.asarray(x.machine.sample if isinstance(x, Draw) else x).dtype
-        for x in elements
-    }
+    kinds = {np.asarray(sample_of(x)).dtype for x in elements}
     return np.result_type(*kinds) if kinds else np.dtype(np.float64)
+
+
+def sample_of(x: Any) -> Any:
+    """Return a number of the type that an element has: its sample, an index, or itself."""
+    if type(x) is Winner:
+        return np.intp(0)
+    return x.machine.sample if isinstance(x, Draw) else x
+
+
+def as_python_value(x: Any) -> Any:
+    """Return an element as Python's number or draw."""
+    return x.as_python() if isinstance(x, Draw) else x.item() if isinstance(x, np.generic) else x
 
 
 _DTYPE_BY_TYPE: dict[Any, np.dtype[Any]] = {
@@ -350,13 +319,10 @@ def array_of_objects(elements: "list[Any]") -> Elements:
 def make_draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any:
     """Return an array of this shape; a plain array if no element is symbolic."""
     kind = common_type(elements) if dtype is None else dtype
-    if not any(isinstance(x, Draw) or type(x) is Winner for x in elements):
+    if not any(isinstance(x, _SYMBOLS) for x in elements):
         return np.array(elements, dtype=kind).reshape(shape)
-    if (
-        kind == np.float16
-        and (draw := first_draw(elements)) is not None
-        and draw.source.refuses_arrays
-    ):
+    draw = first_draw(elements) if kind == np.float16 else None
+    if draw is not None and draw.source.refuses_arrays:
         # In a list beside doubles numpy would keep its draws in 16 bits, and ask nobody.
         draw.refuse("an array of 16-bit draws", ArrayOfDraws)
     made = cast_objects(elements, kind).reshape(shape).view(DrawArray)
@@ -381,7 +347,7 @@ def simplify_array(array: Elements) -> Any:
     if array.view(np.ndarray).dtype != object:
         return array.view(np.ndarray)[()] if array.ndim == 0 else array.view(np.ndarray)
     flat = array.ravel().view(np.ndarray).tolist()
-    if not any(isinstance(x, Draw) or type(x) is Winner for x in flat):
+    if not any(isinstance(x, _SYMBOLS) for x in flat):
         kind = array.dtype if isinstance(array, DrawArray) else None
         plain = np.array(flat if flat else [], dtype=kind if flat else kind or np.float64)
         plain = plain.reshape(array.shape)
@@ -391,11 +357,14 @@ def simplify_array(array: Elements) -> Any:
 
 def is_symbolic(x: Any) -> bool:
     """Whether a value is a draw, the winner of a race, or an array with one."""
-    if isinstance(x, Draw) or type(x) is Winner:
+    if isinstance(x, _SYMBOLS):
         return True
     return holds_objects(x) and any(
-        isinstance(y, Draw) or type(y) is Winner for y in x.view(np.ndarray).ravel().tolist()
+        isinstance(y, _SYMBOLS) for y in x.view(np.ndarray).ravel().tolist()
     )
+
+
+_SYMBOLS = (Draw, Winner)
 
 
 def holds_objects(x: Any) -> bool:
@@ -417,9 +386,8 @@ def as_objects(x: Any) -> Elements:
     if isinstance(x, np.ndarray):
         return x.view(np.ndarray)
     if isinstance(x, list | tuple):
-        return (
-            nested_object_array(x) if first_draw(x) is not None else np.asarray(x).view(np.ndarray)
-        )
+        plain = first_draw(x) is None
+        return np.asarray(x).view(np.ndarray) if plain else nested_object_array(x)
     array = np.empty((), dtype=object)
     array[()] = x
     return array
@@ -430,10 +398,8 @@ def first_draw(inputs: Any) -> Draw | None:
     for x in inputs:
         if isinstance(x, Draw):
             return x
-        if isinstance(x, list | tuple):
-            draw = first_draw(x)
-            if draw is not None:
-                return draw
+        if isinstance(x, list | tuple) and (draw := first_draw(x)) is not None:
+            return draw
         if holds_objects(x):
             for y in x.view(np.ndarray).ravel().tolist():
                 if isinstance(y, Draw):
@@ -593,49 +559,35 @@ def _signbit(x: Draw) -> Any:
     return signs[0] if signs[0] == signs[1] else x.refuse("the sign of a zero")
 
 
-def _unary_functions() -> dict[Any, Callable[..., Any]]:
-    def log(x: Draw, scale: float, shift: float, op: Any) -> Any:
+def _form_rule(ufunc: Any, make: Callable[[Form], Form]) -> Callable[..., Any]:
+    def rule(x: Draw, op: Any = ufunc) -> Any:
         if x.holds_integers():
             return x.on_values(op, name=op.__name__)
-        return x.map(lambda: x.form.affine(1.0, shift).log().affine(scale, 0.0), op)
+        return x.map(lambda: make(x.form), op)
 
-    def exp(x: Draw, shift: float, op: Any) -> Any:
-        if x.holds_integers():
-            return x.on_values(op, name=op.__name__)
-        return x.map(lambda: x.form.exp().affine(1.0, shift), op)
-
-    return {
-        np.log: lambda x, op=np.log: log(x, 1.0, 0.0, op),
-        np.log2: lambda x, op=np.log2: log(x, 1 / math.log(2), 0.0, op),
-        np.log10: lambda x, op=np.log10: log(x, 1 / math.log(10), 0.0, op),
-        np.log1p: lambda x, op=np.log1p: log(x, 1.0, 1.0, op),
-        np.exp: lambda x, op=np.exp: exp(x, 0.0, op),
-        np.expm1: lambda x, op=np.expm1: exp(x, -1.0, op),
-        np.sqrt: lambda x, op=np.sqrt: x.power(0.5, op),
-        np.square: lambda x, op=np.square: x.power(2.0, op),
-    }
+    return rule
 
 
-UNARY_FUNCTIONS = _unary_functions()
+UNARY_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.log: _form_rule(np.log, Form.log),
+    np.log2: _form_rule(np.log2, lambda form: form.log().affine(1 / math.log(2), 0.0)),
+    np.log10: _form_rule(np.log10, lambda form: form.log().affine(1 / math.log(10), 0.0)),
+    np.log1p: _form_rule(np.log1p, lambda form: form.affine(1.0, 1.0).log()),
+    np.exp: _form_rule(np.exp, Form.exp),
+    np.expm1: _form_rule(np.expm1, lambda form: form.exp().affine(1.0, -1.0)),
+    np.sqrt: lambda x, op=np.sqrt: x.power(0.5, op),
+    np.square: lambda x, op=np.square: x.power(2.0, op),
+}
 """Functions of one draw, by numpy's ufunc; the second argument is what computes them."""
 
 UFUNC_RULES: dict[Any, Callable[..., Any]] = {
     **{
-        ufunc: _binary_rule(f"__{name}__", f"__r{name}__", ufunc)
-        for ufunc, name in (
-            (np.add, "add"),
-            (np.subtract, "sub"),
-            (np.multiply, "mul"),
-            (np.divide, "truediv"),
-            (np.floor_divide, "floordiv"),
-            (np.remainder, "mod"),
-            (np.power, "pow"),
-            (np.right_shift, "rshift"),
-            (np.left_shift, "lshift"),
-            (np.bitwise_and, "and"),
-            (np.bitwise_or, "or"),
-            (np.bitwise_xor, "xor"),
-        )
+        getattr(np, name): _binary_rule(f"__{method}__", f"__r{method}__", getattr(np, name))
+        for name, method in name_pairs(
+            "add:add subtract:sub multiply:mul divide:truediv floor_divide:floordiv remainder:mod "
+            "power:pow right_shift:rshift left_shift:lshift bitwise_and:and bitwise_or:or "
+            "bitwise_xor:xor"
+        ).items()
     },
     np.float_power: lambda x, y: UFUNC_RULES[np.power](_as_double(x), _as_double(y)),
     np.less: _binary_rule("__lt__", "__gt__", np.less),
@@ -653,12 +605,8 @@ UFUNC_RULES: dict[Any, Callable[..., Any]] = {
     ),
     **{
         ufunc: (lambda x, y, low=low, op=ufunc: extremum(x, y, low=low, op=op))
-        for ufunc, low in (
-            (np.minimum, False),
-            (np.fmin, False),
-            (np.maximum, True),
-            (np.fmax, True),
-        )
+        for low, pair in ((False, (np.minimum, np.fmin)), (True, (np.maximum, np.fmax)))
+        for ufunc in pair
     },
     np.isfinite: _unary_rule(lambda x: np.True_, np.isfinite),
     np.isnan: _unary_rule(lambda x: np.False_, np.isnan),
@@ -683,7 +631,7 @@ _CLIP: Any = np._core.umath.clip  # type: ignore[attr-defined]  # has no public 
 
 
 def _clip_ufunc(x: Any, low: Any, high: Any) -> Any:
-    kind = type(_CLIP(*(y.machine.sample if isinstance(y, Draw) else y for y in (x, low, high))))
+    kind = type(_CLIP(*map(sample_of, (x, low, high))))
     x, low, high = (y.as_type(kind) if isinstance(y, Draw) else kind(y) for y in (x, low, high))
     above = extremum(x, low, low=True, op=np.maximum)
     return extremum(above, high, low=False, op=np.minimum)
@@ -800,15 +748,9 @@ def _wrapped_function(ufunc: Any) -> Callable[..., Any] | None:
     def call(*values: Any) -> Any:
         # Boxed, so that the draws are not asked how to apply it.
         symbolic = any(isinstance(x, Draw) for x in values)
-        return ufunc(*map(as_objects, map(_as_python, values))) if symbolic else ufunc(*values)
+        return ufunc(*map(as_objects, map(as_python_value, values))) if symbolic else ufunc(*values)
 
     return call
-
-
-def _as_python(x: Any) -> Any:
-    if isinstance(x, Draw):
-        return x.as_python()
-    return x.item() if isinstance(x, np.generic) else x
 
 
 def _without_winners(x: Any) -> Any:
@@ -839,11 +781,11 @@ def map_elements(
     alike = all(a.shape == shape for a in arrays)
     spread = arrays if alike else np.broadcast_arrays(*arrays)
     shape = spread[0].shape
-    columns = [_element_list(a) for a in spread]
+    columns = [element_list(a) for a in spread]
     if where is True:
         values = [function(*row) for row in zip(*columns, strict=True)]
     else:
-        previous = _element_list(np.broadcast_to(as_objects(out[0]), shape)) if out else None
+        previous = element_list(np.broadcast_to(as_objects(out[0]), shape)) if out else None
         if previous is None:
             return refuse_call(inputs, "where= without out=")
         values = [
@@ -856,7 +798,7 @@ def map_elements(
 def _as_ufunc_scalars(values: Any) -> Any:
     """Return scalars as numpy's: of Python's alone, ufuncs make its doubles and integers."""
     row = list(values)
-    kinds = [type(x.machine.sample) if isinstance(x, Draw) else type(x) for x in row]
+    kinds = [type(sample_of(x)) for x in row]
     if not all(kind in (float, int, bool) for kind in kinds):
         return row
     if float not in kinds:
@@ -870,27 +812,23 @@ def _as_ufunc_scalars(values: Any) -> Any:
 def _boxed_elements(x: Any) -> Elements:
     """Return an array of objects whose elements keep numpy's types."""
     array = as_objects(x)
-    return array_of_objects(_element_list(np.asarray(array))).reshape(array.shape)
+    return array_of_objects(element_list(np.asarray(array))).reshape(array.shape)
 
 
-def _element_list(array: Elements) -> "list[Any]":
+def element_list(array: Elements) -> "list[Any]":
+    """Return the elements in order; numpy's numbers stay numpy's."""
     return array.ravel().tolist() if array.dtype == object else list(array.ravel())
 
 
 def run_on_values(func: Any, args: Any, kwargs: dict[str, Any], *, name: str) -> Any:
     """Run a function on each of the few values of whole draws, or refuse it by name."""
-    if first_draw((*args, *kwargs.values())) is None:
-        plain = (
-            [*map(_without_winners, args)],
-            {key: _without_winners(x) for key, x in kwargs.items()},
-        )
+    values = [*args, *kwargs.values()]
+    if first_draw(values) is None:
+        plain = [_without_winners(x) for x in values]
     else:
-        plain = (
-            [settle_draws(x, name) for x in args],
-            {key: settle_draws(x, name) for key, x in kwargs.items()},
-        )
-    result = func(*plain[0], **plain[1])
-    for x, y in zip((*args, *kwargs.values()), (*plain[0], *plain[1].values()), strict=True):
+        plain = [settle_draws(x, name) for x in values]
+    result = func(*plain[: len(args)], **dict(zip(kwargs, plain[len(args) :], strict=True)))
+    for x, y in zip(values, plain, strict=True):
         # Some functions change their arguments.
         if type(x) is DrawArray and x.ndim and x.flags.writeable:
             np.ndarray.__setitem__(x, ..., array_of_objects(list(y.ravel())).reshape(x.shape))

@@ -10,6 +10,7 @@ take floats, as those of ``math``, would refuse draws, and are replaced througho
 __simverify_role__ = "stand-in"
 
 
+import functools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.array_functions import FUNCTION_RULES, JOIN_RULES, MOVE_FUNCTIONS
+from simverify.symbolic.array_functions import (
+    FUNCTION_RULES,
+    JOIN_RULES,
+    MOVE_FUNCTIONS,
+    SEQUENCE_FUNCTIONS,
+)
 from simverify.symbolic.arrays import (
     UFUNC_RULES,
     UNARY_FUNCTIONS,
@@ -33,7 +39,7 @@ from simverify.symbolic.arrays import (
     run_on_placeholders,
 )
 from simverify.symbolic.integers import MixedInteger
-from simverify.symbolic.provenance import user_namespaces
+from simverify.symbolic.provenance import names, user_namespaces
 from simverify.symbolic.scalar import Draw, nested_object_array
 
 # Functions of numpy that make arrays of lists of draws.
@@ -43,29 +49,15 @@ from simverify.symbolic.scalar import Draw, nested_object_array
 # replaced in its modules.
 
 
-_SEQUENCE_FUNCTIONS = {
-    "block",
-    "column_stack",
-    "concatenate",
-    "dstack",
-    "hstack",
-    "stack",
-    "vstack",
-}
-"""What is given a list of arrays; elsewhere a list is one array."""
-
-_ARRAY_CONSTRUCTORS = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
-
-
 def array_twins() -> dict[str, Any]:
     """Return what stands in for numpy's functions that are given lists of draws."""
     functions = {*MOVE_FUNCTIONS, *FUNCTION_RULES}
     listed = {
-        name: _list_function_twin(function, several=name in _SEQUENCE_FUNCTIONS)
+        name: _list_function_twin(function, several=name in SEQUENCE_FUNCTIONS)
         for name, function in vars(np).items()
         if callable(function) and not isinstance(function, type) and _is_member(function, functions)
     }
-    made = {name: _constructor_twin(getattr(np, name)) for name in _ARRAY_CONSTRUCTORS}
+    constructors = names("array asarray asanyarray ascontiguousarray asfortranarray fromiter")
     unfollowed = {
         name: _UnsupportedUfunc(ufunc)
         for name, ufunc in vars(np).items()
@@ -74,8 +66,7 @@ def array_twins() -> dict[str, Any]:
     return {
         **unfollowed,
         **listed,
-        **made,
-        "fromiter": _constructor_twin(np.fromiter),
+        **{name: _constructor_twin(getattr(np, name)) for name in constructors},
         "full": _full,
         "full_like": _full_like,
     }
@@ -136,17 +127,10 @@ def _list_function_twin(original: Callable[..., Any], *, several: bool) -> Calla
 
 
 def _list_as_array(x: Any) -> Any:
-    """Return a list with draws as an array of them."""
+    """Return a list with draws as an array of them, all of one type."""
     if not (isinstance(x, list | tuple) and _holds_draw(x)):
         return x
-    return _typed_array(x)
-
-
-def _typed_array(data: Any) -> Any:
-    """Return an array of draws and numbers, all of one type."""
-    return make_draw_array(
-        _element_list(data), np.shape(run_on_placeholders(np.asarray, (data,), {}))
-    )
+    return make_draw_array(_element_list(x), np.shape(run_on_placeholders(np.asarray, (x,), {})))
 
 
 def _element_list(data: Any) -> "list[Any]":
@@ -212,16 +196,18 @@ class BuiltinTwins:
         self._shadowed += [(vars(module), name, twin) for name, twin in names.items()]
         stack.callback(self._put_back)
 
-    def _put_back(self) -> None:
+    def _remove(self) -> None:
         for namespace, name, _ in self._shadowed:
             namespace.pop(name, None)
+
+    def _put_back(self) -> None:
+        self._remove()
         self._shadowed.clear()
 
     @contextmanager
     def plain(self) -> Iterator[None]:
         """Give the code the real ones inside: a stand-in is not ``type(1) is int``."""
-        for namespace, name, _ in self._shadowed:
-            namespace.pop(name, None)
+        self._remove()
         try:
             yield
         finally:
@@ -292,8 +278,8 @@ def patch_float_functions(
         **{name: _math_rule(getattr(np, name), getattr(math, name)) for name in _MATH_FUNCTIONS},
         "fabs": lambda x: abs(_as_python_float(x)),
         "pow": lambda x, y: _as_python_float(x) ** y,
-        "floor": lambda x: x.floored(),
-        "ceil": lambda x: x.ceiled(),
+        "floor": Draw.floored,
+        "ceil": Draw.ceiled,
         "trunc": _truncate_draw,
         "modf": _modf,
         "isnan": lambda x: False,
@@ -390,27 +376,6 @@ class FloatTwin(float, metaclass=_FloatTwinMeta):
     dtype = np.dtype(np.float64)
 
 
-class Float64Twin(np.float64, metaclass=_FloatTwinMeta):
-    """The same for ``np.float64``."""
-
-    makes = np.float64
-    dtype: Any = np.dtype(np.float64)
-
-
-class Float32Twin(np.float32, metaclass=_FloatTwinMeta):
-    """The same for ``np.float32``."""
-
-    makes = np.float32
-    dtype: Any = np.dtype(np.float32)
-
-
-class Float16Twin(np.float16, metaclass=_FloatTwinMeta):
-    """The same for ``np.float16``."""
-
-    makes = np.float16
-    dtype: Any = np.dtype(np.float16)
-
-
 class _IntegerTwinMeta(_FloatTwinMeta, type):
     def __call__(cls, x: Any = 0) -> Any:
         if isinstance(x, Draw):
@@ -418,15 +383,11 @@ class _IntegerTwinMeta(_FloatTwinMeta, type):
         return super().__call__(x) if is_symbolic(x) else cls.makes(x)
 
 
-def _integer_twins() -> dict[str, Any]:
-    """Return the same for numpy's integers, which would be made of Python's."""
-    names = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intp")
-    kinds = {name: getattr(np, name) for name in names}
-    made = {
-        kind: _IntegerTwinMeta(name, (kind,), {"makes": kind, "dtype": np.dtype(kind)})
-        for name, kind in kinds.items()
-    }
-    return {name: made[kind] for name, kind in kinds.items()}
+@functools.cache
+def _number_twin(kind: type) -> type:
+    """Return the same for a type of numpy's; its integers would be made of Python's."""
+    meta = _IntegerTwinMeta if issubclass(kind, np.integer) else _FloatTwinMeta
+    return meta(kind.__name__, (kind,), {"makes": kind, "dtype": np.dtype(kind)})
 
 
 class _IntTwinMeta(TypeTwinMeta, type):
@@ -451,26 +412,17 @@ class IntTwin(int, metaclass=_IntTwinMeta):
 
 def numpy_twins() -> dict[str, Any]:
     """Return what stands in for numpy's float types and for what makes arrays of floats."""
-    filled = {
-        name: _filled_array_twin(getattr(np, name), like=name.endswith("_like"))
-        for name in (
-            "empty",
-            "zeros",
-            "ones",
-            "empty_like",
-            "zeros_like",
-            "ones_like",
-        )
-    }
+    kinds = names(
+        "float64 double float32 single float16 half int8 int16 int32 int64 uint8 uint16 uint32 "
+        "uint64 intp"
+    )
+    filled = names("empty zeros ones empty_like zeros_like ones_like")
     return {
-        "float64": Float64Twin,
-        "double": Float64Twin,
-        "float32": Float32Twin,
-        "single": Float32Twin,
-        "float16": Float16Twin,
-        "half": Float16Twin,
-        **_integer_twins(),
-        **filled,
+        **{name: _number_twin(getattr(np, name)) for name in kinds},
+        **{
+            name: _filled_array_twin(getattr(np, name), like=name.endswith("_like"))
+            for name in filled
+        },
     }
 
 

@@ -31,7 +31,13 @@ from simverify.symbolic.forms import (
     NotMonotone,
     find_boundary,
 )
-from simverify.symbolic.provenance import IntOfDraw, TooManyValues, current_user_line
+from simverify.symbolic.provenance import (
+    IntOfDraw,
+    TooManyValues,
+    current_user_line,
+    name_pairs,
+    names,
+)
 from simverify.symbolic.races import arrives_first, enter_race
 
 if TYPE_CHECKING:
@@ -84,13 +90,6 @@ def machine_runs(
             del _RUNS_CACHE[next(iter(_RUNS_CACHE))]
         _RUNS_CACHE[name, first, last] = value_runs(value, first, last, most, guess)
     return _RUNS_CACHE[name, first, last]
-
-
-def apply_without_wrapping(op: Callable[..., Any], x: Any, *others: Any) -> int:
-    """Return what an operation gives where nothing wraps around."""
-    if isinstance(op, type):
-        return int(x)
-    return int(op(int(x), *(int(y) for y in others)))
 
 
 _MAX_GUESS_DISTANCE = 1024
@@ -196,9 +195,12 @@ class DrawIntegers(DrawOperations):
             )
         if len(runs) > max(FEW_CELLS, self.source.widest[0]):
             self.source.widest = len(runs), current_user_line()
+        return self._run_value(runs)
+
+    def _run_value(self, runs: list[tuple[int, Any]]) -> Any:
+        """Fork on which of some runs it lies in, and return the run's value."""
         points = self.atom.points
-        cell = self.atom.locate([point / points for point, _ in runs[1:]])
-        return runs[cell][1]
+        return runs[self.atom.locate([point / points for point, _ in runs[1:]])][1]
 
     def _runs(self) -> "list[tuple[int, Any]] | None":
         """Return the runs of equal values that are left; the same ones come again on each path."""
@@ -228,10 +230,7 @@ class DrawIntegers(DrawOperations):
             return op(end, *others)
         if not others:
             return self._floored(op)
-        step = self.map(self.form.floor, op, *others)
-        return (
-            step if not isinstance(step, DrawIntegers) or step.has_many_cells() else step.settle()
-        )
+        return settle_few(self.map(self.form.floor, op, *others))
 
     def toward_zero(self, op: Callable[..., Any]) -> Any:
         """Return the integer part as ``op`` computes it: ``int``, ``np.trunc``, a cast."""
@@ -269,9 +268,7 @@ class DrawIntegers(DrawOperations):
         step = self.map(make, op, *others)
         if isinstance(step, DrawIntegers) and step.holds_integers():
             step = step.within(self, op)
-        return (
-            step if not isinstance(step, DrawIntegers) or step.has_many_cells() else step.settle()
-        )
+        return settle_few(step)
 
     def nearest(self, op: Callable[..., Any], *others: Any) -> Any:
         """Return the nearest integer, half to even, as ``op`` computes it."""
@@ -305,7 +302,9 @@ class DrawIntegers(DrawOperations):
             first, last = before.inner_span()
 
         def wraps(point: int) -> int:
-            return (apply_without_wrapping(op, value(point), *others) - low) // size
+            x = int(value(point))
+            plain = x if isinstance(op, type) else int(op(x, *map(int, others)))
+            return (plain - low) // size
 
         if wraps(first) == wraps(last) == 0:
             return self
@@ -316,10 +315,8 @@ class DrawIntegers(DrawOperations):
         runs = value_runs(wraps, first, last, FEW_CELLS)
         if runs is None:
             self.refuse(f"an overflow of {kind.__name__} in draws with many values")
-        points = self.atom.points
-        cell = self.atom.locate([point / points for point, _ in runs[1:]])
         try:
-            form = self.form.affine(1.0, -float(runs[cell][1] * size))
+            form = self.form.affine(1.0, -float(self._run_value(runs) * size))
         except NotMonotone as error:
             self.refuse(str(error))
         return self.kind(self.atom, form, self.machine)
@@ -340,6 +337,12 @@ class DrawIntegers(DrawOperations):
         return whole.settle() if isinstance(whole, DrawIntegers) else whole
 
 
+def settle_few(step: Any) -> Any:
+    """Return a draw with few values as a number: the path forks once for each."""
+    few = isinstance(step, DrawIntegers) and not step.has_many_cells()
+    return step.settle() if few else step
+
+
 # Integers that are exactly ``a n + b``, where ``n`` is the random integer that was drawn.
 #
 # A form is made of floats, 2**62 integers have more digits, and types of so many bits wrap around.
@@ -348,15 +351,7 @@ class DrawIntegers(DrawOperations):
 # an operation wraps around, so that it is one multiple for all that is left of the draw.
 
 
-_AFFINE_OPERATORS = (
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.lshift,
-    operator.neg,
-    operator.pos,
-    operator.abs,
-)
+_AFFINE_OPERATORS = tuple(getattr(operator, x) for x in names("add sub mul lshift neg pos abs"))
 """What leaves a line a line, ``abs`` where the sign is known."""
 
 
@@ -441,11 +436,8 @@ def _unwrapped_value(machine: Machine, n: int) -> int:
         steps.append(machine)
         machine = machine.before
     if isinstance(machine, BinaryMachine):
-        n = _apply_unwrapped(
-            machine.with_both,
-            _unwrapped_value(machine.first, n),
-            _unwrapped_value(machine.second, n),
-        )
+        both = (_unwrapped_value(x, n) for x in (machine.first, machine.second))
+        n = _apply_unwrapped(machine.with_both, *both)
     for step in reversed(steps):
         if not is_integer(step.sample):
             raise _NotAffine
@@ -455,11 +447,7 @@ def _unwrapped_value(machine: Machine, n: int) -> int:
             n = _apply_unwrapped(step.op, n)
         elif is_integer(step.other):
             other = int(step.other)
-            n = (
-                _apply_unwrapped(step.op, other, n)
-                if step.reverse
-                else _apply_unwrapped(step.op, n, other)
-            )
+            n = _apply_unwrapped(step.op, *((other, n) if step.reverse else (n, other)))
         else:
             raise _NotAffine
     return n
@@ -484,16 +472,10 @@ def only_casts(op: Any) -> bool:
 # and of what maps integers one to one. Whatever else is done with such a number is refused.
 
 
-_OPERATION_NAMES = {
-    np.add: "add",
-    np.subtract: "sub",
-    np.multiply: "mul",
-    np.bitwise_xor: "xor",
-    np.left_shift: "lshift",
-    np.negative: "neg",
-    np.invert: "invert",
-    np.positive: "pos",
-}
+_OPERATION_NAMES = name_pairs(
+    "add:add subtract:sub multiply:mul bitwise_xor:xor left_shift:lshift negative:neg "
+    "invert:invert positive:pos"
+)
 
 
 class MixedInteger:
@@ -519,7 +501,7 @@ class MixedInteger:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = _OPERATION_NAMES.get(ufunc)
+        name = _OPERATION_NAMES.get(ufunc.__name__)
         # Of Python's integers alone ufuncs make numpy's.
         if name is None or method != "__call__" or kwargs or self.kind is int:
             self._refuse()
@@ -562,64 +544,12 @@ def _seed_preserving_method(name: str) -> Callable[..., MixedInteger]:
     return forward
 
 
-for _name in (
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "xor",
-    "rxor",
-    "lshift",
-    "neg",
-    "invert",
-):
+for _name in names("add radd sub rsub mul rmul xor rxor lshift neg invert"):
     setattr(MixedInteger, f"__{_name}__", _seed_preserving_method(_name))
-for _name in (
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "bool",
-    "int",
-    "index",
-    "float",
-    "hash",
-    "repr",
-    "str",
-    "format",
-    "iter",
-    "len",
-    "getitem",
-    "contains",
-    "abs",
-    "round",
-    "floor",
-    "ceil",
-    "trunc",
-    "mod",
-    "rmod",
-    "divmod",
-    "rdivmod",
-    "floordiv",
-    "rfloordiv",
-    "truediv",
-    "rtruediv",
-    "pow",
-    "rpow",
-    "and",
-    "rand",
-    "or",
-    "ror",
-    "rshift",
-    "rrshift",
-    "rlshift",
-    "array",
-    "reduce_ex",
-    "array_function",
+for _name in names(
+    "eq ne lt le gt ge bool int index float hash repr str format iter len getitem contains abs "
+    "round floor ceil trunc mod rmod divmod rdivmod floordiv rfloordiv truediv rtruediv pow rpow "
+    "and rand or ror rshift rrshift rlshift array reduce_ex array_function"
 ):
     setattr(MixedInteger, f"__{_name}__", MixedInteger._refuse)
 
@@ -632,14 +562,6 @@ def mixed_remainder(draw: "DrawBase", modulus: int, kind: type) -> MixedInteger 
     values = min(line.values, modulus // math.gcd(line.a, modulus))
     name = id(draw.atom), line.a % modulus, line.b % modulus, modulus
     return MixedInteger(draw.atom, name, values, kind)
-
-
-def mixed_xor(draw: "DrawBase", bits: int, kind: type) -> MixedInteger | None:
-    """Return ``draw ^ bits``, of type ``kind``; None where it is not known what it is."""
-    line = _nonconstant_line(draw)
-    if line is None:
-        return None
-    return MixedInteger(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
 
 
 def mixed_bitwise(draw: Any, name: str, other: Any, op: Callable[..., Any]) -> MixedInteger | None:
@@ -656,9 +578,10 @@ def mixed_bitwise(draw: Any, name: str, other: Any, op: Callable[..., Any]) -> M
         # The lowest bits are a remainder.
         lowest: MixedInteger = draw.modulo(bits + 1, above_low_bits, op, other)
         return lowest
-    if name == "^" and draw.gives(kind, other):
-        return mixed_xor(draw, bits, kind)
-    return None
+    line = _nonconstant_line(draw) if name == "^" and draw.gives(kind, other) else None
+    if line is None:
+        return None
+    return MixedInteger(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
 
 
 def _nonconstant_line(draw: "DrawBase") -> AffineInteger | None:
@@ -731,7 +654,9 @@ class DrawPairs(DrawIntegers):
 
     def _with_one_known(self, other: "DrawPairs", op: PairOperation) -> Any:
         """Settle one of the two, if that is needed and possible."""
-        if not (self.has_steps() or other.has_steps() or self._are_few_integers(other)):
+        # An integer of few values may have been one of many before.
+        few = (x.holds_integers() and x.settles() for x in (self, other))
+        if not (self.has_steps() or other.has_steps() or any(few)):
             return NotImplemented
         if self.atom is other.atom and not self.settles() and other.settles():
             return op(self, other.settle())
@@ -740,12 +665,6 @@ class DrawPairs(DrawIntegers):
         if other.settles():
             return op(self, other.settle())
         return self.refuse(f"{op.__name__} of a draw that was rounded and another draw")
-
-    def _are_few_integers(self, other: "DrawPairs") -> bool:
-        """Whether one of the two is an integer, of many before and of few by now."""
-        return (self.holds_integers() and self.settles()) or (
-            other.holds_integers() and other.settles()
-        )
 
     def _of_one_atom(
         self, other: "DrawPairs", op: PairOperation, slope: float, form: Callable[[], Form]

@@ -13,20 +13,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simverify.symbolic.arrays import make_draw_array
-from simverify.symbolic.provenance import CannotEnumerate
+from simverify.symbolic.provenance import CannotEnumerate, names
 from simverify.symbolic.sampler import (
+    CopiedGenerator,
     StatePlaceholder,
     SymbolicSampler,
     bind_seed_number,
     draw_integer,
     draw_shaped,
     make_seed,
-    plain_state_seed,
-    reduce_by_factory,
+    put_state,
     state_placeholder,
 )
 from simverify.symbolic.scalar import Draw
-from simverify.symbolic.source import RandomSource
+from simverify.symbolic.source import RandomSource, refusing_call
 from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
 
 # ``SeedSequence``.
@@ -40,7 +40,7 @@ SeedSequence = np.random.SeedSequence
 _ENTROPY_BITS = 128
 
 
-class SymbolicSeedSequence(SeedSequence):
+class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
     """A ``numpy.random.SeedSequence`` that may be random."""
 
     source: ClassVar[RandomSource]
@@ -148,13 +148,6 @@ class SymbolicSeedSequence(SeedSequence):
             )
         return twin
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self.__copy__()
-
-    def __reduce__(self) -> Any:
-        twin = self.__copy__()
-        return reduce_by_factory(lambda: twin.__copy__())
-
 
 def as_words(words: list[Any], dtype: np.dtype[Any]) -> Any:
     """Return an array of draws, or numpy's own where they are numbers."""
@@ -174,31 +167,20 @@ def constant_seed(entropy: Any) -> GeneratorSeed:
 
 
 BitGenerator = np.random.BitGenerator
-REAL_BIT_GENERATORS = {
-    kind.__name__: kind
-    for kind in (
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.Philox,
-        np.random.SFC64,
-        np.random.MT19937,
-    )
+REAL_BIT_GENERATORS: dict[str, Any] = {
+    name: getattr(np.random, name) for name in names("PCG64 PCG64DXSM Philox SFC64 MT19937")
 }
 """numpy's own; the names in ``numpy.random`` are ours while code is intercepted."""
 
 _WORDS_PER_BLOCK = 4
 """Philox makes four words of one counter, and drops the rest of them when it jumps."""
 
-_JUMP_STEPS = {
-    "PCG64": 0x9E3779B97F4A7C15F39CC0605CEDC835,
-    "PCG64DXSM": 0x9E3779B97F4A7C15F39CC0605CEDC835,
-    "Philox": 2**128,
-    "MT19937": 2**128,
-}
+_JUMP_STEPS = dict.fromkeys(("PCG64", "PCG64DXSM"), 0x9E3779B97F4A7C15F39CC0605CEDC835)
+_JUMP_STEPS |= dict.fromkeys(("Philox", "MT19937"), 2**128)
 """Steps of ``jumped()``, in numpy's documentation; SFC64 has none."""
 
 
-class SymbolicBitGenerator(BitGenerator):
+class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
     """What the twins share; the class of each is made in :func:`bit_generator_twins`."""
 
     source: ClassVar[RandomSource]
@@ -268,17 +250,13 @@ class SymbolicBitGenerator(BitGenerator):
 
     def put(self, value: Any) -> None:
         """Set the state to one that was read, or to one of plain numbers."""
-        name = self.real.__name__
-        if isinstance(value, dict) and value.get("bit_generator") != name:
+        name, inside = self.real.__name__, state_placeholder(value)
+        wrong = isinstance(value, dict) and value.get("bit_generator") != name
+        if wrong or (inside is not None and inside.family != name):
             raise ValueError(f"state must be for a {name} RNG")
-        inside = state_placeholder(value)
         if inside is None:
             self.real(0).state = value
-            self.source.sequences.seed(self.stream, plain_state_seed(value, f"numpy's {name}"))
-        elif inside.family != name:
-            raise ValueError(f"state must be for a {name} RNG")
-        else:
-            self.source.sequences.put(self.stream, inside.state)
+        put_state(self.source, self.stream, value, f"numpy's {name}")
 
     def advance(self, delta: int) -> Any:
         """Go ``delta`` steps ahead, or back."""
@@ -308,14 +286,6 @@ class SymbolicBitGenerator(BitGenerator):
         self.source.sequences.put(twin.stream, self.source.sequences.state(self.stream))
         twin._seq = copy.copy(self.seed_seq)
         return twin
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        memo[id(self)] = twin = self.__copy__()
-        return twin
-
-    def __reduce__(self) -> Any:
-        twin = self.__copy__()
-        return reduce_by_factory(lambda: copy.copy(twin))
 
     def __getstate__(self) -> Any:
         return self.state, self.seed_seq
@@ -379,16 +349,11 @@ def _refusing_interface(name: str) -> Callable[..., Any]:
     return refuse
 
 
-_ALLOWED_NAMES = {"lock"}
 for _name in ("ctypes", "cffi", "capsule"):
     setattr(SymbolicBitGenerator, _name, property(_refusing_interface(_name)))
-for _kind in REAL_BIT_GENERATORS.values():
-    for _name in dir(_kind):
-        known = (
-            _name in vars(SymbolicBitGenerator) or _name in _ALLOWED_NAMES or _name.startswith("__")
-        )
-        if not known:
-            setattr(SymbolicBitGenerator, _name, property(_refusing_method(_name)))
+for _name in {name for kind in REAL_BIT_GENERATORS.values() for name in dir(kind)}:
+    if not (_name in vars(SymbolicBitGenerator) or _name == "lock" or _name.startswith("__")):
+        setattr(SymbolicBitGenerator, _name, property(_refusing_method(_name)))
 
 
 def bit_generator_twins(
@@ -400,10 +365,9 @@ def bit_generator_twins(
         base = SymbolicPhilox if name == "Philox" else SymbolicBitGenerator
         space: dict[str, Any] = {"source": source, "sequence": sequence, "real": real}
         space["__module__"] = real.__module__
-        if not hasattr(real, "advance"):
-            space["advance"] = property(_missing_method(name, "advance"))
-        if not hasattr(real, "jumped"):
-            space["jumped"] = property(_missing_method(name, "jumped"))
+        for method in ("advance", "jumped"):
+            if not hasattr(real, method):
+                space[method] = property(_missing_method(name, method))
         made[name] = type(name, (base, real), space)
     return made
 
@@ -429,11 +393,6 @@ RandomState = np.random.RandomState
 _CONSTRUCTOR_BITS = REAL_BIT_GENERATORS["PCG64"](0)
 """What numpy's constructors are given; nobody draws from it."""
 
-_GENERATOR_COPIES_SHARE = copy.copy(Generator(_CONSTRUCTOR_BITS)).bit_generator is _CONSTRUCTOR_BITS
-_STATE_COPIES_SHARE = copy.copy(RandomState(_CONSTRUCTOR_BITS))._bit_generator is _CONSTRUCTOR_BITS
-"""Whether a shallow copy draws from the same bits, as in numpy 2."""
-
-
 HANDED_GENERATOR = object()
 """Makes the generator that the code is handed, which stays from call to call."""
 
@@ -443,6 +402,7 @@ class SymbolicGenerator(SymbolicSampler, Generator):
 
     bits: ClassVar[dict[str, type[SymbolicBitGenerator]]]
     chosen = type(Generator(np.random.PCG64(0)).choice(2))
+    copies_share = copy.copy(Generator(_CONSTRUCTOR_BITS)).bit_generator is _CONSTRUCTOR_BITS
 
     def __init__(self, bit_generator: Any = HANDED_GENERATOR) -> None:
         Generator.__init__(self, _CONSTRUCTOR_BITS)
@@ -498,18 +458,6 @@ class SymbolicGenerator(SymbolicSampler, Generator):
 
     _bit_generator = bit_generator
 
-    def __copy__(self) -> Any:
-        bits = self.bit_generator
-        return type(self)(bits if _GENERATOR_COPIES_SHARE else copy.copy(bits))
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        memo[id(self)] = twin = type(self)(copy.deepcopy(self.bit_generator, memo))
-        return twin
-
-    def __reduce__(self) -> Any:
-        twin = copy.deepcopy(self)
-        return reduce_by_factory(lambda: copy.deepcopy(twin))
-
 
 class SymbolicRandomState(SymbolicSampler, RandomState):
     """A ``numpy.random.RandomState`` whose draws are symbolic."""
@@ -517,6 +465,7 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
     legacy = True
     bits: ClassVar[dict[str, type[SymbolicBitGenerator]]]
     chosen = type(RandomState(0).choice(2))
+    copies_share = copy.copy(RandomState(_CONSTRUCTOR_BITS))._bit_generator is _CONSTRUCTOR_BITS
 
     def __init__(self, seed: Any = None) -> None:
         RandomState.__init__(self, _CONSTRUCTOR_BITS)
@@ -589,17 +538,6 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
             self.source, size, lambda: draw_integer(2**63, self.source.uniform(self.stream, kind))
         )
 
-    def __copy__(self) -> Any:
-        return type(self)(self._bits if _STATE_COPIES_SHARE else copy.copy(self._bits))
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        memo[id(self)] = twin = type(self)(copy.deepcopy(self._bits, memo))
-        return twin
-
-    def __reduce__(self) -> Any:
-        twin = copy.deepcopy(self)
-        return reduce_by_factory(lambda: copy.deepcopy(twin))
-
     def __getstate__(self) -> Any:
         return self.get_state(legacy=False)
 
@@ -614,8 +552,8 @@ def _refused_draw(name: str) -> Callable[..., Any]:
     return refuse
 
 
-for _twin in (SymbolicGenerator, SymbolicRandomState):
-    for _name in dir(_twin.__mro__[2]):
+for _twin, _real in ((SymbolicGenerator, Generator), (SymbolicRandomState, RandomState)):
+    for _name in dir(_real):
         if not _name.startswith("_") and _name not in vars(SymbolicSampler) | vars(_twin):
             setattr(_twin, _name, _refused_draw(_name))
 
@@ -651,13 +589,9 @@ _RESOLUTION = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
 class PlainGenerator(SymbolicGenerator):
     """A ``numpy.random.Generator`` whose values the source chooses."""
 
-    _calling: str | None = None
-
 
 class PlainRandomState(SymbolicRandomState):
     """A ``numpy.random.RandomState`` whose values the source chooses."""
-
-    _calling: str | None = None
 
 
 def _type_matching_method(
@@ -755,7 +689,7 @@ class NumpyTwins:
             if name.startswith("_") or not callable(value) or name in NON_RANDOM_NAMES:
                 continue
             method = getattr(self.legacy, name, None)
-            new = known.get(name) or method or self._refused(f"np.random.{name}")
+            new = known.get(name) or method or refusing_call(self._source, f"np.random.{name}")
             yield np.random, name, new
             if hasattr(np.random.mtrand, name):
                 yield np.random.mtrand, name, new
@@ -788,9 +722,6 @@ class NumpyTwins:
         if isinstance(seed, SymbolicGenerator):
             return seed
         return self.kept(seed) if isinstance(seed, Generator) else self.generator(seed)
-
-    def _refused(self, name: str) -> Callable[..., Any]:
-        return lambda *args, **kwargs: self._source.refuse(name)
 
 
 def _disguised_class(twin: Any, real: Any, own: dict[str, Any]) -> Any:

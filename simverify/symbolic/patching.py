@@ -40,7 +40,7 @@ from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
 from simverify.symbolic.python_random import function_patches, method_patches, secrets_patches
 from simverify.symbolic.sampler import clear_pickled
-from simverify.symbolic.source import RandomSource
+from simverify.symbolic.source import RandomSource, refusing_call
 
 _LEGACY_STATE: Any = np.random.mtrand._rand
 _REAL_MT19937: Any = np.random.MT19937
@@ -92,7 +92,7 @@ def intercept_randomness(
     for name in ("urandom", "getrandom", "fork", "forkpty"):
         # What a forked process draws is no draw of this one, which would take it for certain.
         if hasattr(os, name):
-            swap(os, name, _refusing_call(source, f"os.{name}"))
+            swap(os, name, refusing_call(source, f"os.{name}"))
     if not plain:
         patch_float_functions(swap, patches)
 
@@ -111,7 +111,7 @@ def intercept_randomness(
     twins |= lifted
     if twins:
         replace(np, twins)
-    patches += [(owner, name, new) for owner, name, new in method_patches(source)]
+    patches += method_patches(source)
 
     def kept(value: Any) -> Any:
         """Return what stands for a value found in the code's modules; None to leave it."""
@@ -164,9 +164,11 @@ def real_generator_states() -> tuple[object, ...]:
         legacy: object = ctypes.string_at(bits.ctypes.state_address, 4 * 625)
     else:
         legacy = repr(bits.state)
-    torch = sys.modules.get("torch")
-    third = None if torch is None else _torch_state(torch)
-    return legacy, _get_python_state(random._inst), third
+    if (torch := sys.modules.get("torch")) is None:
+        return legacy, _get_python_state(random._inst), None
+    with torch._C.DisableTorchFunction():  # its calls are ours, too
+        state = (_torch_default or torch.default_generator).get_state().numpy().tobytes()
+    return legacy, _get_python_state(random._inst), state
 
 
 @contextmanager
@@ -181,12 +183,6 @@ def preserve_global_states() -> Iterator[None]:
         bits.state = legacy
         module.set_bit_generator(bits)
         random.setstate(python)
-
-
-def _torch_state(torch: Any) -> bytes:
-    with torch._C.DisableTorchFunction():  # its calls are ours, too
-        state = (_torch_default or torch.default_generator).get_state()
-        return bytes(state.numpy().tobytes())
 
 
 def _patch_attributes(patches: list[tuple[Any, str, Any]], stack: ExitStack) -> None:
@@ -205,7 +201,3 @@ def _patch_attributes(patches: list[tuple[Any, str, Any]], stack: ExitStack) -> 
     for owner, name, new in patches:
         before.append((owner, name, vars(owner).get(name, missing)))
         setattr(owner, name, new)
-
-
-def _refusing_call(source: RandomSource, call: str) -> Callable[..., Any]:
-    return lambda *args: source.refuse(call)

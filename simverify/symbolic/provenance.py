@@ -22,6 +22,17 @@ from typing import Any, Literal, TypeVar
 
 from simverify.roles import folders, role_of_file, role_of_module
 
+
+def names(text: str) -> frozenset[str]:
+    """Return the words of a text, for tables of names that would take a line each."""
+    return frozenset(text.split())
+
+
+def name_pairs(text: str) -> dict[str, str]:
+    """Return the same for a table of names by name: ``"lt:less le:less_equal"``."""
+    return dict(pair.split(":") for pair in text.split())
+
+
 # Errors that stop an enumeration, and findings with their line in the user's code.
 
 

@@ -14,30 +14,22 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from simverify.symbolic.provenance import names
 from simverify.symbolic.sampler import (
     StatePlaceholder,
     draw_integer,
     make_seed,
-    plain_state_seed,
+    put_state,
     state_placeholder,
 )
-from simverify.symbolic.source import RandomSource
+from simverify.symbolic.source import RandomSource, refusing_call
 from simverify.symbolic.streams import GeneratorSeed, Stream
 
 _GLOBAL_RANDOM: Any = random._inst
 _C_RANDOM: Any = random.Random.__mro__[1]
 _REAL_SEED: Any = random.Random.seed
 
-DERIVED_METHODS = {
-    "choice",
-    "choices",
-    "paretovariate",
-    "randint",
-    "randrange",
-    "sample",
-    "shuffle",
-    "uniform",
-}
+DERIVED_METHODS = names("choice choices paretovariate randint randrange sample shuffle uniform")
 """Methods written in Python on top of those that are replaced; their draws are ours."""
 
 _NON_METHODS = {"VERSION"}
@@ -89,13 +81,10 @@ def secrets_patches(source: RandomSource) -> dict[str, Callable[..., Any]]:
     system: Any = secrets.SystemRandom()
     bits = _symbolic_methods(source)["getrandbits"]
 
-    def refusal(name: str) -> Callable[..., Any]:
-        return lambda *args: source.refuse(f"secrets.{name}")
-
     followed = {"choice", "randbelow", "randbits", "SystemRandom", "compare_digest"}
     return {
         "randbits": lambda k: bits(system, k),
-        **{name: refusal(name) for name in secrets.__all__ if name not in followed},
+        **{x: refusing_call(source, f"secrets.{x}") for x in secrets.__all__ if x not in followed},
     }
 
 
@@ -149,17 +138,9 @@ def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
         inside = state_placeholder(state)
         if inside is None:
             _C_RANDOM().setstate(state[1])
-            source.sequences.seed(streams.of(self), plain_state_seed(state, "Python's random"))
         elif inside.family != "Python's random":
             raise ValueError("state vector must be of Python's random")
-        else:
-            source.sequences.put(streams.of(self), inside.state)
-
-    def refusal(name: str) -> Callable[..., Any]:
-        def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return source.refuse(f"random.{name}")
-
-        return refuse
+        put_state(source, streams.of(self), state, "Python's random")
 
     known: dict[str, Callable[..., Any]] = {
         "random": draw,
@@ -170,12 +151,9 @@ def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
         "getstate": getstate,
         "setstate": setstate,
     }
-    others = {
-        name
-        for name in dir(random.Random)
-        if not name.startswith("_") and name not in known.keys() | DERIVED_METHODS | _NON_METHODS
-    }
-    return known | {name: refusal(name) for name in others}
+    others = {name for name in dir(random.Random) if not name.startswith("_")}
+    others -= known.keys() | DERIVED_METHODS | _NON_METHODS
+    return known | {name: refusing_call(source, f"random.{name}") for name in others}
 
 
 def _streams_of(source: RandomSource) -> _RandomStreams:

@@ -3,10 +3,11 @@
 __simverify_role__ = "stand-in"
 
 
+import copy
 import math
 import operator
 from collections.abc import Callable, Hashable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any, ClassVar, NoReturn
 
@@ -27,7 +28,7 @@ from simverify.symbolic.forms import (
     integer_machine,
 )
 from simverify.symbolic.integers import FEW_CELLS, MixedInteger
-from simverify.symbolic.provenance import FloatOfDraw
+from simverify.symbolic.provenance import FloatOfDraw, names
 from simverify.symbolic.scalar import MIN_CONTINUOUS_RANGE, Draw, Uniform, uniform_on_grid
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.streams import FRESH_SEED, GeneratorSeed, Stream, StreamState
@@ -36,28 +37,6 @@ from simverify.symbolic.streams import FRESH_SEED, GeneratorSeed, Stream, Stream
 
 
 _SUM_TOLERANCE = 1.5e-8
-
-
-def choose_without_replacement(
-    p: Any, n: int, count: int, index: Callable[[int, list[float]], int]
-) -> list[int]:
-    """Return ``count`` of 0..n-1 in the order drawn, each by weight off those before.
-
-    numpy draws as many as are missing at once, keeps the first of equal ones, and draws again
-    from what is left: that has the same law. ``index(n, cdf)`` draws one.
-    """
-    checked_cdf(p, n)
-    left = np.array(p, dtype=np.float64)
-    if count > n:
-        raise ValueError("Cannot take a larger sample than population when replace is False")
-    if np.count_nonzero(left) < count:
-        raise ValueError("Fewer non-zero entries in p than size")
-    chosen: list[int] = []
-    for _ in range(count):
-        ends = np.cumsum(left)
-        chosen.append(index(n, (ends / ends[-1]).tolist()))
-        left[chosen[-1]] = 0.0
-    return chosen
 
 
 def checked_cdf(p: Any, n: int) -> list[float]:
@@ -93,14 +72,41 @@ _REAL_GENERATOR = np.random.Generator(np.random.PCG64(20252))
 _REAL_STATE = np.random.RandomState(20252)
 
 
-class SymbolicSampler:
-    """The draws that both twins share; ``stream`` says after which seed they follow."""
+class CopiedGenerator:
+    """Copies and pickles of a twin are twins, whose ``__copy__`` says what they share."""
+
+    def __copy__(self) -> Any:
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        twin = copy.deepcopy(self)
+        return reduce_by_factory(lambda: copy.deepcopy(twin))
+
+
+class SymbolicSampler(CopiedGenerator):
+    """The draws that both twins share; ``stream`` says after which seed they follow.
+
+    ``copies_share``: whether a shallow copy draws from the same bits, as in numpy 2.
+    """
 
     source: ClassVar[RandomSource]
     legacy: ClassVar[bool] = False
+    copies_share: ClassVar[bool]
     chosen: ClassVar[type]
     """What an index chosen out of a number is, in the version of numpy that is installed."""
     stream: Stream
+    _bit_generator: Any
+    _calling: str | None = None
+
+    def __copy__(self) -> Any:
+        bits = self._bit_generator
+        return type(self)(bits if self.copies_share else copy.copy(bits))  # type: ignore[call-arg]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return type(self)(copy.deepcopy(self._bit_generator, memo))  # type: ignore[call-arg]
 
     def _meet(self, weights: Any) -> None:
         dtype = getattr(weights, "dtype", None)
@@ -126,7 +132,16 @@ class SymbolicSampler:
     def _typed(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Return what the real library gives: for its type, and for what it refuses."""
         real = _REAL_STATE if self.legacy else _REAL_GENERATOR
-        return getattr(real, name)(*map(_machine_sample, args), **kwargs)
+        plain = [x.machine.sample if isinstance(x, Draw) else x for x in args]
+        return getattr(real, name)(*plain, **kwargs)
+
+    def _parameters(self, name: str, size: Any, *values: Any) -> tuple[Any, Any, Any]:
+        """Return two parameters and the size of what is drawn, after numpy's own checks."""
+        self._typed(name, *values, size)
+        first, second = map(_as_float64, values)
+        if size is None:
+            size = np.broadcast(first, second).shape or None
+        return first, second, size
 
     def _single(self) -> Any:
         """Return a uniform with the bits of a float32, as a Python float."""
@@ -135,10 +150,7 @@ class SymbolicSampler:
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
-        self._typed("uniform", low, high, size)
-        low, high = _as_float64(low), _as_float64(high)
-        if size is None:
-            size = np.broadcast(low, high).shape or None
+        low, high, size = self._parameters("uniform", size, low, high)
         return low + (high - low) * draw_shaped(self.source, size, self._uniform)
 
     def standard_exponential(
@@ -163,14 +175,9 @@ class SymbolicSampler:
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Gumbel: ``loc - scale * log(E)``."""
-        self._typed("gumbel", loc, scale, size)
-        loc, scale = _as_float64(loc), _as_float64(scale)
-        if size is None:
-            size = np.broadcast(loc, scale).shape or None
-        drawn = draw_shaped(
-            self.source, size, lambda: self.source.exponential(self.stream, "gumbel")
-        )
-        drawn = log_of(drawn)
+        loc, scale, size = self._parameters("gumbel", size, loc, scale)
+        one = partial(self.source.exponential, self.stream, "gumbel")
+        drawn = log_of(draw_shaped(self.source, size, one))
         return loc - (drawn if _is_unit_scale(scale) else scale * drawn)
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
@@ -232,7 +239,7 @@ class SymbolicSampler:
             cdf = None if p is None else checked_cdf(p, n)
             chosen = [self._index(n, cdf) for _ in range(count)]
         elif p is not None:
-            chosen = choose_without_replacement(p, n, count, self._index)
+            chosen = self._without_replacement(p, n, count)
         elif not kw.get("shuffle", True):
             chosen = self._in_order_found(n, count)
         else:
@@ -242,6 +249,25 @@ class SymbolicSampler:
             return self.chosen(picked) if np.ndim(a) == 0 else picked
         return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
 
+    def _without_replacement(self, p: Any, n: int, count: int) -> list[int]:
+        """Return ``count`` of 0..n-1 in the order drawn, each by weight off those before.
+
+        numpy draws as many as are missing at once, keeps the first of equal ones, and draws again
+        from what is left: that has the same law.
+        """
+        checked_cdf(p, n)
+        left = np.array(p, dtype=np.float64)
+        if count > n:
+            raise ValueError("Cannot take a larger sample than population when replace is False")
+        if np.count_nonzero(left) < count:
+            raise ValueError("Fewer non-zero entries in p than size")
+        chosen: list[int] = []
+        for _ in range(count):
+            ends = np.cumsum(left)
+            chosen.append(self._index(n, (ends / ends[-1]).tolist()))
+            left[chosen[-1]] = 0.0
+        return chosen
+
     def _index(self, n: int, cdf: "list[float] | None", kind: str = "integer") -> int:
         """Return one of 0..n-1 as a number: it is an index."""
         if cdf is None:
@@ -249,11 +275,7 @@ class SymbolicSampler:
             cuts = [i / n for i in range(1, n)]
         else:
             u, cuts = self._uniform(), cdf[:-1]
-        return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
-
-    def _integer(self, low: int, high: int, kind: Any) -> Any:
-        """Return one of low..high-1, of a type of integers."""
-        return self._below(high - low, "integer", low, kind)
+        return locate_uniform(u, cuts)
 
     def _integers(
         self, name: str, low: Any, high: Any, size: Any, dtype: Any, **endpoint: Any
@@ -266,11 +288,12 @@ class SymbolicSampler:
             low, high = 0, low
         if np.ndim(low) or np.ndim(high):
             self.source.refuse("integers with array bounds")
-        end = int(high) + endpoint.get("endpoint", False)
+        count = int(high) + endpoint.get("endpoint", False) - int(low)
         if size is None:
-            return self._integer(int(low), end, type(one))
+            return self._below(count, "integer", int(low), type(one))
         kind = self._typed(name, low, high, 1, *given, **endpoint).dtype
-        drawn = draw_shaped(self.source, size, lambda: self._integer(int(low), end, kind.type))
+        one = partial(self._below, count, "integer", int(low), kind.type)
+        drawn = draw_shaped(self.source, size, one)
         return drawn if isinstance(drawn, DrawArray) else drawn.astype(kind)
 
     def _shuffled(self, n: int) -> list[int]:
@@ -287,11 +310,11 @@ class SymbolicSampler:
             raise ValueError("Cannot take a larger sample than population")
         if n > _MAX_FLOYD_POPULATION and count > n // 20:
             self.source.refuse("choice of many of a large population with shuffle=False")
-        found: list[int] = []
+        chosen: list[int] = []
         for last in range(n - count, n):
             drawn = self._index(last + 1, None, "shuffle")
-            found.append(last if drawn in found else drawn)
-        return found
+            chosen.append(last if drawn in chosen else drawn)
+        return chosen
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Return a shuffled copy along the first axis."""
@@ -317,6 +340,11 @@ def draw_shaped(source: RandomSource, size: Any, one: Callable[[], Any]) -> Any:
     return make_draw_array([one() for _ in range(math.prod(shape))], shape)
 
 
+def locate_uniform(u: Any, cuts: list[float]) -> int:
+    """Return how many of the ascending ``cuts`` a uniform, or its number on replay, has passed."""
+    return u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
+
+
 def _is_unit_scale(scale: Any) -> bool:
     """Whether a scale is the number that changes nothing, as it is by default."""
     return type(scale) is float and scale == 1.0
@@ -339,10 +367,6 @@ def draw_integer(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
         drawn.atom, form if n >= MIN_CONTINUOUS_RANGE else form.floor(), drawn.machine
     )
     return drawn if drawn.has_many_cells() else drawn.settle()
-
-
-def _machine_sample(x: Any) -> Any:
-    return x.machine.sample if isinstance(x, Draw) else x
 
 
 def _as_float64(x: Any) -> Any:
@@ -473,41 +497,9 @@ class StatePlaceholder:
         )
 
 
-for _name in (
-    "getitem",
-    "setitem",
-    "iter",
-    "len",
-    "contains",
-    "int",
-    "index",
-    "float",
-    "bool",
-    "repr",
-    "str",
-    "format",
-    "bytes",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "mod",
-    "floordiv",
-    "truediv",
-    "and",
-    "rand",
-    "or",
-    "ror",
-    "xor",
-    "rxor",
-    "lshift",
-    "rshift",
+for _name in names(
+    "getitem setitem iter len contains int index float bool repr str format bytes lt le gt ge add "
+    "radd sub rsub mul rmul mod floordiv truediv and rand or ror xor rxor lshift rshift"
 ):
     setattr(StatePlaceholder, f"__{_name}__", StatePlaceholder._refuse)
 
@@ -525,11 +517,13 @@ def state_placeholder(state: Any) -> StatePlaceholder | None:
     return None
 
 
-def plain_state_seed(state: Any, family: str) -> GeneratorSeed:
-    """Name the draws that follow a state of plain numbers."""
-    return GeneratorSeed(
-        ("state", family, _state_image(state)), f"{family} is set to a constant state"
-    )
+def put_state(source: RandomSource, stream: Stream, state: Any, family: str) -> None:
+    """Set a stream to a state that was read, or to one of plain numbers, which names its draws."""
+    if (inside := state_placeholder(state)) is not None:
+        source.sequences.put(stream, inside.state)
+        return
+    key = ("state", family, _state_image(state))
+    source.sequences.seed(stream, GeneratorSeed(key, f"{family} is set to a constant state"))
 
 
 def _state_image(x: Any) -> Hashable:

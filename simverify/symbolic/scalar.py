@@ -29,8 +29,9 @@ from simverify.symbolic.integers import (
     is_integer,
     mixed_bitwise,
     mixed_remainder,
+    settle_few,
 )
-from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw
+from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw, names
 from simverify.symbolic.races import DecisionKind
 
 if TYPE_CHECKING:
@@ -41,6 +42,17 @@ if TYPE_CHECKING:
 
 
 _PYTHON_TYPES = (float, int, bool)
+
+
+def _comparison(ufunc: Any, decide: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    """Return the method of a comparison; ``decide(draw, x)`` is that with a number."""
+
+    def compare(self: "DrawComparisons", other: Any) -> Any:
+        if self.number(other) is not None:
+            return self._answer(other, decide(self, other))
+        return self._with_another(other, ufunc)
+
+    return compare
 
 
 class DrawComparisons(DrawPairs):
@@ -73,35 +85,12 @@ class DrawComparisons(DrawPairs):
         plain = type(self.machine.sample) in _PYTHON_TYPES and type(other) in _PYTHON_TYPES
         return answer if plain else np.bool_(answer)
 
-    def __lt__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, self.is_below(other))
-        return self._with_another(other, np.less)
-
-    def __gt__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, other == other and not self.is_below(other, closed=True))
-        return self._with_another(other, np.greater)
-
-    def __le__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, self.is_below(other, closed=True))
-        return self._with_another(other, np.less_equal)
-
-    def __ge__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, other == other and not self.is_below(other))
-        return self._with_another(other, np.greater_equal)
-
-    def __eq__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, self.is_at(other))
-        return self._with_another(other, np.equal)
-
-    def __ne__(self, other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, not self.is_at(other))
-        return self._with_another(other, np.not_equal)
+    __lt__ = _comparison(np.less, lambda u, x: u.is_below(x))
+    __gt__ = _comparison(np.greater, lambda u, x: x == x and not u.is_below(x, closed=True))
+    __le__ = _comparison(np.less_equal, lambda u, x: u.is_below(x, closed=True))
+    __ge__ = _comparison(np.greater_equal, lambda u, x: x == x and not u.is_below(x))
+    __eq__ = _comparison(np.equal, lambda u, x: u.is_at(x))
+    __ne__ = _comparison(np.not_equal, lambda u, x: not u.is_at(x))
 
     # A class with an __eq__ of its own inherits none.
     __hash__ = DrawPairs.__hash__
@@ -160,6 +149,30 @@ NEGLIGIBLE_PROBABILITY = 2e-7
 BinaryOperation = Callable[..., Any]
 
 
+def _operator(
+    ufunc: Any,
+    op: BinaryOperation,
+    line: Callable[[float], tuple[float, float]],
+    of_two: Callable[..., Any] | None = None,
+) -> Callable[[Any, Any], Any]:
+    """Return the method of an operator; with a number the result is a line in the draw.
+
+    ``line``: its scale and shift. ``of_two``: what it is with another draw; without one, the draw
+    stands behind the operator.
+    """
+
+    def operate(self: "DrawOperators", other: Any) -> Any:
+        if (x := self.number(other)) is not None:
+            return self.affine(*line(x), op, other, reverse=of_two is None)
+        if of_two is None:
+            return apply_with_array(ufunc, other, self)
+        if isinstance(other, DrawOperators):
+            return of_two(self, other, op)
+        return apply_with_array(ufunc, self, other)
+
+    return operate
+
+
 class DrawOperators(DrawComparisons):
     """Arithmetic on draws."""
 
@@ -173,9 +186,8 @@ class DrawOperators(DrawComparisons):
             value = self.machine.sample
             if type(value) is int and any(isinstance(x, np.integer) for x in args):
                 # What the other's type cannot hold raises.
-                return self.on_values(
-                    swap_arguments(op) if reverse else op, *args, name="a product"
-                )
+                product = swap_arguments(op) if reverse else op
+                return self.on_values(product, *args, name="a product")
             if math.isinf(scale) or (self.source.signs_zeros and not self.holds_integers()):
                 # The same for all values of one sign.
                 value = type(value)(-1 if self.is_below(0) else 0 if self.is_at(0) else 1)
@@ -217,49 +229,18 @@ class DrawOperators(DrawComparisons):
             return self.on_values(op, *args, name="a power")
         return self.map(lambda: self.form.power(k), op, *args)
 
-    def __add__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(1.0, x, operator.add, other)
-        if isinstance(other, DrawOperators):
-            return self.plus(other, operator.add)
-        return apply_with_array(np.add, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(1.0, x, operator.add, other, reverse=True)
-        return apply_with_array(np.add, other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(1.0, -x, operator.sub, other)
-        if isinstance(other, DrawOperators):
-            return self.minus(other, operator.sub)
-        return apply_with_array(np.subtract, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(-1.0, x, operator.sub, other, reverse=True)
-        return apply_with_array(np.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(x, 0.0, operator.mul, other)
-        if isinstance(other, DrawOperators):
-            return self.times(other, operator.mul)
-        return apply_with_array(np.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(x, 0.0, operator.mul, other, reverse=True)
-        return apply_with_array(np.multiply, other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            scale = 1 / x if x != 0 else math.copysign(math.inf, x)
-            return self.affine(scale, 0.0, operator.truediv, other)
-        if isinstance(other, DrawOperators):
-            return self.times(other, operator.truediv, -1)
-        return apply_with_array(np.divide, self, other)
+    __add__ = _operator(np.add, operator.add, lambda x: (1.0, x), DrawPairs.plus)
+    __radd__ = _operator(np.add, operator.add, lambda x: (1.0, x))
+    __sub__ = _operator(np.subtract, operator.sub, lambda x: (1.0, -x), DrawPairs.minus)
+    __rsub__ = _operator(np.subtract, operator.sub, lambda x: (-1.0, x))
+    __mul__ = _operator(np.multiply, operator.mul, lambda x: (x, 0.0), DrawPairs.times)
+    __rmul__ = _operator(np.multiply, operator.mul, lambda x: (x, 0.0))
+    __truediv__ = _operator(
+        np.divide,
+        operator.truediv,
+        lambda x: (1 / x if x != 0 else math.copysign(math.inf, x), 0.0),
+        lambda u, v, op: u.times(v, op, -1),
+    )
 
     def __rtruediv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None:
@@ -267,9 +248,8 @@ class DrawOperators(DrawComparisons):
                 return self.refuse(f"{x} divided by a draw") if x else self._under_zero(other)
             if self.holds_integers():
                 return self.on_values(swap_arguments(operator.truediv), other, name="a division")
-            return self.map(
-                lambda: self.form.power(-1.0).affine(x, 0.0), operator.truediv, other, reverse=True
-            )
+            make = lambda: self.form.power(-1.0).affine(x, 0.0)  # noqa: E731
+            return self.map(make, operator.truediv, other, reverse=True)
         return apply_with_array(np.divide, other, self)
 
     def _under_zero(self, zero: Any) -> Any:
@@ -292,12 +272,8 @@ class DrawOperators(DrawComparisons):
         if (x := self.number(other)) is not None:
             if x > 0 and x != 1 and not self.holds_integers():
                 logarithm = math.log(x)
-                return self.map(
-                    lambda: self.form.affine(logarithm, 0.0).exp(),
-                    operator.pow,
-                    other,
-                    reverse=True,
-                )
+                make = lambda: self.form.affine(logarithm, 0.0).exp()  # noqa: E731
+                return self.map(make, operator.pow, other, reverse=True)
             return self.on_values(swap_arguments(operator.pow), other, name="a power")
         return apply_with_array(np.power, other, self)
 
@@ -316,18 +292,12 @@ class DrawOperators(DrawComparisons):
         if self.holds_integers():
             # The smallest integer divided by -1 is beyond the largest.
             step = self._wrapped(step, op, *args)
-        return (
-            step if not isinstance(step, DrawOperators) or step.has_many_cells() else step.settle()
-        )
+        return settle_few(step)
 
     def __rfloordiv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None and x > 0 and not self.holds_integers():
-            return self.map(
-                lambda: self.form.power(-1.0).affine(x, 0.0).floor(),
-                operator.floordiv,
-                other,
-                reverse=True,
-            )
+            make = lambda: self.form.power(-1.0).affine(x, 0.0).floor()  # noqa: E731
+            return self.map(make, operator.floordiv, other, reverse=True)
         return self.on_values(swap_arguments(operator.floordiv), other, name="a floor division")
 
     def __mod__(self, other: Any) -> Any:
@@ -362,9 +332,9 @@ class DrawOperators(DrawComparisons):
         result = None
         if self.gives(kind, other) and is_integer(modulus):
             result = mixed_remainder(self, int(modulus), kind)
-        return (
-            self.refuse("the remainder of a draw with many periods") if result is None else result
-        )
+        if result is None:
+            self.refuse("the remainder of a draw with many periods")
+        return result
 
     def gives(self, kind: type, other: Any) -> bool:
         """Whether an operation with a number is of integers of one type, whatever the value."""
@@ -397,11 +367,7 @@ class DrawOperators(DrawComparisons):
 
 def swap_arguments(op: BinaryOperation) -> BinaryOperation:
     """Return the operation with its two arguments in the other order."""
-
-    def with_swapped(x: Any, y: Any) -> Any:
-        return op(y, x)
-
-    return with_swapped
+    return lambda x, y: op(y, x)
 
 
 # Shifts and operations on the bits of a draw that is an integer.
@@ -453,16 +419,15 @@ class DrawBits(DrawOperators):
 
 
 def _install_bitwise(name: str, op: BinaryOperation) -> None:
-    def forward(self: DrawBits, other: Any) -> Any:
-        result = mixed_bitwise(self, name, other, op)
-        return self.on_values(op, other, name=name) if result is None else result
+    def install(side: str, alone: BinaryOperation) -> None:
+        def bitwise(self: DrawBits, other: Any) -> Any:
+            result = mixed_bitwise(self, name, other, op)
+            return self.on_values(alone, other, name=name) if result is None else result
 
-    def backward(self: DrawBits, other: Any) -> Any:
-        result = mixed_bitwise(self, name, other, op)
-        return self.on_values(swap_arguments(op), other, name=name) if result is None else result
+        setattr(DrawBits, f"__{side}{op.__name__.strip('_')}__", bitwise)
 
-    setattr(DrawBits, f"__{op.__name__.strip('_')}__", forward)
-    setattr(DrawBits, f"__r{op.__name__.strip('_')}__", backward)
+    install("", op)
+    install("r", swap_arguments(op))
 
 
 for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor)):
@@ -476,18 +441,7 @@ for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor
 # and the rest is done on each value, where few are left, or is refused by name.
 
 
-_TYPE_ATTRIBUTES = {
-    "base",
-    "device",
-    "dtype",
-    "flags",
-    "itemsize",
-    "nbytes",
-    "ndim",
-    "shape",
-    "size",
-    "strides",
-}
+_TYPE_ATTRIBUTES = names("base device dtype flags itemsize nbytes ndim shape size strides")
 
 _ROUNDING_METHODS = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": "__int__"}
 """What only some types have, so that no draw has it of its own: what answers for those."""

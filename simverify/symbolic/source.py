@@ -1,5 +1,6 @@
 """The randomness of one path: its draws, its decisions, its weight, its forks."""
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -65,48 +66,28 @@ def plan_numbers(
     ``part``: of each uniform's interval, from where to where they lie in it. ``products``: those
     that were decided, with bound and side.
     """
+
+    def number(draw: Uniform | int | UndecidedOutcome) -> float | int:
+        if type(draw) is int:
+            return draw
+        # What nobody has read may be anything.
+        if type(draw) is UndecidedOutcome:
+            return draw.sample(rng)
+        atom = cast("Uniform", draw)
+        if isinstance(atom.owner, Racer):
+            return atom.owner.sample_uniform(rng, arrivals)
+        return atom.between(rng.uniform(*part))
+
     for _ in range(MAX_REJECTIONS):
         arrivals: dict[Racer, float] = {}
-        numbers = [_plan_number(draw, rng, arrivals, part) for draw in draws]
+        numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
-        if all(_satisfies_product(product, by_atom) for product in products):
+        if all(
+            (math.prod(by_atom[id(factor)] for factor in product.factors()) < bound) == below
+            for product, bound, below in products
+        ):
             return numbers
     return None
-
-
-def _plan_number(
-    draw: "Uniform | int | UndecidedOutcome",
-    rng: np.random.Generator,
-    arrivals: dict[Racer, float],
-    part: tuple[float, float],
-) -> float | int:
-    if type(draw) is int:
-        return draw
-    # What nobody has read may be anything.
-    if type(draw) is UndecidedOutcome:
-        return draw.sample(rng)
-    return _sample_atom(cast("Uniform", draw), rng, arrivals, part)
-
-
-def _sample_atom(
-    atom: Uniform,
-    rng: np.random.Generator,
-    arrivals: dict[Racer, float],
-    part: tuple[float, float],
-) -> float:
-    if isinstance(atom.owner, Racer):
-        return atom.owner.sample_uniform(rng, arrivals)
-    return atom.between(rng.uniform(*part))
-
-
-def _satisfies_product(
-    product: tuple[PartialProduct, float, bool], values: dict[int, float | int]
-) -> bool:
-    chain, bound, below = product
-    v = 1.0
-    for factor in chain.factors():
-        v *= values[id(factor)]
-    return (v < bound) == below
 
 
 # Forks of a path: which branch is taken, what is left out, and how a path is cut.
@@ -161,16 +142,15 @@ class PathForks:
             self.refuse("a draw that was kept from a path")
         if self.cut:
             return self._way_out(weights)
-        if path.weight < MIN_PATH_WEIGHT:
+        vanished = path.weight < MIN_PATH_WEIGHT
+        if vanished or path.is_long():
             self.cut, self.longest = True, self.longest or current_user_line()
-            raise PathCut
-        if path.is_long():
-            self.cut, self.longest = True, self.longest or current_user_line()
+            if vanished:
+                raise PathCut
             return self._way_out(weights)
         if min(weights) < self.prune:
-            weights = tuple([w if w >= self.prune else 0.0 for w in weights])
-        else:
-            weights = tuple(weights)
+            weights = [w if w >= self.prune else 0.0 for w in weights]
+        weights = tuple(weights)
         if path.position < len(path.choices):
             if path.choices[path.position][1] != weights:
                 self.refuse(
@@ -299,18 +279,17 @@ class RandomSource(PathForks):
 
     def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
         """Return the next standard exponential of a stream."""
+        return self._next_of(stream, kind, lambda: _negative_log_of(self._fresh()))
+
+    def _next_of(self, stream: Stream, kind: Hashable, new: Callable[[], Any]) -> Any:
         if stream.key is None:
-            return _negative_log_of(self._fresh())
-        new = lambda: _negative_log_of(self._fresh())  # noqa: E731
+            return new()
         return self.sequences.next(stream, kind, new, one_word=False)
 
     def pick(self, weights: Sequence[float], stream: Stream, kind: Hashable = "outcome") -> int:
         """Return an outcome in 0..n-1; the weights need not be normalised."""
-        if stream.key is None:
-            return self._outcome(weights)
-        kind = (kind, tuple(map(float, weights)))
-        new = lambda: self._outcome(weights)  # noqa: E731
-        return int(self.sequences.next(stream, kind, new, one_word=False))
+        kind = (kind, tuple(map(float, weights))) if stream.key is not None else None
+        return int(self._next_of(stream, kind, lambda: self._outcome(weights)))
 
     def pick_later(
         self, weights: Sequence[float], stream: Stream, kind: Hashable, site: CodeSite
@@ -403,9 +382,7 @@ class RandomSource(PathForks):
             self._counted += 1
             self._ways *= among
         if self.plan is not None:
-            if self.beyond is not None and len(self.draws) >= len(self.plan):
-                self.plan.append(float(self.beyond.random()))
-            return float(self._next_of_plan(self.plan))
+            return float(self._next_of_plan(self.plan, lambda rng: float(rng.random())))
         atom = Uniform(self)
         self.draws.append(atom)
         return atom
@@ -414,19 +391,27 @@ class RandomSource(PathForks):
         self._count()
         outcome = UndecidedOutcome(weights)
         if self.plan is not None:
-            if self.beyond is not None and len(self.draws) >= len(self.plan):
-                self.plan.append(outcome.sample(self.beyond))
-            return int(self._next_of_plan(self.plan))
+            return int(self._next_of_plan(self.plan, outcome.sample))
         index = self.fork(outcome.shares, DecisionKind.OUTCOME)
         self.draws.append(index)
         return index
 
-    def _next_of_plan(self, plan: "list[float | int]") -> "float | int":
+    def _next_of_plan(
+        self, plan: list[float | int], sample: Callable[[np.random.Generator], float | int]
+    ) -> float | int:
+        """Return the plan's number for the next draw; ``sample`` makes one beyond its end."""
         position = len(self.draws)
+        if self.beyond is not None and position >= len(plan):
+            plan.append(sample(self.beyond))
         self.draws.append(0)
         if position >= len(plan):
             self.refuse(f"{UNTRACKED_RANDOMNESS}: a repeated path drew more", UntrackedRandomness)
         return plan[position]
+
+
+def refusing_call(source: RandomSource, call: str) -> Callable[..., Any]:
+    """Return what stands for a function that cannot be followed."""
+    return lambda *args, **kwargs: source.refuse(call)
 
 
 @lru_cache(maxsize=256)

@@ -24,10 +24,17 @@ from simverify.symbolic import symbolic_tensor
 from simverify.symbolic.arrays import make_draw_array, resolve_winners
 from simverify.symbolic.bindings import PROMOTED_TYPES, Float64Promotion
 from simverify.symbolic.forms import IDENTITY_FORM
+from simverify.symbolic.provenance import names
 from simverify.symbolic.races import current_site
-from simverify.symbolic.sampler import bind_seed_number, draw_integer, make_seed, reduce_by_factory
-from simverify.symbolic.scalar import Uniform, uniform_on_grid
-from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
+from simverify.symbolic.sampler import (
+    CopiedGenerator,
+    bind_seed_number,
+    draw_integer,
+    locate_uniform,
+    make_seed,
+)
+from simverify.symbolic.scalar import uniform_on_grid
+from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource, refusing_call
 from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
 from simverify.symbolic.symbolic_tensor import HALF_PRECISION_GRIDS, SymbolicStorages, uniform_grid
 from simverify.symbolic.torch_ops import TorchOps
@@ -44,35 +51,11 @@ _DEFAULT_SEED = 67280421310721
 _STATE_BYTES = DEFAULT_GENERATOR.get_state().numel()
 _STATE_MAGIC = 0x51A7E0F51A7E0F51
 
-_STATE_PRESERVING = {
-    "clone",
-    "detach",
-    "cpu",
-    "to",
-    "contiguous",
-    "get",
-    "__get__",
-    "size",
-    "dim",
-    "numel",
-    "equal",
-    "copy_",
-    "untyped_storage",
-    "storage_offset",
-    "stride",
-    "is_contiguous",
-    "__len__",
-    "element_size",
-    "is_floating_point",
-    "is_complex",
-    "requires_grad_",
-    "_is_view",
-    "data_ptr",
-    "__deepcopy__",
-    "__reduce_ex__",
-    "type",
-    "pin_memory",
-}
+_STATE_PRESERVING = names(
+    "clone detach cpu to contiguous get __get__ size dim numel equal copy_ untyped_storage "
+    "storage_offset stride is_contiguous __len__ element_size is_floating_point is_complex "
+    "requires_grad_ _is_view data_ptr __deepcopy__ __reduce_ex__ type pin_memory"
+)
 """What may be done with a state: it is moved, and compared as a whole."""
 
 _image_numbers = count(1)
@@ -102,9 +85,8 @@ class TorchStreams:
             if device not in self._default:
                 self._default[device] = Stream(outside=True)
                 if self._seed is not None:
-                    self.source.sequences.seed(
-                        self._default[device], device_seed(device, self._seed)
-                    )
+                    seed = device_seed(device, self._seed)
+                    self.source.sequences.seed(self._default[device], seed)
             return self._default[device]
         if isinstance(generator, SymbolicTorchGenerator):
             return generator.stream
@@ -119,11 +101,8 @@ class TorchStreams:
         with torch._C.DisableTorchFunction():
             image = bytes(generator.get_state().numpy().tobytes())
             torch.rand((), generator=generator, device=generator.device)
-        stream = Stream()
-        seed = GeneratorSeed(
-            ("torch state", image), "a torch generator is set to one and the same state"
-        )
-        self.source.sequences.seed(stream, seed)
+        stream, shown = Stream(), "a torch generator is set to one and the same state"
+        self.source.sequences.seed(stream, GeneratorSeed(("torch state", image), shown))
         return stream
 
     def name(self, seed: Any) -> GeneratorSeed:
@@ -171,10 +150,8 @@ class TorchStreams:
             content = image.detach().cpu().numpy().tobytes()
         magic, number = (int.from_bytes(content[i : i + 8], sys.byteorder) for i in (0, 8))
         if magic != _STATE_MAGIC:
-            name = ("torch state", content)
-            self.source.sequences.seed(
-                stream, GeneratorSeed(name, "a torch generator is set to a constant state")
-            )
+            shown = "a torch generator is set to a constant state"
+            self.source.sequences.seed(stream, GeneratorSeed(("torch state", content), shown))
             return
         state = self._places.get(number)
         if state is None:
@@ -191,11 +168,14 @@ class TorchStreams:
         return (
             self.has_states
             and name not in _STATE_PRESERVING
-            and any(map(_is_generator_state, args))
+            and any(
+                isinstance(x, torch.Tensor) and x.dtype is torch.uint8 and x.numel() == _STATE_BYTES
+                for x in args
+            )
         )
 
 
-class SymbolicTorchGenerator(torch.Generator):
+class SymbolicTorchGenerator(CopiedGenerator, torch.Generator):
     """A ``torch.Generator`` whose draws are symbolic; ``streams`` is set by who intercepts."""
 
     streams: TorchStreams
@@ -205,11 +185,8 @@ class SymbolicTorchGenerator(torch.Generator):
         RealGenerator.seed(self)
         self.stream = Stream()
         self._initial: Any = _DEFAULT_SEED
-        self._seed_with(
-            GeneratorSeed(
-                ("torch", _DEFAULT_SEED), "a torch generator is made without a seed of its own"
-            )
-        )
+        unset = "a torch generator is made without a seed of its own"
+        self._seed_with(GeneratorSeed(("torch", _DEFAULT_SEED), unset))
 
     @classmethod
     def unseeded(cls) -> "SymbolicTorchGenerator":
@@ -269,14 +246,6 @@ class SymbolicTorchGenerator(torch.Generator):
     def __copy__(self) -> Any:
         return self.clone_state()
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        memo[id(self)] = twin = self.clone_state()
-        return twin
-
-    def __reduce__(self) -> Any:
-        twin = self.clone_state()
-        return reduce_by_factory(twin.clone_state)
-
 
 def _refusing_method(name: str) -> Callable[..., Any]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -293,44 +262,22 @@ for _name in dir(torch.Generator):
 def _constant_seed(seed: Any) -> GeneratorSeed:
     number = int(seed)
     number += 2**64 if number < 0 else 0
-    return GeneratorSeed(
-        ("torch", number), f"a torch generator is seeded with the constant {number}"
-    )
+    shown = f"a torch generator is seeded with the constant {number}"
+    return GeneratorSeed(("torch", number), shown)
 
 
 def device_seed(device: str, seed: GeneratorSeed) -> GeneratorSeed:
     """Tell apart what generators of two devices make of one seed."""
-    return (
-        seed
-        if device == "cpu" or seed.key is None
-        else GeneratorSeed((device, seed.key), seed.shown)
-    )
+    if device == "cpu" or seed.key is None:
+        return seed
+    return GeneratorSeed((device, seed.key), seed.shown)
 
 
-def _is_generator_state(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dtype is torch.uint8 and x.numel() == _STATE_BYTES
-
-
-REFUSED_FUNCTIONS = {
-    "gumbel_softmax",
-    "normal",
-    "normal_",
-    "randn",
-    "randn_like",
-    "poisson",
-    "cauchy_",
-    "geometric_",
-    "log_normal_",
-    "rrelu",
-    "rrelu_",
-    "alpha_dropout",
-    "feature_dropout",
-    "native_dropout",
-    "binomial",
-    "randint_like",
-    "_standard_gamma",
-    "_sample_dirichlet",
-}
+REFUSED_FUNCTIONS = names(
+    "gumbel_softmax normal normal_ randn randn_like poisson cauchy_ geometric_ log_normal_ rrelu "
+    "rrelu_ alpha_dropout feature_dropout native_dropout binomial randint_like _standard_gamma "
+    "_sample_dirichlet"
+)
 _EXPORT_FUNCTIONS = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
@@ -353,16 +300,11 @@ class SymbolicTorch(TorchFunctionMode):
         # Names that need not be looked at again where nothing else is given: most calls are such.
         self._tame: set[str] = set()
         self._random: dict[str, Callable[..., Any]] = {
-            "rand": self._rand,
-            "rand_like": self._rand_like,
-            "uniform_": self._uniform_,
-            "exponential_": self._exponential_,
-            "bernoulli": self._bernoulli,
-            "bernoulli_": self._bernoulli_,
-            "multinomial": self._multinomial,
-            "randint": self._randint,
-            "randperm": self._randperm,
-            "random_": self._random_,
+            name: getattr(self, f"_{name}")
+            for name in names(
+                "rand rand_like uniform_ exponential_ bernoulli bernoulli_ multinomial randint "
+                "randperm random_"
+            )
         }
 
     def __torch_function__(
@@ -418,8 +360,9 @@ class SymbolicTorch(TorchFunctionMode):
 
     # -- the draws --
 
-    def _fill(self, like: torch.Tensor, one: Callable[[], Any]) -> torch.Tensor:
-        values = make_draw_array([one() for _ in range(like.numel())], tuple(like.shape))
+    def _fill(self, like: torch.Tensor, generator: Any) -> torch.Tensor:
+        draw = self._uniforms(generator, like)
+        values = make_draw_array([draw() for _ in range(like.numel())], tuple(like.shape))
         return self.shadows.tensor(values, like.dtype, like.device)
 
     def _stream(self, generator: Any, like: torch.Tensor) -> Stream:
@@ -443,14 +386,15 @@ class SymbolicTorch(TorchFunctionMode):
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
-        empty = torch.empty(*size, **kwargs)
-        return self._fill(empty, self._uniforms(generator, empty))
+        return self._fill(torch.empty(*size, **kwargs), generator)
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
-        empty = torch.empty_like(like, **kw)
-        return self._fill(empty, self._uniforms(generator, empty))
+        return self._fill(torch.empty_like(like, **kw), generator)
 
     def _in_place(self, tensor: torch.Tensor, values: Any) -> torch.Tensor:
+        """Write values, a list or an array, into a tensor."""
+        if isinstance(values, list):
+            values = make_draw_array(values, tuple(tensor.shape))
         self.shadows.write(tensor, values)
         return tensor
 
@@ -460,8 +404,7 @@ class SymbolicTorch(TorchFunctionMode):
         # Bounds that torch refuses it refuses of nothing too.
         torch.empty(0, dtype=tensor.dtype).uniform_(low, high)
         draw = self._uniforms(kw.get("generator"), tensor, float(low), float(high))
-        values = [draw() for _ in range(tensor.numel())]
-        return self._in_place(tensor, make_draw_array(values, tuple(tensor.shape)))
+        return self._in_place(tensor, [draw() for _ in range(tensor.numel())])
 
     def _exponential_(
         self, tensor: torch.Tensor, lambd: float = 1.0, *, generator: Any = None
@@ -470,7 +413,7 @@ class SymbolicTorch(TorchFunctionMode):
         values = [self.source.exponential(stream, kind) for _ in range(tensor.numel())]
         if lambd != 1:
             values = [e / lambd for e in values]
-        return self._in_place(tensor, make_draw_array(values, tuple(tensor.shape)))
+        return self._in_place(tensor, values)
 
     def _coins(self, probs: torch.Tensor, generator: Any) -> Any:
         if self.shadows.is_symbolic(probs):
@@ -567,9 +510,7 @@ class SymbolicTorch(TorchFunctionMode):
         order = []
         while left:
             u = self.source.uniform(stream, ("randperm", n, len(left)), among=len(left))
-            cuts = [i / len(left) for i in range(1, len(left))]
-            place = u.locate(cuts) if isinstance(u, Uniform) else sum(u >= c for c in cuts)
-            order.append(left.pop(place))
+            order.append(left.pop(locate_uniform(u, [i / len(left) for i in range(1, len(left))])))
         return torch.tensor(order, **{"dtype": torch.int64, **kwargs})
 
 
@@ -641,7 +582,7 @@ def seeding_functions(source: RandomSource, streams: TorchStreams) -> list[tuple
     ours = _default_generator_functions(_default_generator(streams, "cpu"), streams)
     written_in_python = {"fork_rng"}
     patches = [
-        (torch.random, name, ours.get(name, _refusing_function(source, name)))
+        (torch.random, name, ours.get(name, refusing_call(source, f"torch.{name}")))
         for name, value in list(vars(torch.random).items())
         # Torch 2.11 and older have no __all__ there.
         if isinstance(value, FunctionType) and value.__module__ == torch.random.__name__
@@ -657,9 +598,8 @@ def seeding_functions(source: RandomSource, streams: TorchStreams) -> list[tuple
         for name in dir(module):
             if name.endswith(("seed", "seed_all", "rng_state", "rng_state_all")):
                 new = known.get(name.removesuffix("_all") if "seed" in name else name)
-                patches.append(
-                    (module, name, new or _refusing_function(source, f"{device}.{name}"))
-                )
+                new = new or refusing_call(source, f"torch.{device}.{name}")
+                patches.append((module, name, new))
     return patches
 
 
@@ -692,10 +632,6 @@ def _default_generator(streams: TorchStreams, device: str) -> DefaultGenerator:
     return default
 
 
-def _refusing_function(source: RandomSource, name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: source.refuse(f"torch.{name}")
-
-
 class PlainTorch(SymbolicTorch):
     """Chooses the values of random functions; their tensors are torch's own.
 
@@ -712,9 +648,8 @@ class PlainTorch(SymbolicTorch):
         random = self._random.get(name)
         if random is None:
             self.must_not_draw(name, args, kwargs)
+            return func(*args, **kwargs)
         shown = func(*args, **kwargs)
-        if random is None:
-            return shown
         value = self.drawing(random, args, kwargs)
         if name.endswith("_"):
             return shown  # in place: it holds the values by now
@@ -742,22 +677,13 @@ def intercept_torch(
         swap(owner, name, new)
     swap(torch, "Generator", twin)
 
-    mode: SymbolicTorch
-    if plain:
-        mode = PlainTorch(source, streams, lift)
-    else:
-        mode = SymbolicTorch(source, streams, lift)
-        for name in ("from_numpy", "as_tensor", "asarray", "tensor"):
-            swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
-    swap(
-        symbolic_tensor.VMAP_MODULE,
-        "vmap_impl",
-        symbolic_tensor.vmap_by_rows(source, lambda: mode.drawn),
-    )
+    mode = (PlainTorch if plain else SymbolicTorch)(source, streams, lift)
+    for name in () if plain else ("from_numpy", "as_tensor", "asarray", "tensor"):
+        swap(torch, name, mode.ops.converter(name, getattr(torch, name)))
+    by_rows = symbolic_tensor.vmap_by_rows(source, lambda: mode.drawn)
+    swap(symbolic_tensor.VMAP_MODULE, "vmap_impl", by_rows)
     source.on_begin.append(mode.shadows.clear)
     source.tensors = mode.shadows
-    threads = torch.get_num_threads()
-
     twins: dict[int, tuple[Any, Any]] = {}
 
     def kept(value: Any) -> Any:
@@ -768,7 +694,7 @@ def intercept_torch(
         return twins[id(value)][1]
 
     with ExitStack() as stack:
-        stack.callback(torch.set_num_threads, threads)
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
         if lift == "single":
             stack.callback(torch.set_default_dtype, torch.get_default_dtype())

@@ -14,6 +14,7 @@ import numpy as np
 from simverify.symbolic.arrays import DrawArray, is_symbolic, make_draw_array
 from simverify.symbolic.forms import IDENTITY_FORM, Form, Machine
 from simverify.symbolic.outcomes import active_source, draw_at_address
+from simverify.symbolic.provenance import names
 from simverify.symbolic.scalar import Draw, uniform_on_grid
 from simverify.triton_cpu.blocks import (
     DTYPE_BY_NUMPY_NAME,
@@ -354,20 +355,9 @@ def _number_block(value: Any, sort: str, kind: Dtype, name: str) -> Block:
 # place are not for this: what they give depends on an order that a GPU does not promise.
 
 
-LAUNCH_OPTIONS = frozenset(
-    {
-        "num_warps",
-        "num_stages",
-        "num_ctas",
-        "maxnreg",
-        "warmup",
-        "stream",
-        "debug",
-        "enable_fp_fusion",
-        "launch_pdl",
-        "launch_cooperative_grid",
-        "multibuffer",
-    }
+LAUNCH_OPTIONS = names(
+    "num_warps num_stages num_ctas maxnreg warmup stream debug enable_fp_fusion launch_pdl "
+    "launch_cooperative_grid multibuffer"
 )
 """How a launch is made, which changes no result."""
 
