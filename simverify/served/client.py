@@ -18,8 +18,7 @@ from simverify.errors import UsageError
 # Progress lines while a server is asked: one every few seconds, however many answers there are.
 
 
-REPORT_SECONDS = 10.0
-"""Seconds between lines."""
+REPORT_SECONDS = 10.0  # Seconds between lines
 
 
 class ProgressThrottle:
@@ -51,8 +50,7 @@ _KEY_VARIABLES = ("SIMVERIFY_API_KEY", "OPENAI_API_KEY")
 _BUSY_STATUSES = (429, 503)
 _MAX_RETRY_WAIT = 120.0
 
-DEFAULT_TIMEOUT = 300.0
-"""How long an answer may take where nobody says."""
+DEFAULT_TIMEOUT = 300.0  # How long an answer may take where nobody says
 
 
 class ServerFailure(Exception):

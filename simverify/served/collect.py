@@ -24,8 +24,7 @@ from simverify.served.client import (
 from simverify.served.requests import Prompt, Request, check_request, prompt_fields, read_objects
 from simverify.served.server import Endpoint, Server
 
-_LINE_STARTS = (b'{"prompt": ', b'{"messages": ')
-"""How our lines begin."""
+_LINE_STARTS = (b'{"prompt": ', b'{"messages": ')  # How our lines begin
 
 
 class AnswerLog(ABC):

@@ -41,9 +41,7 @@ _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
 )
 """The same of conversations, whose prompt the server makes."""
 
-_MAX_TIMEOUT = 86_400.0
-"""Seconds that anybody waits for one answer."""
-
+_MAX_TIMEOUT = 86_400.0  # Seconds that anybody waits for one answer
 _END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
 
 _TRANSFORMERS_REFUSAL = "Unexpected fields in the request"

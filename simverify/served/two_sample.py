@@ -226,8 +226,7 @@ _MAX_POOLED_PAIRS = 2500
 _MAX_AGREEMENT_PRODUCTS = 8_000_000
 """Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
 
-_MAX_PERMUTATION_PRODUCTS = 2e11
-"""Products that permutations may take: some minutes at most."""
+_MAX_PERMUTATION_PRODUCTS = 2e11  # Products that permutations may take: some minutes at most
 
 
 @dataclass(frozen=True)
