@@ -367,7 +367,7 @@ def logprob_resolution(values: Sequence[float]) -> float:
 # A server's answers as they came: JSON with choices, with or without the request.
 
 
-_END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
+END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
 _PROMPT_FIELDS = ("prompt", *CHAT_FIELDS)
 _ANSWER_FIELDS = ("choices", "usage", "object", "id", "created", "model")
 _ENVELOPE_FIELDS = (*_ANSWER_FIELDS, "request", "response", "prompt_token_ids", "prompt_logprobs")
@@ -473,7 +473,7 @@ def _choice_parts(choice: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str
     """Return the message of a choice, its text, and the fields that say how it ended."""
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
-    ends = {name: choice[name] for name in _END_FIELDS if choice.get(name) is not None}
+    ends = {name: choice[name] for name in END_FIELDS if choice.get(name) is not None}
     return message, choice.get("text", message.get("content")), ends
 
 
