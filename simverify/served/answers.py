@@ -25,6 +25,7 @@ from simverify.served.distribution import NEUTRAL_VALUES, PARAMETER_ALIASES, PAR
 from simverify.served.requests import (
     CHAT_FIELDS,
     STOP_REASONS,
+    check_finish_reason,
     expand_choices,
     normalize_text,
     read_objects,
@@ -33,9 +34,7 @@ from simverify.served.requests import (
 Unit = int | str
 UnitKind = Literal["ids", "token texts", "text"]
 
-END_UNIT = ""
-"""The unit of an answer that ended by itself: no token's text is empty."""
-
+END_UNIT = ""  # The unit of an answer that ended by itself: no token's text is empty
 _TEXT_PIECES = re.compile(r"\s?\w+|\s?[^\w\s]|\s")
 _UNIT_FIELDS: dict[UnitKind, str] = {"ids": "tokens", "token texts": "pieces", "text": "text"}
 
@@ -122,11 +121,7 @@ def check_answer(value: Any, where: str) -> Answer:
     if not units:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
     reason = value.get("finish_reason")
-    if reason not in (None, "length", *STOP_REASONS):
-        raise UsageError(
-            f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
-            f"what it holds may depend on what was drawn"
-        )
+    check_finish_reason(reason, where)
     prompt, parameters = value.get("prompt"), _request_parameters(value)
     if "messages" in value:
         prompt = {name: value[name] for name in CHAT_FIELDS if value.get(name)}
@@ -312,15 +307,9 @@ PREFIX_UNITS = 2
 """Units of a beginning: speculation shows from the second token on, where a prompt gives the first.
 """
 
-_MAX_PREFIXES = 4000
-"""Beginnings of one prompt that are counted by themselves, the most frequent."""
-
-_MIN_ANSWERS = 16
-"""Answers that came a way at least, for the score of what follows it."""
-
-_MAX_SCORED_UNITS = 8
-"""Units of an answer that are scored, at most."""
-
+_MAX_PREFIXES = 4000  # Beginnings of one prompt that are counted by themselves, the most frequent
+_MIN_ANSWERS = 16  # Answers that came a way at least, for the score of what follows it
+_MAX_SCORED_UNITS = 8  # Units of an answer that are scored, at most
 PromptGroup = Sequence[tuple[tuple[Unit, ...], tuple[Unit, ...]]]
 
 
@@ -433,18 +422,10 @@ def _decorrelate(values: Floats) -> Floats:
 # together, so that they are the same whichever of a pair is swapped.
 
 
-MAX_PREFIX_UNITS = 12
-"""Units of a prefix at most: what few answers share is of no use."""
-
-_MAX_UNITS = 1000
-"""Single units that are looked at, the most frequent."""
-
-_MAX_UNIT_ENTRIES = 50_000_000
-"""Differences of single units that are kept, 400 MB."""
-
-_MIN_PAIRS_WITH_UNIT = 8
-"""Pairs that a unit has to be in, to be looked at by itself."""
-
+MAX_PREFIX_UNITS = 12  # Units of a prefix at most: what few answers share is of no use
+_MAX_UNITS = 1000  # Single units that are looked at, the most frequent
+_MAX_UNIT_ENTRIES = 50_000_000  # Differences of single units that are kept, 400 MB
+_MIN_PAIRS_WITH_UNIT = 8  # Pairs that a unit has to be in, to be looked at by itself
 AnswerUnits = tuple[Unit, ...]
 
 
@@ -580,12 +561,8 @@ POWER = 0.9
 MAX_TOKENS = 4
 MAX_ANSWERS = 1_000_000
 
-MAX_PILOT_PROMPTS = 64
-"""Prompts that are tried, for those that are asked often."""
-
-PILOT_PAIRS = 16
-"""Pairs of answers to each prompt that is tried."""
-
+MAX_PILOT_PROMPTS = 64  # Prompts that are tried, for those that are asked often
+PILOT_PAIRS = 16  # Pairs of answers to each prompt that is tried
 MAX_REPEATED_PROMPTS = 8
 """Prompts that are asked often, at most: of one budget, few tell more than many."""
 

@@ -15,44 +15,37 @@ from typing import Any, TypeVar
 
 from simverify.errors import UsageError
 
-# Progress lines while a server is asked: one every few seconds, however many answers there are.
-
-
-REPORT_SECONDS = 10.0
-"""Seconds between lines."""
+REPORT_SECONDS = 10.0  # between progress lines
+DEFAULT_TIMEOUT = 300.0  # seconds that an answer may take by default
 
 
 class ProgressThrottle:
-    """Says lines: called, each; ``now_and_then``, one in ``REPORT_SECONDS`` seconds."""
+    """Reports lines: each that it is called with, and one of ``now_and_then`` in a while."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say, self._last, self._line = say, time.monotonic(), "no answer yet"
 
     def __call__(self, line: str) -> None:
-        """Say a line."""
         self._say(line)
 
     def now_and_then(self, line: str) -> None:
-        """Say how far it is, if that was not said just now."""
+        """Report ``line`` if the last one was ``REPORT_SECONDS`` ago."""
         self._line = line
         if time.monotonic() - self._last >= REPORT_SECONDS:
             self._last = time.monotonic()
             self._say(line)
 
     def waiting(self) -> None:
-        """Say that nothing has come."""
+        """Report the last line again."""
         self.now_and_then(self._line)
 
 
 RETRY_WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each further try, or more where the server asks for it."""
+"""Seconds before each further try; more if the server asks for it."""
 
 _KEY_VARIABLES = ("SIMVERIFY_API_KEY", "OPENAI_API_KEY")
 _BUSY_STATUSES = (429, 503)
 _MAX_RETRY_WAIT = 120.0
-
-DEFAULT_TIMEOUT = 300.0
-"""How long an answer may take where nobody says."""
 
 
 class ServerFailure(Exception):
@@ -73,7 +66,7 @@ class _ConnectionLost(ServerFailure):
 
 @dataclass(frozen=True)
 class ApiKey:
-    """What a server wants to see before it answers, and the variable that it stands in."""
+    """The key that a server asks for, and the variable that holds it."""
 
     variable: str
     value: str = field(repr=False)
@@ -95,30 +88,25 @@ def api_key_from_environment() -> ApiKey | None:
 class Transport:
     """Calls, tried again where that cannot favour one answer over another.
 
-    A server that is busy, or a connection that breaks, says nothing of what would have been
-    drawn. An answer that takes more than ``seconds`` may be a long one, so that is not tried again.
+    A busy server or a broken connection says nothing about what would have been drawn. An answer
+    that takes more than ``seconds`` may be a long one: it is not asked for again.
     """
 
     def __init__(
         self, key: ApiKey | None, say: Callable[[str], None], seconds: float = DEFAULT_TIMEOUT
     ) -> None:
         self._key, self._say, self._seconds = key, say, seconds
-        self._reached, self._left = False, Event()
-        self._told: dict[float, float] = {}
-        self._telling = Lock()
+        self.reached, self._left = False, Event()  # reached: the server has answered anything
+        self._announced: dict[float, float] = {}
+        self._lock = Lock()
         self._opener = urllib.request.build_opener(_NoRedirects)
 
-    @property
-    def reached(self) -> bool:
-        """Whether the server has answered anything."""
-        return self._reached
-
     def leave(self) -> None:
-        """Try nothing again from here on."""
+        """Try nothing again from now on."""
         self._left.set()
 
     def call(self, address: str, body: dict[str, Any] | None) -> Any:
-        """Return the JSON of an answer; ``Failure`` if there is none."""
+        """Return the JSON of an answer; ``ServerFailure`` if there is none."""
         for wait in RETRY_WAITS:
             try:
                 return self._once(address, body)
@@ -128,20 +116,20 @@ class Transport:
                     raise
                 failure: ServerFailure = refused
             except _ConnectionLost as dropped:
-                if not self._reached:
+                if not self.reached:
                     raise
                 failure = dropped
-            self._tell_once(failure, wait)
+            self._announce(failure, wait)
             if self._left.wait(wait):
                 raise failure
         return self._once(address, body)
 
-    def _tell_once(self, failure: ServerFailure, wait: float) -> None:
-        """Say what is tried again; not once more for each request that waits as long meanwhile."""
-        with self._telling:
+    def _announce(self, failure: ServerFailure, wait: float) -> None:
+        """Say what is tried again, once for all requests that wait as long meanwhile."""
+        with self._lock:
             now = time.monotonic()
-            if now >= self._told.get(wait, 0.0):
-                self._told[wait] = now + wait
+            if now >= self._announced.get(wait, 0.0):
+                self._announced[wait] = now + wait
                 self._say(f"{failure}; once more in {wait:.3g} s")
 
     def _once(self, address: str, body: dict[str, Any] | None) -> Any:
@@ -152,10 +140,10 @@ class Transport:
         request = urllib.request.Request(address, data, headers)
         try:
             with self._opener.open(request, timeout=self._seconds) as answer:
-                self._reached = True
+                self.reached = True
                 content = answer.read()
         except urllib.error.HTTPError as error:
-            self._reached = True
+            self.reached = True
             with error:
                 raise self._refusal(address, error) from None
         except urllib.error.URLError as error:
@@ -163,7 +151,7 @@ class Transport:
         except TimeoutError:
             raise ServerFailure(
                 f"{address} gave no answer in {self._seconds:g} s; to ask it again would favour "
-                f"short answers: begin anew with a longer --timeout or a smaller --max-tokens"
+                f"short answers: start again with a longer --timeout or a smaller --max-tokens"
             ) from None
         except (OSError, HTTPException) as error:
             raise _ConnectionLost(
@@ -173,7 +161,9 @@ class Transport:
             value = json.loads(content)
         except (ValueError, RecursionError):
             start = self._shown(content)[:60]
-            raise ServerFailure(f"{address} answers no JSON, but {start!r}: is it right?") from None
+            raise ServerFailure(
+                f"{address} answers {start!r}, which is no JSON: is it the right address?"
+            ) from None
         if isinstance(value, dict) and "choices" not in value and "data" not in value:
             problem = value.get("error")
             if problem or value.get("object") == "error":
@@ -195,14 +185,14 @@ class Transport:
                 else f"; it had the key of {self._key.variable}: set {_KEY_VARIABLES[0]} to another"
             )
         if error.code in (301, 302, 303, 307, 308):
-            words += f"; name the address that it names, {error.headers.get('Location')}"
+            words += f"; use the address that it names, {error.headers.get('Location')}"
         wait = _retry_after_seconds(error.headers.get("Retry-After"))
         if wait > _MAX_RETRY_WAIT:
             words += f"; come back in {wait:.0f} s"
         return ServerRefusal(address, error.code, words, wait)
 
     def _words(self, content: bytes) -> str:
-        """What a server says of its error, on a line."""
+        """Return a server's words for its error, on one line."""
         text = self._shown(content)
         try:
             value = json.loads(text)
@@ -215,37 +205,35 @@ class Transport:
         return " ".join((message if isinstance(message, str) else text).split())[:200]
 
     def _shown(self, content: bytes) -> str:
-        """Text of an answer, without the key: some servers say which one they refuse."""
+        """Return the text of an answer without the key, which some servers repeat."""
         text = content.decode(errors="replace")
         return text if self._key is None else text.replace(self._key.value, "***")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: a key is for the server that was named."""
+    """Follow no redirection: the key is for the named server alone."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
 def _retry_after_seconds(value: str | None) -> float:
-    """Seconds that a server asks to wait for, from a number or a date; 0 if it does not say."""
-    if value is None:
-        return 0.0
+    """Return the seconds that a server asks to wait, given as a number or a date; 0 for none."""
     try:
-        return max(float(value), 0.0)
+        return max(float(value or 0.0), 0.0)
     except ValueError:
         pass
     try:
-        return max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0)
+        return max(parsedate_to_datetime(value or "").timestamp() - time.time(), 0.0)
     except (ValueError, TypeError, OverflowError):
         return 0.0
 
 
-# Concurrent work on many indices, without a barrier: as one ends the next begins.
+# Many calls at a time, without a barrier: as one ends the next begins.
 
 
 DEFAULT_CONCURRENCY = 8
-"""Requests under way at a time: requests that share a stream must meet to show it."""
+"""Requests in flight: requests that share a random stream must meet to show it."""
 
 MAX_CONCURRENCY = 1024
 
@@ -253,7 +241,7 @@ T = TypeVar("T")
 
 
 def check_concurrency(concurrency: int | None) -> int:
-    """Return how many requests are under way at a time; ``UsageError`` for none, or too many."""
+    """Return how many requests are in flight; ``UsageError`` for none, or too many."""
     if concurrency is not None and not 1 <= concurrency <= MAX_CONCURRENCY:
         raise UsageError(f"concurrency is {concurrency}: expected 1 to {MAX_CONCURRENCY:,}")
     return DEFAULT_CONCURRENCY if concurrency is None else concurrency
@@ -268,13 +256,13 @@ def run_in_order(
     more: Callable[[int], bool] = lambda _: True,
     early: Callable[[int, T], None] = lambda _number, _value: None,
 ) -> Generator[tuple[int, T], None, None]:
-    """Do ``work`` on ``width`` numbers at a time; yield each with what it comes to, in their order.
+    """Do ``work`` on ``width`` numbers at a time; yield each with its result, in their order.
 
-    ``more``, told how many are under way, says whether to begin another one now; where it says no
-    and none is left, that is the end. What comes before its turn, or has come when nobody listens
-    any more, goes to ``early`` at once. An error is raised in its turn, and no further work is
-    begun once it is known. The threads are nobody's to wait for: whoever stops listening, or is
-    interrupted, leaves at once. ``waiting`` is called every so often where nothing comes.
+    ``more`` gets the number of calls in flight and says whether to begin another; if it says no and
+    none is in flight, that is the end. A result that comes before its turn, or after the listener
+    left, goes to ``early`` at once. An error is raised in its turn; once it is known no work is
+    begun. Nobody waits for the threads: a listener that stops or is interrupted leaves at once.
+    ``waiting`` is called from time to time while nothing comes.
     """
     todo, results = iter(numbers), SimpleQueue[tuple[int, T | None, BaseException | None]]()
     order: list[int] = []
@@ -322,7 +310,7 @@ def run_in_order(
                     early(number, value)  # type: ignore[arg-type]
                 waiting()  # for the first of them, though others come
     finally:
-        # Those that came before their turn were told already.
+        # Those that came before their turn have gone to ``early`` already.
         while not results.empty():
             number, value, error = results.get()
             if error is None:

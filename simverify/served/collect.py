@@ -3,16 +3,15 @@
 import errno
 import json
 import os
-from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Generic, Self, TypeVar
 
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair
+from simverify.models.transformer import Sampling, TransformerPair
 from simverify.served.client import (
     ProgressThrottle,
     ServerFailure,
@@ -24,85 +23,93 @@ from simverify.served.client import (
 from simverify.served.requests import Prompt, Request, check_request, prompt_fields, read_objects
 from simverify.served.server import Endpoint, Server
 
-_LINE_STARTS = (b'{"prompt": ', b'{"messages": ')
-"""How our lines begin."""
+T = TypeVar("T")
+
+_LINE_STARTS = (b'{"prompt": ', b'{"messages": ')  # how lines of a kept file begin
 
 
-class AnswerLog(ABC):
-    """Answers so far, ``count`` of them, and those that came before their turn, ``ahead``.
+class AnswerClient(Generic[T]):
+    """A server and its ``answers`` so far, each as ``read`` returns it; use it in a ``with``.
 
-    With ``keep`` each is a line of that file once it has come and all before it, with what was
-    asked for beside it. A file that is there is gone on with: its lines are the first answers, and
-    nothing but lines is added. A last line that was being written when a run was killed is
-    dropped, which ``say`` is told. What comes before its turn is kept beside it, in a file that
-    is gone when its turn has come.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be read or written, holds anything else, or answers to other
-        requests than ``prompts`` in turn, asked as ``asked``.
+    With ``keep`` an answer becomes a line of that file once all before it are there, with the
+    request beside it. An existing file is continued: its lines are the first answers. A last line
+    that was half written when a run was killed is dropped, and ``say`` reports it. ``ahead``:
+    answers that came before their turn; they are kept in a second file until then. ``marks``: how
+    many answers have a field, by its name. ``UsageError`` if the server does not answer, the file
+    cannot be read or written, or it holds anything but answers to these ``prompts`` in turn.
     """
 
     def __init__(
         self,
-        keep: Path | None,
+        endpoint: Endpoint,
+        pair: TransformerPair | Sampling,
         prompts: Sequence[Prompt],
-        asked: dict[str, Any],
-        say: Callable[[str], None] = lambda _: None,
+        keep: Path | None,
+        read: Callable[[dict[str, Any], str], T],
+        say: Callable[[str], None],
     ) -> None:
-        self._keep = keep
+        self._url, self._prompts, self._keep, self._read = endpoint.url, prompts, keep, read
+        self._say = say
         self._file: BinaryIO | None = None
-        self.count = 0
+        self.answers: list[T] = []
+        self.marks = Counter[str]()
         self.ahead: dict[int, dict[str, Any]] = {}
+        self.transport = Transport(api_key_from_environment(), say, endpoint.timeout)
+        try:
+            self.server = Server(endpoint, pair, self.transport)
+        except ServerFailure as failure:
+            raise UsageError(str(failure)) from None
+
+    def __enter__(self) -> Self:
+        keep, prompts = self._keep, self._prompts
         if keep is None:
-            return
+            return self
         self._beside = keep.with_name(f"{keep.name}.ahead")
         if keep.exists():
             if not keep.is_file():
                 raise UsageError(f"keep: {keep} is no file: name one, or a new one")
             whole, half = _scan_lines(keep)
             for number, (where, value) in enumerate(read_objects(keep, "keep", whole)):
-                _check_same_request(value, where, prompts[number % len(prompts)], asked)
+                self._check_same_request(value, where, prompts[number % len(prompts)])
                 self._take(value, where)
             if half:
                 _truncate_file(keep, whole)
-                say(f"keep: the last line of {keep} was half written: dropped, and asked anew")
-            self.ahead = _read_early_answers(self._beside, self.count, prompts, asked)
+                self._say(f"keep: the last line of {keep} was half written: dropped, asked again")
+            self._read_early_answers()
         if not self.ahead:
-            self._forget()  # of a file that is gone, or all in their turn by now
+            self._forget()  # left by a file that is gone, or by answers whose turn has come
         try:
             self._file = keep.open("ab", buffering=0)
         except OSError as error:
             raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
-
-    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 
-    def add(self, value: dict[str, Any], where: str) -> None:
+    def ask(self, number: int) -> dict[str, Any]:
+        """Return the answer of this number: one that came early, or a new one."""
+        value = self.ahead.get(number)
+        prompt = self._prompts[number % len(self._prompts)]
+        return self.server.complete(number, prompt) if value is None else value
+
+    def add(self, value: dict[str, Any]) -> None:
         """Keep the next answer, then read it.
 
-        One that cannot be judged is kept too: were it asked for again, what was drawn would
+        One that cannot be judged is kept too: if it were asked for again, what was drawn would
         choose what is judged.
         """
+        number = len(self.answers)
         if self._file is not None:
             self._write(self._file, json.dumps(value).encode() + b"\n")
-            if self.ahead.pop(self.count, None) is not None and not self.ahead:
+            if self.ahead.pop(number, None) is not None and not self.ahead:
                 self._forget()
-        self._take(value, where)
+        self._take(value, f"{self._url}: answer {number}")
 
     def add_early(self, number: int, value: dict[str, Any]) -> None:
         """Keep an answer whose turn has not come."""
-        if self._keep is None or number in self.ahead or number < self.count:
+        if self._keep is None or number in self.ahead or number < len(self.answers):
             return
         self.ahead[number] = value
         line = json.dumps({"number": number, "answer": value}).encode() + b"\n"
@@ -116,19 +123,15 @@ class AnswerLog(ABC):
 
     @property
     def fate(self) -> str:
-        """What became of the answers where no more will come."""
-        n = self.count
+        """Say what became of the answers if no more come."""
+        n = len(self.answers)
         if self._keep is None:
             return f"{n:,} answers are lost: name --keep FILE to keep them" if n else ""
         return f"{n:,} answers are kept in {self._keep}: the same command goes on from there"
 
-    @abstractmethod
-    def _read(self, value: dict[str, Any], where: str) -> None:
-        """Read an answer; ``UsageError`` for one that cannot be judged."""
-
     def _take(self, value: dict[str, Any], where: str) -> None:
-        self._read(value, where)
-        self.count += 1
+        self.answers.append(self._read(value, where))
+        self.marks.update(value.keys())
 
     def _forget(self) -> None:
         with suppress(OSError):
@@ -145,72 +148,64 @@ class AnswerLog(ABC):
                 f"keep: {self._keep} cannot be written: {error.strerror}; {self.fate}"
             ) from None
 
-
-class RequestLog(AnswerLog):
-    """Answers so far as requests with their ids, ``requests``, of ``tokens`` tokens.
-
-    A kept line is as :func:`read_requests` reads it. ``overlong``: answers that were cut at
-    ``max_tokens``; ``unlike``: those whose ids do not spell their text.
-    """
-
-    def __init__(
-        self,
-        keep: Path | None,
-        prompts: Sequence[Prompt],
-        asked: dict[str, Any],
-        pair: TransformerPair,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._pair = pair
-        self.requests: list[Request] = []
-        self.tokens = self.overlong = self.unlike = 0
-        super().__init__(keep, prompts, asked, say)
-
-    def _read(self, value: dict[str, Any], where: str) -> None:
-        request = check_request(value, where, self._pair)
-        self.requests.append(request)
-        self.tokens += len(request.tokens)
-        self.overlong += "cut" in value
-        self.unlike += "unlike" in value
-
-
-def _read_early_answers(
-    path: Path, count: int, prompts: Sequence[Prompt], asked: dict[str, Any]
-) -> dict[int, dict[str, Any]]:
-    """Return the answers that came before their turn, as far as they answer these requests."""
-    answers: dict[int, dict[str, Any]] = {}
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return answers
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        _truncate_file(path, whole)
-    for line in content[:whole].split(b"\n")[:-1]:
+    def _read_early_answers(self) -> None:
         try:
-            entry = json.loads(line)
-            number, value = entry["number"], entry["answer"]
-            _check_same_request(value, "", prompts[number % len(prompts)], asked)
-        except (ValueError, RecursionError, TypeError, KeyError, UsageError):
-            continue  # asked anew
-        if number >= count:
-            answers[number] = value
-    return answers
+            content = self._beside.read_bytes()
+        except OSError:
+            return
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            _truncate_file(self._beside, whole)
+        for line in content[:whole].split(b"\n")[:-1]:
+            try:
+                entry = json.loads(line)
+                number, value = entry["number"], entry["answer"]
+                self._check_same_request(value, "", self._prompts[number % len(self._prompts)])
+            except (ValueError, RecursionError, TypeError, KeyError, UsageError):
+                continue  # it is asked again
+            if number >= len(self.answers):
+                self.ahead[number] = value
+
+    def _check_same_request(self, value: Any, where: str, prompt: Prompt) -> None:
+        asked = self.server.asked
+        given = value.get("asked") if isinstance(value, dict) else None
+        if not isinstance(given, dict):
+            raise UsageError(f"{where} does not say what was asked: name a file that --keep made")
+        if any(value.get(name) != field for name, field in prompt_fields(prompt).items()):
+            raise UsageError(f"{where} answers another prompt: name another file, or those prompts")
+        for name in sorted(given.keys() | asked.keys()):
+            if given.get(name) != asked.get(name):
+                raise UsageError(
+                    f"{where} was asked with {name} {json.dumps(given.get(name))[:40]}, now it is "
+                    f"{json.dumps(asked.get(name))[:40]}: name another file, or ask as before"
+                )
+
+
+@contextmanager
+def report_failures(*clients: AnswerClient[Any]) -> Iterator[None]:
+    """Turn a failure of a server into a ``UsageError`` that says where its answers are."""
+    try:
+        yield
+    except ServerFailure as failure:
+        fates = [client.fate for client in clients if client.fate]
+        raise UsageError("; ".join([str(failure), *fates])) from failure
+    finally:
+        for client in clients:
+            client.transport.leave()
 
 
 def _scan_lines(keep: Path) -> tuple[int, bool]:
-    """Bytes of a file's whole lines, and whether more of what is ours stands behind them."""
+    """Return the bytes of a file's whole lines, and whether a part of one of ours follows."""
     try:
         content = keep.read_bytes()
     except OSError as error:
         raise UsageError(f"keep: cannot read {keep}: {error.strerror}") from None
     whole = content.rfind(b"\n") + 1
     rest = content[whole:]
-    ours = any(rest.startswith(begins) or begins.startswith(rest) for begins in _LINE_STARTS)
-    if rest and not ours:
+    if rest and not any(rest.startswith(start) or start.startswith(rest) for start in _LINE_STARTS):
         raise UsageError(
-            f"keep: the last line of {keep} is not whole, and none that --keep began: delete it "
-            f"to go on, or name another file"
+            f"keep: the last line of {keep} is not whole, and --keep did not write it: delete it "
+            f"to continue the file, or name another file"
         )
     return whole, bool(rest)
 
@@ -223,20 +218,6 @@ def _truncate_file(keep: Path, whole: int) -> None:
         raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
 
 
-def _check_same_request(value: Any, where: str, prompt: Prompt, asked: dict[str, Any]) -> None:
-    given = value.get("asked") if isinstance(value, dict) else None
-    if not isinstance(given, dict):
-        raise UsageError(f"{where} does not say what was asked: name a file that --keep made")
-    if any(value.get(name) != own for name, own in prompt_fields(prompt).items()):
-        raise UsageError(f"{where} answers another prompt: name another file, or those prompts")
-    for name in sorted(given.keys() | asked.keys()):
-        if given.get(name) != asked.get(name):
-            raise UsageError(
-                f"{where} was asked with {name} {json.dumps(given.get(name))[:40]}, now it is "
-                f"{json.dumps(asked.get(name))[:40]}: name another file, or ask as before"
-            )
-
-
 # Completions from a server that speaks OpenAI's ``/v1/completions``.
 
 
@@ -245,9 +226,9 @@ MAX_ANSWERS = 1 << 40
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """What a server answered, in the order in which it was asked, and remarks on it.
+    """A server's answers in the order of their requests, and remarks on them.
 
-    ``spent``: whether the budget ended before there was enough.
+    ``spent``: whether the budget ended before there were enough.
     """
 
     requests: tuple[Request, ...]
@@ -269,22 +250,31 @@ def collect_answers(
     budget: int | None = None,
     enough: Callable[[Sequence[Request]], bool] | None = None,
 ) -> CollectedAnswers:
-    """Ask for completions, the prompts in turn, until ``tokens`` are there.
+    """Ask for completions of the prompts in turn, until there are ``tokens``.
 
-    ``samples``: completions of each prompt at most. ``keep``: file that each answer is written
-    to as soon as those before it are there, and that a later call goes on with. Token ids are
-    taken where the server gives them, then the tokens of its logprobs, then the text, of which
-    ``text_alone`` is told before any more is asked for. ``concurrency``: requests under way at a
-    time; as one is answered the next is sent. ``budget``: tokens that the server may emit in all;
-    a request is sent only if its longest answer fits. ``enough``, told all answers so far, says
-    whether to stop asking. The key of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An
-    interrupt waits for no request.
+    The key of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An interrupt waits for no request.
+
+    Parameters
+    ----------
+    samples
+        Completions of each prompt at most.
+    keep
+        File of the answers, which a later call continues.
+    text_alone
+        Called before any more is asked for if the first answer has only text. Token ids are taken
+        if the server gives them, then the tokens of its logprobs, then the text.
+    concurrency
+        Requests in flight; as one is answered the next is sent.
+    budget
+        Tokens that the server may emit in all: a request is sent if its longest answer fits.
+    enough
+        Called with all answers so far; says whether to stop.
 
     Raises
     ------
     UsageError
-        If the server does not answer, answers with an error, or with no such completion; if
-        ``keep`` holds other than answers to these requests; if the budget is below one answer.
+        If the server does not answer, answers with an error or no completion; if ``keep`` holds
+        other answers; if the budget is below one answer.
     """
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")
@@ -295,123 +285,82 @@ def collect_answers(
             f"of one completion"
         )
     say = ProgressThrottle(progress or (lambda _: None))
-    transport = Transport(api_key_from_environment(), say, endpoint.timeout)
-    try:
-        server = Server(endpoint, pair, transport)
-    except ServerFailure as failure:
-        raise UsageError(str(failure)) from None
-    with RequestLog(keep, prompts, server.asked, pair, say) as answers:
-        if answers.requests:
-            say(f"kept: {len(answers.requests):,} answers of {answers.tokens:,} tokens")
-        waiting = _PendingAnswers(answers, pair)
-        stopped = enough is not None and answers.count > 0 and enough(answers.requests)
+
+    def read(value: dict[str, Any], where: str) -> Request:
+        return check_request(value, where, pair)
+
+    def length(value: dict[str, Any]) -> int:
+        try:
+            return len(read(value, "").tokens)
+        except UsageError:
+            return 0  # reported in its turn
+
+    client = AnswerClient(endpoint, pair, prompts, keep, read, say)
+    with client:
+        requests, total = client.answers, sum(len(r.tokens) for r in client.answers)
+        if requests:
+            say(f"kept: {len(requests):,} answers of {total:,} tokens")
+        pending = {number: length(value) for number, value in client.ahead.items()}
+        # The first answer finds out how to ask.
+        tried, done = False, enough is not None and bool(requests) and enough(requests)
 
         def more(under_way: int) -> bool:
-            known = answers.tokens + waiting.tokens
+            known = total + sum(pending.values())
             # Those under way will do if they are as long as those before.
-            each = known / max(answers.count + waiting.count, 1)
+            each = known / max(len(requests) + len(pending), 1)
             return (
                 known + under_way * each < tokens
-                and (under_way == 0 or waiting.tried)
+                and (under_way == 0 or tried)
                 and (budget is None or known + (under_way + 1) * endpoint.max_tokens <= budget)
             )
 
-        def work(number: int) -> dict[str, Any]:
-            early = answers.ahead.get(number)
-            return (
-                server.complete(number, prompts[number % len(prompts)]) if early is None else early
-            )
+        def early(number: int, value: dict[str, Any]) -> None:
+            pending[number] = length(value)
+            client.add_early(number, value)
 
         last = MAX_ANSWERS if samples is None else samples * len(prompts)
-        numbers = range(len(answers.requests), 0 if stopped else last)
-        try:
-            window = run_in_order(work, numbers, width, say.waiting, more=more, early=waiting.add)
-            with closing(window):
-                for number, value in window:
-                    waiting.drop(number)
-                    answers.add(value, f"{endpoint.url}: answer {number}")
-                    say.now_and_then(
-                        f"{number + 1:,} answered: {answers.tokens:,} of {tokens:,} tokens"
-                    )
-                    last_one = answers.requests[-1]
-                    if not waiting.tried and last_one.from_text and text_alone is not None:
-                        text_alone(last_one)
-                    waiting.tried = True
-                    if enough is not None and enough(answers.requests):
-                        break
-        except ServerFailure as failure:
-            fate = f"; {answers.fate}" if answers.fate else ""
-            raise UsageError(f"{failure}{fate}") from failure
-        finally:
-            transport.leave()
-        spent = budget is not None and answers.tokens + endpoint.max_tokens > budget
-    notes = tuple(_answer_notes(server, answers, keep))
-    return CollectedAnswers(tuple(answers.requests), notes, spent and answers.tokens < tokens)
+        numbers = range(len(requests), 0 if done else last)
+        window = run_in_order(client.ask, numbers, width, say.waiting, more=more, early=early)
+        with report_failures(client), closing(window):
+            for number, value in window:
+                pending.pop(number, None)
+                client.add(value)
+                total += len(requests[-1].tokens)
+                say.now_and_then(f"{number + 1:,} answered: {total:,} of {tokens:,} tokens")
+                if not tried and requests[-1].from_text and text_alone is not None:
+                    text_alone(requests[-1])
+                tried = True
+                if enough is not None and enough(requests):
+                    break
+    spent = budget is not None and total + endpoint.max_tokens > budget and total < tokens
+    return CollectedAnswers(tuple(requests), tuple(_answer_notes(client, keep)), spent)
 
 
-_UNSAMPLED_NOTE = (
-    "draws only where it is told to, whatever the temperature, and keeps 50 tokens then: ask with "
-    """--extra-body '{"generation_config": "{\\"do_sample\\": true, \\"top_k\\": 0}"}'"""
-)
-
-
-class _PendingAnswers:
-    """Answers that came before their turn: kept, and their ``tokens`` counted.
-
-    ``tried``: whether the first, which finds out how to ask, was answered.
-    """
-
-    def __init__(self, answers: RequestLog, pair: TransformerPair) -> None:
-        self._answers, self._pair, self._lengths = answers, pair, dict[int, int]()
-        self.tried = False
-        for number, value in answers.ahead.items():
-            self._lengths[number] = self._length(value)
-
-    @property
-    def tokens(self) -> int:
-        return sum(self._lengths.values())
-
-    @property
-    def count(self) -> int:
-        return len(self._lengths)
-
-    def add(self, number: int, value: dict[str, Any]) -> None:
-        """Keep an answer that came early."""
-        self._lengths[number] = self._length(value)
-        self._answers.add_early(number, value)
-
-    def drop(self, number: int) -> None:
-        """Count an answer no more, as its turn has come."""
-        self._lengths.pop(number, None)
-
-    def _length(self, value: dict[str, Any]) -> int:
-        try:
-            return len(check_request(value, "", self._pair).tokens)
-        except UsageError:
-            return 0  # an error in its turn
-
-
-def _answer_notes(server: Server, answers: RequestLog, keep: Path | None) -> Iterator[str]:
-    if server.unsampled:
-        yield f"this is transformers serve, which {_UNSAMPLED_NOTE}"
-    elif not server.known:
+def _answer_notes(client: AnswerClient[Request], keep: Path | None) -> Iterator[str]:
+    if client.server.unsampled:
         yield (
-            "the server does not say what it is: what was not asked for, such as top-k, min-p or "
-            "penalties, is as its own defaults or the model's generation_config have it, and a "
-            "deviation may come from there"
+            "this is transformers serve, which draws only if its own field says so, whatever the "
+            "temperature, and then keeps 50 tokens: ask with --extra-body "
+            """'{"generation_config": "{\\"do_sample\\": true, \\"top_k\\": 0}"}'"""
         )
-    if answers.unlike:
+    elif not client.server.known:
         yield (
-            f"{answers.unlike:,} answers have token ids that do not spell the text beside "
-            f"them: the text was taken; does the server have the tokenizer of --target?"
+            "the server does not say what it is: parameters that were not asked for, such as "
+            "top-k, min-p or penalties, are its own defaults or those of the model's "
+            "generation_config, which may cause a deviation"
         )
-    if answers.overlong:
+    if unlike := client.marks["unlike"]:
         yield (
-            f"{answers.overlong:,} answers are longer than the limit that was asked for, and were "
-            f"cut there: the server may not heed the temperature and top-p of a request either"
+            f"{unlike:,} answers have token ids that do not spell the text beside them: the text "
+            f"was taken; does the server have the tokenizer of --target?"
+        )
+    if overlong := client.marks["cut"]:
+        yield (
+            f"{overlong:,} answers are longer than the limit that was asked for, and were cut "
+            f"there: the server may not heed the temperature and top-p of a request either"
         )
     if keep is None:
         yield (
-            "asked again the server answers otherwise: --keep FILE keeps its answers, for a "
+            "the server will answer otherwise next time: --keep FILE keeps its answers, for a "
             "command that reproduces this run"
         )

@@ -1,4 +1,4 @@
-"""The law of a request: each parameter, the order in which they act, and rows of it."""
+"""The distribution that a request asks for: its parameters, their order, and its rows."""
 
 import json
 import math
@@ -14,15 +14,15 @@ from simverify.arrays import Floats
 from simverify.errors import UsageError
 from simverify.models.transformer import Sampling, TransformerPair
 
-# Structured output as a function: the tokens that may come next, given all before.
+# Structured output: the tokens that may come next, as a function of all before.
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A mask function by its ``name``: two of one name are taken for the same.
+    """A mask function; two of the same ``name`` are taken for the same.
 
-    ``allowed``: called with two tuples of ids, the prompt and what was emitted after it; returns
-    the ids that may come next, or None where all may.
+    ``allowed`` is called with two tuples of ids, the prompt and what was emitted after it. It
+    returns the ids that may come next, or None where all may.
     """
 
     name: str
@@ -31,13 +31,7 @@ class Mask:
     def banned(
         self, prompt: tuple[int, ...], tokens: Sequence[int], vocab_size: int
     ) -> npt.NDArray[np.bool_]:
-        """Return which tokens may not follow, bool (V,).
-
-        Raises
-        ------
-        UsageError
-            If the function raises, or returns anything but ids, one or more.
-        """
+        """Return which tokens may not follow, bool (V,); ``UsageError`` for a wrong function."""
         where = f"mask {self.name} after {len(tokens)} tokens"
         try:
             given = self.allowed(prompt, tuple(tokens))
@@ -59,7 +53,7 @@ class Mask:
         return mask
 
 
-# The effect of each parameter on scores, row by row, as Transformers' processors and warpers.
+# What each parameter does to scores, row by row, as Transformers' processors and warpers do it.
 #
 # A stage takes scores float64 (n, V), -inf for what is cut off already, and returns new ones. Row i
 # stands before the token ``first + i`` of a request.
@@ -74,12 +68,12 @@ class RowContext:
     first: int = 0
 
     def counts(self, rows: int, vocab_size: int) -> npt.NDArray[np.int32]:
-        """How often each token was emitted before each row, int32 (rows, V); no prompt counts."""
+        """How often each token was emitted before each row, int32 (rows, V), without the prompt."""
         earlier = np.asarray(self.tokens[: self.first], np.int64)
-        found = np.tile(np.bincount(earlier, minlength=vocab_size).astype(np.int32), (rows, 1))
+        counts = np.tile(np.bincount(earlier, minlength=vocab_size).astype(np.int32), (rows, 1))
         for i, token in enumerate(self.tokens[self.first : self.first + rows - 1], 1):
-            found[i:, token] += 1
-        return found
+            counts[i:, token] += 1
+        return counts
 
     def ends_with(self, words: tuple[int, ...], row: int) -> bool:
         """Whether the prompt and the tokens before ``row`` end with ``words``."""
@@ -87,8 +81,11 @@ class RowContext:
         return not words or tuple(whole[-len(words) :]) == words
 
 
+_EMPTY_CONTEXT = RowContext((), ())
+
+
 def apply_repetition_penalty(x: Floats, before: RowContext, penalty: float) -> Floats:
-    """Divide positive scores, multiply negative ones, of all that stands before (Keskar 2019)."""
+    """Divide positive scores of all tokens before, and multiply negative ones (Keskar 2019)."""
     seen = before.counts(*x.shape) > 0
     seen[:, list(before.prompt)] = True
     return np.where(seen, np.where(x < 0.0, x * penalty, x / penalty), x)
@@ -97,14 +94,14 @@ def apply_repetition_penalty(x: Floats, before: RowContext, penalty: float) -> F
 def apply_count_penalties(
     x: Floats, before: RowContext, presence: float, frequency: float
 ) -> Floats:
-    """Subtract from what was emitted, once and for each time; the prompt does not count."""
+    """Subtract from tokens that were emitted, once and for each time, without the prompt."""
     counts = before.counts(*x.shape)
     logits: Floats = x - frequency * counts - presence * (counts > 0)
     return logits
 
 
 def apply_logit_bias(x: Floats, bias: Sequence[tuple[int, float]]) -> Floats:
-    """Add to single tokens."""
+    """Add to the scores of single tokens."""
     logits = x.copy()
     for token, value in bias:
         logits[:, token] += value
@@ -122,10 +119,18 @@ def ban_words(x: Floats, before: RowContext, words: Sequence[tuple[int, ...]]) -
 
 
 def ban_early_end(x: Floats, before: RowContext, least: int, ends: Sequence[int]) -> Floats:
-    """Ban what ends a request as long as fewer than ``least`` tokens are out."""
+    """Ban the tokens that end a request until ``least`` tokens were emitted."""
     logits = x.copy()
-    rows = max(least - before.first, 0)
-    logits[:rows, list(ends)] = -np.inf
+    logits[: max(least - before.first, 0), list(ends)] = -np.inf
+    return logits
+
+
+def ban_masked(x: Floats, before: RowContext, mask: Mask) -> Floats:
+    """Ban the tokens that a mask function does not allow."""
+    logits = x.copy()
+    for row in range(len(x)):
+        out = before.tokens[: before.first + row]
+        logits[row, mask.banned(before.prompt, out, x.shape[-1])] = -np.inf
     return logits
 
 
@@ -179,90 +184,37 @@ def softmax(x: Floats) -> Floats:
     return rows
 
 
-STAGES = (
-    "logit-bias",
-    "repetition",
-    "presence",
-    "bad-words",
-    "min-tokens",
-    "mask",
-    "temperature",
-    "top-k",
-    "top-p",
-    "min-p",
-    "typical-p",
-)
-"""What acts on a row, in Transformers' order; "presence" is the frequency penalty too."""
-
-ORDERS = {
-    "transformers": STAGES,
-    "vllm": (
-        "mask",
-        "bad-words",
-        "min-tokens",
-        "logit-bias",
-        "repetition",
-        "presence",
-        "temperature",
-        "min-p",
-        "top-k",
-        "top-p",
-        "typical-p",
-    ),
-    "sglang": (
-        "repetition",
-        "presence",
-        "logit-bias",
-        "bad-words",
-        "min-tokens",
-        "mask",
-        "temperature",
-        "top-p",
-        "top-k",
-        "min-p",
-        "typical-p",
-    ),
-    "llamacpp": (
-        "logit-bias",
-        "bad-words",
-        "min-tokens",
-        "mask",
-        "repetition",
-        "presence",
-        "top-k",
-        "typical-p",
-        "top-p",
-        "min-p",
-        "temperature",
-    ),
-    "mlx-lm": (
-        "logit-bias",
-        "repetition",
-        "presence",
-        "bad-words",
-        "min-tokens",
-        "mask",
-        "top-p",
-        "min-p",
-        "top-k",
-        "typical-p",
-        "temperature",
-    ),
+ORDERS: dict[str, tuple[str, ...]] = {
+    engine: tuple(stages.split())
+    for engine, stages in {
+        "transformers": "logit-bias repetition presence bad-words min-tokens mask "
+        "temperature top-k top-p min-p typical-p",
+        "vllm": "mask bad-words min-tokens logit-bias repetition presence "
+        "temperature min-p top-k top-p typical-p",
+        "sglang": "repetition presence logit-bias bad-words min-tokens mask "
+        "temperature top-p top-k min-p typical-p",
+        "llamacpp": "logit-bias bad-words min-tokens mask repetition presence "
+        "top-k typical-p top-p min-p temperature",
+        "mlx-lm": "logit-bias repetition presence bad-words min-tokens mask "
+        "top-p min-p top-k typical-p temperature",
+    }.items()
 }
-"""The order in which public engines apply what they have."""
+"""The order in which public engines apply their stages; "presence" is the frequency penalty too."""
 
+STAGES = ORDERS["transformers"]
 TRUNCATION_STAGES = ("top-k", "top-p", "min-p", "typical-p")
 
 
 @dataclass(frozen=True)
 class Law(Sampling):
-    """What a request was asked for; each parameter as Transformers' class of that name has it.
+    """The parameters of a request, each as Transformers' class of that name defines it.
 
-    ``repetition_penalty`` counts the prompt and what was emitted, ``presence_penalty`` and
-    ``frequency_penalty`` what was emitted alone (OpenAI's and vLLM's definition; Transformers has
-    none). ``logit_bias``: pairs of id and addend. ``bad_words``: ids of each; the prompt counts for
-    what stands before a word's last token. ``min_tokens``: as many come before one of ``ends``.
-    ``order``: names of :data:`STAGES`, first to last. Values that change nothing become None.
+    ``repetition_penalty`` counts the prompt and what was emitted; ``presence_penalty`` and
+    ``frequency_penalty`` count only what was emitted (the definition of OpenAI and vLLM;
+    Transformers has none). ``logit_bias``: pairs of id and addend. ``bad_words``: ids of each; what
+    stands before a word's last token may be in the prompt. ``min_tokens``: tokens that come before
+    one of ``ends``. ``order``: names of :data:`STAGES`, first to last. A value that changes nothing
+    becomes None.
 
     Raises
     ------
@@ -308,16 +260,14 @@ class Law(Sampling):
     def plain(self) -> bool:
         """Whether a row depends on its logits alone, by temperature, top-k and top-p in order."""
         active = [stage for stage in self.order if stage in self.acting]
-        return set(active) <= _BASIC_STAGES and active == [
+        return set(active) <= {"temperature", "top-k", "top-p"} and active == [
             stage for stage in STAGES if stage in active
         ]
 
     @property
     def acting(self) -> frozenset[str]:
-        """The stages that do anything."""
-        return frozenset(
-            name for name in STAGES if self._stage(name, RowContext((), ())) is not None
-        )
+        """The stages that change anything."""
+        return frozenset(name for name in STAGES if self._stage(name, _EMPTY_CONTEXT) is not None)
 
     def after(
         self, logits: npt.ArrayLike, prompt: Sequence[int], tokens: Sequence[int], first: int = 0
@@ -325,11 +275,7 @@ class Law(Sampling):
         """Return float64 rows (n, V) that sum to 1, from logits (n, V).
 
         Row i stands before ``tokens[first + i]``, after ``prompt`` and the tokens before it.
-
-        Raises
-        ------
-        UsageError
-            If nothing is left to be drawn, or the mask function fails.
+        ``UsageError`` if nothing is left to be drawn, or the mask function fails.
         """
         if self.plain:
             return self.rows(logits)
@@ -339,8 +285,8 @@ class Law(Sampling):
         if not np.isfinite(top).all():
             row = int(np.flatnonzero(~np.isfinite(top))[0])
             raise UsageError(
-                f"after {len(prompt)} + {first + row} tokens the law leaves nothing to draw: bad "
-                f"words, min-tokens and the mask ban all together"
+                f"after {len(prompt)} + {first + row} tokens no token is left to draw: bad words, "
+                f"min-tokens and the mask together ban all of them"
             )
         if self.temperature == 0.0:
             one: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
@@ -348,7 +294,7 @@ class Law(Sampling):
         return softmax(x)
 
     def scores(self, logits: npt.ArrayLike, before: RowContext) -> Floats:
-        """Return scores (n, V) after all stages; at temperature 0 nothing is cut off."""
+        """Return scores (n, V) after all stages; at temperature 0 nothing is truncated."""
         x = np.array(logits, dtype=np.float64)
         if not np.isfinite(x.max(axis=-1)).all():
             raise ValueError("logits hold NaN or +inf, or a row is -inf throughout")
@@ -363,17 +309,13 @@ class Law(Sampling):
         return x if stage is None else stage(x)
 
     def _stage(self, name: str, before: RowContext) -> Callable[[Floats], Floats] | None:
-        """What a stage does to scores; None where it does nothing."""
+        """Return what a stage does to scores; None where it does nothing."""
         if name == "repetition" and (penalty := self.repetition_penalty) is not None:
             return lambda x: apply_repetition_penalty(x, before, penalty)
-        if name == "top-k" and (k := self.top_k) is not None:
-            return lambda x: top_k(x, k)
-        if name == "top-p" and (nucleus := self.top_p) is not None:
-            return lambda x: top_p(x, nucleus)
-        if name == "min-p" and (least := self.min_p) is not None:
-            return lambda x: min_p(x, least)
-        if name == "typical-p" and (mass := self.typical_p) is not None:
-            return lambda x: typical_p(x, mass)
+        truncations = {"top-k": top_k, "top-p": top_p, "min-p": min_p, "typical-p": typical_p}
+        if name in truncations:
+            value = getattr(self, name.replace("-", "_"))
+            return None if value is None else lambda x: truncations[name](x, value)
         if name == "temperature" and self.temperature not in (0.0, 1.0):
             return lambda x: x / self.temperature
         presence, frequency = self.presence_penalty or 0.0, self.frequency_penalty or 0.0
@@ -386,7 +328,7 @@ class Law(Sampling):
         if name == "min-tokens" and self.min_tokens and self.ends:
             return lambda x: ban_early_end(x, before, self.min_tokens, self.ends)
         if name == "mask" and (mask := self.mask) is not None:
-            return lambda x: _apply_mask(x, before, mask)
+            return lambda x: ban_masked(x, before, mask)
         return None
 
 
@@ -400,49 +342,26 @@ NEUTRAL_VALUES = {
 }
 """Values that change nothing."""
 
-_BASIC_STAGES = {"temperature", "top-k", "top-p"}
-
 
 def as_law(sampling: Sampling) -> Law:
-    """Return the law of temperature, top-k and top-p; one that is whole as it is."""
+    """Return ``sampling`` as a law; one that is a law already stays as it is."""
     if isinstance(sampling, Law):
         return sampling
     return Law(**{field.name: getattr(sampling, field.name) for field in fields(Sampling)})
-
-
-def _apply_mask(x: Floats, before: RowContext, mask: Mask) -> Floats:
-    logits = x.copy()
-    for row in range(len(x)):
-        out = before.tokens[: before.first + row]
-        logits[row, mask.banned(before.prompt, out, x.shape[-1])] = -np.inf
-    return logits
-
-
-# A law as documents hold it.
 
 
 def processing_document(law: Law) -> doc.Processing | None:
     """Return what a law has beside temperature, top-k and top-p; None where it has nothing."""
     if law.plain:
         return None
-    return doc.Processing(
-        min_p=law.min_p,
-        typical_p=law.typical_p,
-        repetition_penalty=law.repetition_penalty,
-        presence_penalty=law.presence_penalty,
-        frequency_penalty=law.frequency_penalty,
-        logit_bias=law.logit_bias,
-        bad_words=law.bad_words,
-        min_tokens=law.min_tokens,
-        mask=None if law.mask is None else law.mask.name,
-        order=None if law.order == STAGES else law.order,
-    )
+    values: dict[str, Any] = {name: getattr(law, name) for name in doc.Processing.__struct_fields__}
+    values["mask"] = None if law.mask is None else law.mask.name
+    values["order"] = None if law.order == STAGES else law.order
+    return doc.Processing(**values)
 
 
-# The least error of logits by which a law would keep a token that it cuts off.
+# The smallest error of logits with which a law would keep a token that it cuts off.
 
-
-_EMPTY_CONTEXT = RowContext((), ())
 
 _BISECTION_STEPS = 40
 
@@ -450,9 +369,9 @@ _BISECTION_STEPS = 40
 def min_logit_error(x: Floats, token: int, law: Law, before: RowContext = _EMPTY_CONTEXT) -> float:
     """Return the least M with which ``law`` may keep ``token``, of logits x (V,); inf if none.
 
-    Each logit may be off by M/2. So may be ahead of the token whatever is not more than M above
-    it, and every probability may be larger than it should be by exp(M / temperature). What is
-    banned is kept by no rounding.
+    Each logit may be off by M/2. So any token that is at most M above this one may be below it,
+    and every probability may be too small by a factor of exp(M / temperature). No rounding keeps
+    what is banned.
     """
     scores, least, scale = np.array(x[None], dtype=np.float64), 0.0, 1.0
     whole, cuts = scores, set[str]()
@@ -511,19 +430,19 @@ def _typical_error(x: Floats, own: float, share: float) -> float:
     far, _ = surprise_deviations(p)
     entropy = float(-(p[p > 0.0] * np.log(p[p > 0.0])).sum())
     top, spread = float(x.max()), float((p[p > 0.0] * far[p > 0.0]).sum())
-    high = abs(top + float(np.log(np.exp(x - top).sum())) - own - entropy)
+    low, high = 0.0, abs(top + float(np.log(np.exp(x - top).sum())) - own - entropy)
+    limit = high
 
     def kept(m: float) -> bool:
-        nearer = far[0] < high - m * (2.0 + spread * float(np.exp(m)))
+        nearer = far[0] < limit - m * (2.0 + spread * float(np.exp(m)))
         return float(p[0, nearer].sum()) * float(np.exp(-m)) < share
 
-    low, high_m = 0.0, high
     if kept(low):
         return 0.0
     for _ in range(_BISECTION_STEPS):
-        middle = (low + high_m) / 2.0
-        low, high_m = (low, middle) if kept(middle) else (middle, high_m)
-    return high_m
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
 
 
 _STAGE_ERRORS = {
@@ -534,7 +453,7 @@ _STAGE_ERRORS = {
 }
 
 
-# Parameters as requests and options write them, read into the fields of a law.
+# The parameters of requests and options, read into the fields of a law.
 
 
 PARAMETER_ALIASES = {"repeat_penalty": "repetition_penalty", "min_new_tokens": "min_tokens"}
@@ -551,55 +470,38 @@ NUMBER_PARAMETERS = (
 )
 INTEGER_PARAMETERS = ("top_k", "min_tokens")
 PARAMETER_NAMES = (*NUMBER_PARAMETERS, *INTEGER_PARAMETERS, "logit_bias", "bad_words")
-"""What a law has, by the names that requests use."""
-
-_WINDOW_FIELD = "repeat_last_n"
+"""The parameters of a law, by their names in requests."""
 
 FULL_WINDOW = 1 << 17
-"""Last tokens that llama.cpp is told to count: more than anybody asks for. -1, which stood for all
-of them once, its newer servers refuse."""
+"""Last tokens that llama.cpp is told to count: more than any request has. Its newer servers refuse
+-1, which used to stand for all of them."""
 
 
 def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the parameters that a request names, by their names here.
 
-    Raises
-    ------
-    UsageError
-        If one is given twice, or counts a window of tokens that no law here has.
+    ``UsageError`` for one that is given twice, or counts a window of tokens, which no law does.
     """
     parameters: dict[str, Any] = {}
     for name in (*PARAMETER_NAMES, *PARAMETER_ALIASES):
         value, canonical = request.get(name), PARAMETER_ALIASES.get(name, name)
         if value is None:
             continue
-        if canonical in parameters and parameters[canonical] != value:
+        if parameters.get(canonical, value) != value:
             raise UsageError(f"{where} says {canonical} twice, as {name} too: expected one of them")
-        if (
-            name == "repeat_penalty"
-            and value != 1
-            and not _is_full_window(request.get(_WINDOW_FIELD))
-        ):
+        window = request.get("repeat_last_n")
+        full = type(window) is int and (window == -1 or window >= FULL_WINDOW)
+        if name == "repeat_penalty" and value != 1 and not full:
             raise UsageError(
-                f"{where} was asked with {name} {json.dumps(value)[:40]}, which counts the last 64 "
-                f"tokens alone: ask with {_WINDOW_FIELD} {FULL_WINDOW}, which counts all of them"
+                f"{where} was asked with {name} {json.dumps(value)[:40]}, which counts only the "
+                f"last 64 tokens: ask with repeat_last_n {FULL_WINDOW}, which counts all of them"
             )
         parameters[canonical] = value
     return parameters
 
 
-def _is_full_window(window: object) -> bool:
-    return type(window) is int and (window == -1 or window >= FULL_WINDOW)
-
-
 def law_fields(said: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:
-    """Return the fields of a :class:`Law` for parameters by name, each checked.
-
-    Raises
-    ------
-    UsageError
-        If a value is no number, a bias or a word is of no token.
-    """
+    """Return the fields of a :class:`Law` for parameters by name, each checked."""
     fields: dict[str, Any] = {}
     for name in (*NUMBER_PARAMETERS, *INTEGER_PARAMETERS):
         value = said.get(name)
@@ -623,9 +525,9 @@ def law_fields(said: Mapping[str, Any], where: str, pair: TransformerPair) -> di
 
 
 def check_order(text: str) -> tuple[str, ...]:
-    """Return all stages in the order that ``text`` asks for.
+    """Return all stages in the order that ``text`` names.
 
-    An engine's name, or some stages, comma-separated: those change places among themselves.
+    It is an engine's name, or some stages, comma-separated, which swap among themselves.
     """
     if text in ORDERS:
         return ORDERS[text]
@@ -654,10 +556,9 @@ def check_json_option(text: str, name: str, kind: type[Any]) -> Any:
 
 def _check_bias(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[int, float], ...]:
     pairs = list(value.items()) if isinstance(value, dict) else value
-    shape = isinstance(pairs, list) and all(
+    if not isinstance(pairs, list) or not all(
         isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs
-    )
-    if not shape:
+    ):
         raise UsageError(
             f'{where} says logit_bias {json.dumps(value)[:40]}: expected {{"id": addend}}'
         )
@@ -677,33 +578,31 @@ def _check_bias(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[in
                 f"{where} says logit_bias {json.dumps(addend)[:40]} of {number}: expected a number"
             )
         biases[number] = biases.get(number, 0.0) + float(addend)
-    return tuple(sorted((token, own) for token, own in biases.items() if own))
+    return tuple(sorted((token, bias) for token, bias in biases.items() if bias))
 
 
 def _check_bad_words(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[int, ...], ...]:
     if not isinstance(value, list):
         raise UsageError(f"{where} says bad_words {json.dumps(value)[:40]}: expected a list")
-    words: list[tuple[int, ...]] = []
+    words: set[tuple[int, ...]] = set()
     for word in value:
         if isinstance(word, str) and word.strip():
-            words += _word_ids(word, lambda text: pair.tokenizer(text, add_special_tokens=False))
+            bare, spaced = (
+                tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
+                for text in (word.lstrip(), " " + word.lstrip())
+            )
+            words.add(bare)
+            if spaced[0] != bare[0] and len(spaced) == len(bare):  # another first token
+                words.add(spaced)
         elif (
             isinstance(word, list)
             and word
             and all(type(t) is int and 0 <= t < pair.vocab_size for t in word)
         ):
-            words.append(tuple(word))
+            words.add(tuple(word))
         else:
             raise UsageError(
                 f"{where} says the bad word {json.dumps(word)[:40]}: expected text, or ids of "
                 f"{pair.target_name}"
             )
-    return tuple(sorted(set(words)))
-
-
-def _word_ids(word: str, read: Callable[[str], Any]) -> list[tuple[int, ...]]:
-    """Ids of a word, and of the same after a blank where that is another first token."""
-    bare = tuple(read(word.lstrip()).input_ids)
-    spaced = tuple(read(" " + word.lstrip()).input_ids)
-    both = spaced[0] != bare[0] and len(spaced) == len(bare)
-    return [bare, spaced] if both else [bare]
+    return tuple(sorted(words))

@@ -273,11 +273,8 @@ def first_crossing(seen: Sequence[BetSnapshot], *, alpha: float, ball: float) ->
 # Repeated prompts: answers that are drawn anew, or come from a cache.
 
 
-COPY_TOKENS = 32
-"""First tokens of a request that make a copy of it, if another has them all."""
-
-_COPY_STAKE = 1e-3
-"""What is bet on each request being a copy."""
+COPY_TOKENS = 32  # First tokens of a request that make a copy of it, if another has them all
+_COPY_STAKE = 1e-3  # What is bet on each request being a copy
 
 
 class RepeatedAnswers:
@@ -507,12 +504,8 @@ def _positive_excess(ours: Floats, theirs: Floats) -> Floats:
 
 
 MAX_WORST_TOKENS = 10
-_CONTEXT_TOKENS = 6
-"""Tokens of the text before and after."""
-
-_MIN_PLACE_TOKENS = 20
-"""Tokens at a place, for it to be told."""
-
+_CONTEXT_TOKENS = 6  # Tokens of the text before and after
+_MIN_PLACE_TOKENS = 20  # Tokens at a place, for it to be told
 _GROUP_STARTS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Positions in a request at which a group begins."""
 
@@ -932,9 +925,7 @@ WEIGHT_TOKENS = 8_192
 SCREENING_TOKENS = 1_024
 """First tokens on which all roundings are bet on: enough to tell which are none of the engine's."""
 
-MAX_SURVIVING_FORMATS = 3
-"""Roundings that are bet on after that: those that won most."""
-
+MAX_SURVIVING_FORMATS = 3  # Roundings that are bet on after that: those that won most
 _MIX_STRENGTHS = (1.0, 0.3)
 """How strongly the laws of rounded weights are mixed with the target's own."""
 

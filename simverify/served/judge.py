@@ -214,12 +214,8 @@ def _output_certificate(
 # groups of tokens by the spread of their logits; the engine is held against that.
 
 
-ROUNDING_TOKENS = 1024
-"""First tokens that are scored in the other precision."""
-
-ROUNDING_ALPHA = 1e-3
-"""Rate at which rounding is said to be none."""
-
+ROUNDING_TOKENS = 1024  # First tokens that are scored in the other precision
+ROUNDING_ALPHA = 1e-3  # Rate at which rounding is said to be none
 _SPREAD_GROUPS = 4
 _MIN_GROUP_TOKENS, _MIN_VARIANCE_TERMS = 30, 5.0
 """Tokens of a group at least, in both samples, and its variance in units of its largest term: for
@@ -327,9 +323,7 @@ def _group_means(off: Floats, variance: Floats, moved: Floats) -> tuple[float, .
 
 
 POWER = 0.9
-DEFAULT_TOKENS = 20_000
-"""N by default, at least."""
-
+DEFAULT_TOKENS = 20_000  # N by default, at least
 MAX_JUDGED_TOKENS = 100_000_000
 
 
@@ -400,8 +394,7 @@ class OutputSettings:
 # Notes beside the verdict.
 
 
-_SURPRISE_TEST = "score -log p"
-"""The mean whose drift is looked at whatever failed."""
+_SURPRISE_TEST = "score -log p"  # The mean whose drift is looked at whatever failed
 
 
 def verdict_notes(
@@ -527,9 +520,7 @@ def coarser_precision_note(
 # The row tolerance of a run: measured or claimed, and what the claim hides.
 
 
-_MIN_TOLERANCE = 1e-6
-"""A ball below which nobody's float32 logits stay."""
-
+_MIN_TOLERANCE = 1e-6  # A ball below which nobody's float32 logits stay
 _MEASURED_WORDS = (
     ", which is what computing them again here shows: it takes the engine to round alike"
 )
@@ -754,9 +745,7 @@ def reported_test_failed(judged: OutputTestReport) -> bool:
 # are not. No reader of the text can tell; so the target itself writes texts, as a control.
 
 
-CONTROL_TOKENS = 2048
-"""Tokens of the control, about."""
-
+CONTROL_TOKENS = 2048  # Tokens of the control, about
 _CONTROL_LANES = 32
 
 _TOKEN_ID_HINT = (

@@ -248,16 +248,13 @@ def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats
 # The cells: a parameter at a value that matters on these prompts, and its alternatives.
 
 
-DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)
-"""Draft lengths that are tried where none is named."""
-
+DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)  # Draft lengths that are tried where none is named
 PENALTY_WINDOWS = (20, 64)
 """Tokens that mlx-lm's and llama.cpp's penalties count where no request says how many."""
 
 _COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
 
-_LOG_CAP = 4.0
-"""What a token may add to the worth of a value at most, in nats."""
+_LOG_CAP = 4.0  # What a token may add to the worth of a value at most, in nats
 
 
 @dataclass(frozen=True, eq=False)
@@ -670,9 +667,7 @@ class CellClient:
 MIX_STRENGTHS = (1.0, 0.3, 0.05)
 """How strongly another law is mixed into the one that is bet against."""
 
-_POWER_QUANTILE = 1.2816
-"""Quantile of the normal distribution at power .9."""
-
+_POWER_QUANTILE = 1.2816  # Quantile of the normal distribution at power .9
 _SEARCH_STEPS = 60
 
 
@@ -854,11 +849,8 @@ def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
 # The pilot: the target's rows on the prompts, by which the values of the cells are chosen.
 
 
-_MAX_PILOT_PROMPTS = 12
-"""Prompts whose rows choose the values."""
-
-_BANNED_WORD_COUNT = 8
-"""Words of the cell that bans some."""
+_MAX_PILOT_PROMPTS = 12  # Prompts whose rows choose the values
+_BANNED_WORD_COUNT = 8  # Words of the cell that bans some
 
 
 def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
@@ -975,11 +967,8 @@ def _token_probabilities(request: Request, pair: TransformerPair) -> Floats:
 
 
 _MIN_TOLERANCE = 1e-6
-_COPY_SHARE = 0.1
-"""Share of a cell's rate that is for answers from a cache."""
-
-_MAX_SEED_PROMPTS = 12
-"""Prompts that are asked thrice for the seed."""
+_COPY_SHARE = 0.1  # Share of a cell's rate that is for answers from a cache
+_MAX_SEED_PROMPTS = 12  # Prompts that are asked thrice for the seed
 
 
 @dataclass(frozen=True)
@@ -1188,8 +1177,7 @@ def _failed_cell(
     return _cell_document(cell, outcome, words, (), tried, 0, None, None)
 
 
-_SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())
-"""The same prompts thrice, by two seeds."""
+_SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())  # The same prompts thrice, by two seeds
 
 
 def _seed_cell(asker: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:

@@ -129,9 +129,7 @@ class FormatBets:
 # The rounding error: measured on the first tokens, and kept for the rest.
 
 
-MIN_TOLERANCE = 1e-6
-"""A ball below which nobody's float32 logits stay."""
-
+MIN_TOLERANCE = 1e-6  # A ball below which nobody's float32 logits stay
 _REQUEST_KINDS = ("greedy", "sampled")
 
 
@@ -227,8 +225,7 @@ PIT_BETS = stats.StepBets.grid(
 
 POWER = 0.9
 
-MAX_WEIGHTS_INTERVAL = 1_000_000
-"""Requests of which one is bet on by rounded weights, at most."""
+MAX_WEIGHTS_INTERVAL = 1_000_000  # Requests of which one is bet on by rounded weights, at most
 
 
 @dataclass(frozen=True)
@@ -459,8 +456,7 @@ def _log_mean(first: Any, second: Any) -> Any:
 
 _HEAD_BYTES = 4096
 _READ_BYTES = 1 << 16
-_MAX_LINE_BYTES = 1 << 26
-"""Bytes of a line at most: what is longer is none of a log."""
+_MAX_LINE_BYTES = 1 << 26  # Bytes of a line at most: what is longer is none of a log
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Requests that another engine answered: JSONL lines, raw answers, texts, conversations."""
+"""Requests that another engine answered: JSONL lines, a server's answers, texts, conversations."""
 
 import json
 import math
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
+from simverify.checks import MIN_ALPHA, MIN_DETECT, check_ranges
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
 from simverify.served.distribution import (
@@ -24,25 +25,36 @@ from simverify.served.distribution import (
     request_parameters,
 )
 
-# The law that a request is judged by, as its line declares it.
+
+def check_settings(settings: Any, **limits: tuple[int, int]) -> None:
+    """Check the rates and the seed of ``settings``, and whole numbers against ``limits``."""
+    least = {"alpha": MIN_ALPHA, "detect": MIN_DETECT, "ball": 0.0}
+    rules = []
+    for name, value in vars(settings).items():
+        if value is not None and name in least:
+            fits = least[name] <= value < 1
+            rules.append((name, value, fits, f"{least[name]:g} or more, below 1"))
+        elif value is not None and name in limits:
+            low, high = limits[name]
+            rules.append((name, value, low <= value <= high, f"{low} to {high}"))
+        elif name == "seed":
+            rules.append((name, value, 0 <= value < 2**64, "0 to 2^64 - 1"))
+    check_ranges(rules)
+
+
+# The parameters that a line declares.
 
 
 def declared_law(value: Mapping[str, Any], where: str, pair: TransformerPair) -> Law | None:
-    """Return the law that a line names, None where it names none.
+    """Return the law that a line declares, None where it declares none.
 
-    Of ``asked``, what it does not name was not asked for; of fields of the line itself, it is as
-    the declared law says. No line names a mask or an order, so those are always as declared.
-
-    Raises
-    ------
-    UsageError
-        If a value is no number or out of range.
+    ``asked`` holds all parameters of a request: what it does not name was not asked for. Fields of
+    the line itself change the law of ``pair``. No line names a mask or an order.
     """
     request, declared = value.get("asked"), as_law(pair.sampling)
     whole = isinstance(request, dict)
-    parameters = request_parameters(
-        request if isinstance(request, dict) else {}, where
-    ) | request_parameters(value, where)
+    parameters = request_parameters(request if isinstance(request, dict) else {}, where)
+    parameters |= request_parameters(value, where)
     if not parameters:
         return None
     base = Law(mask=declared.mask, order=declared.order) if whole else declared
@@ -79,7 +91,7 @@ def _value_text(value: Any) -> str:
 
 
 CHAT_FIELDS = ("messages", "tools", "chat_template_kwargs")
-"""What of a request a chat template is given."""
+"""The fields of a request that a chat template is given."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +102,16 @@ class Chat:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What a request says of it: ``messages``, and ``tools`` and more if it has any."""
-        found: dict[str, Any] = json.loads(self.text)
-        return found
+        """``messages``, and ``tools`` and more if it has any, as in a request."""
+        fields: dict[str, Any] = json.loads(self.text)
+        return fields
 
 
 Prompt = str | Chat
-"""What a server is asked to go on with."""
 
 
 def prompt_fields(prompt: Prompt) -> dict[str, Any]:
-    """Return what a line of a file, or the body of a request, says of a prompt."""
+    """Return the fields of a prompt, as in a line of a file or the body of a request."""
     return {"prompt": prompt} if isinstance(prompt, str) else prompt.fields
 
 
@@ -114,13 +125,9 @@ def prompt_ids(prompt: Prompt, pair: TransformerPair) -> tuple[int, ...]:
 def read_prompts_and_chats(path: Path) -> tuple[Prompt, ...]:
     """Return the prompts of a file as :func:`read_prompts` does, conversations among them.
 
-    A line of a ``.jsonl`` file with ``messages`` is one: a list of objects with ``role``, and
-    ``content`` or ``tool_calls``, the last not the assistant's; ``tools`` may stand beside it.
-
-    Raises
-    ------
-    UsageError
-        As :func:`read_prompts`, and for messages that are none.
+    A line of a ``.jsonl`` file with ``messages`` is a conversation: a list of objects with ``role``
+    and ``content`` or ``tool_calls``, of which the last is not the assistant's. ``tools`` may stand
+    beside it. ``UsageError`` for a file without prompts, and for wrong messages.
     """
     if path.suffix != ".jsonl":
         return read_prompts(path)
@@ -166,10 +173,7 @@ def check_chat(value: dict[str, Any], where: str) -> Chat:
 def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
     """Return the ids that the target's chat template makes of a conversation, as a server does.
 
-    Raises
-    ------
-    UsageError
-        If the tokenizer has no template, or the template refuses the conversation.
+    ``UsageError`` if the tokenizer has no template, or the template refuses the conversation.
     """
     fields = chat.fields
     tokenizer = pair.tokenizer
@@ -193,11 +197,11 @@ def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
 
 
 def _parse_tool_arguments(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose calls of tools have their arguments as objects, as templates want."""
+    """Return a message whose tool calls have their arguments as objects, as templates want."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    return message | {"tool_calls": [_parse_call(call) for call in calls]}
+    return (
+        message | {"tool_calls": [*map(_parse_call, calls)]} if isinstance(calls, list) else message
+    )
 
 
 def _parse_call(call: Any) -> Any:
@@ -215,13 +219,13 @@ def _parse_call(call: Any) -> Any:
 
 
 TEXT_ONLY, TOKEN_TEXTS, TOKEN_IDS = range(3)
-"""What an answer says of its tokens: nothing, the text of each, or the id of each."""
+"""What an answer holds: its text alone, the text of each token, or the id of each."""
 
 _TOKEN_ID_PREFIX = "token_id:"
 
 
 def token_id_support(answer: Any) -> int:
-    """Return what the first choice of an answer says of its tokens."""
+    """Return how much the first choice of an answer says of its tokens."""
     choices = answer.get("choices") if isinstance(answer, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
@@ -231,12 +235,12 @@ def token_id_support(answer: Any) -> int:
 
 
 def raw_token_ids(choice: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, list[str] | None]:
-    """Return a choice's token ids as they stand there, and the texts of its tokens instead."""
+    """Return a choice's token ids as they stand there, or else the texts of its tokens."""
     if choice.get("token_ids") is not None:
         return choice["token_ids"], None
     verbose = answer.get("__verbose")
     if isinstance(verbose, dict) and verbose.get("tokens") and len(answer["choices"]) == 1:
-        return verbose["tokens"], None  # llama.cpp: all of them, as beside log probabilities not
+        return verbose["tokens"], None  # llama.cpp: all, unlike beside its log probabilities
     logprobs = choice.get("logprobs")
     if not isinstance(logprobs, dict):
         return None, None
@@ -250,16 +254,14 @@ def raw_token_ids(choice: dict[str, Any], answer: dict[str, Any]) -> tuple[Any, 
         return pieces, None  # mlx-lm
     if not (isinstance(pieces, list) and all(isinstance(piece, str) for piece in pieces)):
         return None, None
-    if all(
-        piece.startswith(_TOKEN_ID_PREFIX) and piece[len(_TOKEN_ID_PREFIX) :].isdigit()
-        for piece in pieces
-    ):
-        return [int(piece[len(_TOKEN_ID_PREFIX) :]) for piece in pieces], None
+    digits = [piece.removeprefix(_TOKEN_ID_PREFIX) for piece in pieces]
+    if all(d != piece and d.isdigit() for d, piece in zip(digits, pieces, strict=True)):
+        return [*map(int, digits)], None
     return None, pieces
 
 
 def choice_token_ids(choice: dict[str, Any], answer: dict[str, Any], pair: TransformerPair) -> Any:
-    """Return token ids of a choice, however it gives them; None where it does not."""
+    """Return the token ids of a choice, however it gives them; None where it gives none."""
     ids, pieces = raw_token_ids(choice, answer)
     if ids is not None or pieces is None:
         return ids
@@ -270,7 +272,7 @@ def choice_token_ids(choice: dict[str, Any], answer: dict[str, Any], pair: Trans
 
 @lru_cache(maxsize=2)
 def _token_by_text(tokenizer: Any, vocab_size: int) -> dict[str, int | None]:
-    """Each token's own text; those of which two have the same tell nothing."""
+    """The token of each text; None for a text that two tokens have."""
     vocabulary: dict[str, int | None] = {}
     for token in range(vocab_size):
         text = tokenizer.decode([token], clean_up_tokenization_spaces=False)
@@ -279,20 +281,17 @@ def _token_by_text(tokenizer: Any, vocab_size: int) -> dict[str, int | None]:
 
 
 def ids_match_text(ids: Any, text: str, pair: TransformerPair) -> bool:
-    """Return whether a server's text may be that of its ids.
+    """Return whether a server's text may be that of its ids; wrong ids are refused elsewhere.
 
-    Servers differ in spaces, special tokens and characters that are cut in two, so those do not
-    count. What are no ids of the model is for others to refuse.
+    Servers differ in blanks, special tokens and characters that are cut in two: these do not count.
     """
     if not isinstance(ids, list) or not all(
         type(token) is int and 0 <= token < pair.vocab_size for token in ids
     ):
         return True
-    expected = normalize_text(text)
+    expected, decode = normalize_text(text), pair.tokenizer.decode
     return not expected or any(
-        normalize_text(
-            pair.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False)
-        )
+        normalize_text(decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False))
         == expected
         for skip in (True, False)
     )
@@ -303,45 +302,41 @@ def normalize_text(text: str) -> str:
     return "".join(text.replace("\ufffd", "").split())
 
 
-# Log probabilities that an engine reports: where they stand, and how fine they are.
+# The log probabilities that an engine reports: where they stand, and how fine they are.
 
 
-_FLOAT32_DECIMALS = 7
-"""So many decimals of a number are taken for all of float32's."""
-
-_MAX_POSITIVE = 1e-3
-"""Rounding brings a log probability of a certain token so far above 0."""
+_FLOAT32_DECIMALS = 7  # a number of so many decimals may have all of float32's
+_MAX_POSITIVE = 1e-3  # rounding can raise a certain token's log probability so far above 0
 
 
 def choice_logprobs(choice: dict[str, Any]) -> list[float | None] | None:
-    """Return those of a choice, one a token, None for one that is missing; None for no list."""
-    logprobs = _raw_logprobs(choice)
-    return None if logprobs is None else _as_numbers(logprobs)
+    """Return one value for each token, None for a missing one; None if it is no such list."""
+    values = _raw_logprobs(choice)
+    if values is None or all(value is None for value in values):
+        return None
+    if not all(value is None or type(value) in (int, float) for value in values):
+        return None
+    return [None if v is None or not math.isfinite(v) else float(v) for v in values]
 
 
 def logprobs_problem(choice: dict[str, Any], tokens: int) -> str | None:
-    """Say what cannot be right of a choice's values for so many tokens; None: nothing, or none."""
-    logprobs = _raw_logprobs(choice)
-    if not logprobs:
+    """Say what is wrong with a choice's values for so many tokens; None: nothing, or no values."""
+    values = _raw_logprobs(choice)
+    if not values:
         return None
-    odd = next((v for v in logprobs if v is not None and type(v) not in (int, float)), None)
+    odd = next((v for v in values if v is not None and type(v) not in (int, float)), None)
     if odd is not None:
         return f"{reprlib.repr(odd)} is no number: expected a number or null for each token"
-    if len(logprobs) != tokens:
-        return f"{len(logprobs)} of {tokens} tokens: expected one a token"
-    above = next((v for v in logprobs if v is not None and v > _MAX_POSITIVE), None)
-    if above is not None:
-        return f"{above:g} is above 0: a log probability is 0 at most"
-    return None
+    if len(values) != tokens:
+        return f"{len(values)} of {tokens} tokens: expected one a token"
+    above = next((v for v in values if v is not None and v > _MAX_POSITIVE), None)
+    return None if above is None else f"{above:g} is above 0: a log probability is 0 at most"
 
 
 def _raw_logprobs(choice: dict[str, Any]) -> list[Any] | None:
-    """What stands where log probabilities stand."""
     logprobs = choice.get("logprobs")
-    if isinstance(logprobs, list):
-        return logprobs
-    if not isinstance(logprobs, dict):
-        return None
+    if isinstance(logprobs, list) or not isinstance(logprobs, dict):
+        return logprobs if isinstance(logprobs, list) else None
     content = logprobs.get("content")
     if isinstance(content, list) and all(isinstance(entry, dict) for entry in content):
         return [entry.get("logprob") for entry in content]
@@ -349,19 +344,11 @@ def _raw_logprobs(choice: dict[str, Any]) -> list[Any] | None:
     return values if isinstance(values, list) else None
 
 
-def _as_numbers(values: list[Any]) -> list[float | None] | None:
-    """The values, each a number or None; None where one is neither, or there is no number."""
-    kinds = all(value is None or type(value) in (int, float) for value in values)
-    if not kinds or all(value is None for value in values):
-        return None
-    return [None if v is None or not math.isfinite(v) else float(v) for v in values]
-
-
 def logprob_resolution(values: Sequence[float]) -> float:
     """Return by how much reported values may be off, as they are written or were computed.
 
-    Values of few decimals are off by half of the last; those of half precision by half a unit of
-    their own.
+    Values of few decimals are off by half of the last; those in half precision by half a unit in
+    the last place.
     """
     x = np.array([value for value in values if value not in (0.0, None)], float)
     if not len(x):
@@ -377,26 +364,24 @@ def logprob_resolution(values: Sequence[float]) -> float:
     return sizes * 2.0**-24
 
 
-# Raw answers of a server: JSON with choices, with the request or without.
+# A server's answers as they came: JSON with choices, with or without the request.
 
 
-_END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
+END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
 _PROMPT_FIELDS = ("prompt", *CHAT_FIELDS)
+_ANSWER_FIELDS = ("choices", "usage", "object", "id", "created", "model")
+_ENVELOPE_FIELDS = (*_ANSWER_FIELDS, "request", "response", "prompt_token_ids", "prompt_logprobs")
 
 
 def expand_choices(
     value: Any, where: str, pair: TransformerPair | None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield a line as one object for each request that it answers; others as they are.
+    """Yield a line as one object for each request that it answers; other lines as they are.
 
-    A raw answer has ``choices``, at the top or under ``response`` (and its ``body``); ``request``
-    beside it is what was asked. A prompt that is not there is taken from ``prompt_token_ids``.
-    ``pair`` None: nothing is scored, and choices are as :func:`raw_fields` has them.
-
-    Raises
-    ------
-    UsageError
-        If it is a part of a stream, answers with an error, or nothing says what was asked.
+    A server's answer has ``choices``, at the top or under ``response`` (and its ``body``); the
+    ``request`` may stand beside it. A missing prompt is taken from ``prompt_token_ids``. With
+    ``pair`` None nothing is scored, and choices are as :func:`raw_fields` has them. ``UsageError``
+    for a piece of a stream, for an error, and if nothing says what was asked.
     """
     answer = _find_answer(value)
     if answer is None:
@@ -411,23 +396,22 @@ def expand_choices(
     request = value.get("request")
     request = request if isinstance(request, dict) else {}
     if request.get("echo"):
-        raise UsageError(f"{where} was asked with echo: its text holds the prompt, too")
-    parameters = {name: own for name, own in request.items() if name not in _PROMPT_FIELDS}
-    outer = {name: own for name, own in value.items() if name not in _ENVELOPE_FIELDS}
+        raise UsageError(f"{where} was asked with echo: its text includes the prompt")
+    parameters = {name: v for name, v in request.items() if name not in _PROMPT_FIELDS}
+    outer = {name: v for name, v in value.items() if name not in _ENVELOPE_FIELDS}
     for place, choice in enumerate(choices):
         at = where if len(choices) == 1 else f"{where}, choice {place}"
-        shown = {name: own for name, own in (request | outer).items() if name in _PROMPT_FIELDS}
+        shown = {name: v for name, v in (request | outer).items() if name in _PROMPT_FIELDS}
         prompts = shown.get("prompt")
         if isinstance(prompts, list) and prompts and not isinstance(prompts[0], int):
             each = max(len(choices) // len(prompts), 1)
             shown["prompt"] = prompts[min(place // each, len(prompts) - 1)]
         single = len(choices) == 1 or not isinstance(prompts, list)
         fields = outer | shown
-        fields |= (
-            raw_fields(answer, choice)
-            if pair is None
-            else answer_fields(answer, choice, pair, alone=single)
-        )
+        if pair is None:
+            fields |= raw_fields(answer, choice)
+        else:
+            fields |= answer_fields(answer, choice, pair, alone=single)
         if not shown and "prompt_token_ids" not in fields:
             raise UsageError(
                 f"{at} is an answer, and nothing says to what: put the request beside it, as "
@@ -442,27 +426,22 @@ def answer_fields(
     """Return what a choice says, as a line of a file of outputs does.
 
     ``tokens`` or ``text``, ``unlike`` for ids that do not spell the text beside them, how it
-    ended, ``logprobs``; of the prompt its ids, or their number where a request is ``alone``.
+    ended, ``logprobs``; the ids of the prompt, or their number if a request is ``alone``.
     """
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
-    text = choice.get("text", message.get("content"))
+    message, text, fields = _choice_parts(choice)
     ids = choice_token_ids(choice, answer, pair)
-    fields = {name: choice[name] for name in _END_FIELDS if choice.get(name) is not None}
     calls = any(message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning"))
     if isinstance(ids, list) and (
         calls or not isinstance(text, str) or ids_match_text(ids, text, pair)
     ):
         fields["tokens"] = ids
-        stated = choice_logprobs(choice)
-        if stated is not None and len(stated) == len(ids):
-            fields["logprobs"] = stated
+        logprobs = choice_logprobs(choice)
+        if logprobs is not None and len(logprobs) == len(ids):
+            fields["logprobs"] = logprobs
         elif logprobs_problem(choice, len(ids)) is not None:
             fields["logprobs"] = choice["logprobs"]
-    elif ids is not None and isinstance(text, str):
-        fields |= {"text": text, "unlike": ids}
     elif ids is not None:
-        fields["tokens"] = ids
+        fields |= {"text": text, "unlike": ids} if isinstance(text, str) else {"tokens": ids}
     elif calls:
         fields["parsed"] = True
     else:
@@ -478,36 +457,27 @@ def answer_fields(
 
 
 def raw_fields(answer: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
-    """Return ids, texts of tokens, text, as far as a choice has them, and how it ended."""
+    """Return a choice's ids, texts of tokens and text, where it has them, and how it ended."""
     ids, pieces = raw_token_ids(choice, answer)
-    fields = {name: choice[name] for name in _END_FIELDS if choice.get(name) is not None}
+    _, text, fields = _choice_parts(choice)
     if isinstance(ids, list):
         fields["tokens"] = ids
     if pieces is not None:
         fields["pieces"] = pieces
-    message = choice.get("message")
-    text = choice.get("text", message.get("content") if isinstance(message, dict) else None)
     if isinstance(text, str):
         fields["text"] = text
     return fields
 
 
-_ENVELOPE_FIELDS = (
-    "request",
-    "response",
-    "choices",
-    "usage",
-    "object",
-    "id",
-    "created",
-    "model",
-    "prompt_token_ids",
-    "prompt_logprobs",
-)
+def _choice_parts(choice: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """Return the message of a choice, its text, and the fields that say how it ended."""
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    ends = {name: choice[name] for name in END_FIELDS if choice.get(name) is not None}
+    return message, choice.get("text", message.get("content")), ends
 
 
 def _find_answer(value: Any) -> dict[str, Any] | None:
-    """The answer in a line, wherever it stands; None where the line is none."""
     if not isinstance(value, dict):
         return None
     inner = value.get("response")
@@ -518,31 +488,24 @@ def _find_answer(value: Any) -> dict[str, Any] | None:
 
 
 STOP_REASONS = ("stop", "tool_calls", "function_call")
-"""Reasons of a request that ended by itself, with a call of a tool or without."""
-
-_END_REASONS = (None, "length", *STOP_REASONS)
-_STOP_FIELDS = ("stop_reason", "matched_stop")
-"""What stopped a request: vLLM's name for it and SGLang's; a string, or the token's id."""
-
+"""Reasons of a request that ended by itself, with a tool call or without."""
 
 PromptMismatch = Literal["told", "untold"]
-"""A server's prompt has other tokens than here: it told them, or their number alone."""
+"""A server's prompt has other tokens than here: it gave the ids, or only their number."""
 
 
 @dataclass(frozen=True)
 class Request:
     """A prompt and what was emitted after it, as token ids.
 
-    ``tokens`` ends with the end-of-sequence token where the engine drew one; ``restored``:
-    whether it, or another token that ended the request, was put back because the engine said
-    that it stopped there. ``from_text``: the
-    ids are the tokenizer's for a text; ``round_trips``: they give that text again.
-    ``unfinished``: neither an end-of-sequence token nor a reason why it ends. ``law``: what its
-    line says that it was asked for, None where it says nothing. ``slots``: each token's place in
-    the draft that it was judged with, from 0, or -1; None where nothing says. ``logprobs``: what
-    the engine says that the first tokens' log probabilities were, if it does. ``differs``: whether
-    the server's prompt has other tokens than are made of it here; those that it told are taken.
-    ``unread``: what cannot be right of its log probabilities.
+    ``tokens`` ends with the end-of-sequence token if the engine drew one; ``restored``: whether
+    that token, or another that ended the request, was put back because the engine said that it
+    stopped there. ``from_text``: the ids are the tokenizer's for a text; ``round_trips``: they
+    decode to that text. ``unfinished``: it has neither an end-of-sequence token nor a reason for
+    its end. ``law``: what its line declares, None for nothing. ``slots``: each token's place in its
+    draft, from 0, or -1; None if unknown. ``logprobs``: what the engine reports for the first
+    tokens. ``differs``: whether the server's prompt has other tokens than here; if it gave them,
+    they are taken. ``unread``: what is wrong with its log probabilities.
     """
 
     prompt: tuple[int, ...]
@@ -558,25 +521,23 @@ class Request:
     unread: str | None = None
 
     def judged_by(self, pair: TransformerPair) -> Law:
-        """The law of its line; where that says nothing, the declared one."""
+        """Return the law of its line, or else that of ``pair``."""
         return as_law(pair.sampling) if self.law is None else self.law
 
     def rows(self, logits: npt.ArrayLike, pair: TransformerPair) -> Floats:
-        """Rows of its first tokens under its law, float64 (n, V), from logits (n, V)."""
+        """Return the rows of its first tokens, float64 (n, V), from logits (n, V)."""
         return self.judged_by(pair).after(logits, self.prompt, self.tokens)
 
 
 def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     """Read a JSONL file, one object a request, or a server's answers as they came.
 
-    An object has ``prompt`` or ``messages``, and ``tokens`` or ``text``; of answers see
-    :func:`expand_choices`. ``prompt`` is text or a list of ids, ``tokens`` a list of ids, which are
-    taken where a ``text`` stands beside them. ``finish_reason`` "stop" says that the engine drew an
-    end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``) is a string, or the id of
-    the token that it drew. ``temperature``, ``min_p`` and the like are what was asked for, and
-    ``asked``, which --keep writes, is all of it. ``slots``, a list as long as ``tokens``, says
-    where in its draft each token stood, from 0. Other fields are not looked at; a byte order mark
-    is none.
+    An object has ``prompt`` (text or ids) or ``messages``, and ``tokens`` (ids) or ``text``; if it
+    has both, ``tokens`` counts. For answers see :func:`expand_choices`. ``finish_reason`` "stop"
+    says that the engine drew an end-of-sequence token, unless ``stop_reason`` (or ``matched_stop``)
+    is a string, or the id of the token that it drew. ``temperature``, ``min_p`` and the like are
+    what was asked for; ``asked``, which --keep writes, is all of it. ``slots`` gives each token's
+    place in its draft, from 0. Other fields and a byte order mark are ignored.
 
     Raises
     ------
@@ -586,9 +547,9 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
         but a stop or the limit of its length.
     """
     requests = [
-        check_request(own, at, pair)
+        check_request(fields, at, pair)
         for where, value in read_objects(path, "outputs")
-        for at, own in expand_choices(value, where, pair)
+        for at, fields in expand_choices(value, where, pair)
     ]
     if not requests:
         raise UsageError(f"outputs: {path} holds no request: expected one JSON object a line")
@@ -596,10 +557,7 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
 
 
 def read_objects(path: Path, kind: str, size: int | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield what the lines of a JSONL file hold, each with words for where it stands.
-
-    ``size``: bytes that are read; None: all.
-    """
+    """Yield the lines of a JSONL file, each with its place in words; ``size``: of so many bytes."""
     try:
         text = path.read_bytes()[:size].decode("utf-8-sig")
     except OSError as error:
@@ -621,22 +579,32 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
         raise UsageError(f"{where} is no object: expected prompt, and tokens or text")
     prompt, differs = _prompt_and_mismatch(value, where, pair)
     round_trips, from_text = True, value.get("tokens") is None
+    slots = logprobs = unread = None
     if not from_text:
         tokens = _check_ids(value["tokens"], f"{where}: tokens", pair)
+        slots, n = value.get("slots"), len(tokens)
+        if slots is not None and not (
+            isinstance(slots, list)
+            and len(slots) == n
+            and all(type(slot) is int and -1 <= slot < 1 << 20 for slot in slots)
+        ):
+            raise UsageError(
+                f"{where}: slots is no list of {n} places in a draft: expected one a token, from 0"
+            )
+        logprobs, unread = choice_logprobs(value), logprobs_problem(value, n)
     elif isinstance(value.get("text"), str):
-        tokens, round_trips = _retokenise_text(check_unicode(value["text"], f"{where}: text"), pair)
+        text = check_unicode(value["text"], f"{where}: text")
+        tokens = retokenise(text, pair)
+        round_trips = pair.tokenizer.decode(tokens, clean_up_tokenization_spaces=False) == text
     elif value.get("parsed"):
         raise UsageError(
-            f"{where} has calls of tools, or reasoning, that the server cut out of its text: their "
-            f"tokens are not told: ask for token ids"
+            f"{where} has tool calls or reasoning that the server cut out of its text, whose "
+            f"tokens are unknown: ask for token ids"
         )
     else:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
-    slots = None if from_text else _check_slots(value.get("slots"), where, len(tokens))
-    stated = None if from_text else choice_logprobs(value)
-    unread = None if from_text else logprobs_problem(value, len(tokens))
-    if stated is not None and len(stated) != len(tokens):
-        stated = None
+    if logprobs is not None and len(logprobs) != len(tokens):
+        logprobs = None
     left_out = _omitted_end_token(value, tokens, from_text, where, pair)
     tokens += left_out
     if not tokens:
@@ -656,9 +624,9 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
         round_trips,
         unfinished=tokens[-1] not in pair.eos and value.get("finish_reason") is None,
         law=declared_law(value, where, pair),
-        slots=None if slots is None else slots + (-1,) * len(left_out),
+        slots=None if slots is None else (*slots, *(-1 for _ in left_out)),
         differs=differs,
-        logprobs=None if stated is None else tuple(stated),
+        logprobs=None if logprobs is None else tuple(logprobs),
         unread=unread,
     )
 
@@ -666,37 +634,27 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
 def _prompt_and_mismatch(
     value: dict[str, Any], where: str, pair: TransformerPair
 ) -> tuple[tuple[int, ...], PromptMismatch | None]:
-    """Ids of the prompt, and how what the server made of it differs from what is made here."""
+    """Return the ids of the prompt, and how the server's differ from those made here."""
     reported_ids = value.get("prompt_token_ids")
     encoded: tuple[int, ...] | None = None
     if "messages" in value:
-        encoded = (
-            None
-            if reported_ids is not None and not _has_template(pair)
-            else chat_ids(check_chat(value, where), pair, where)
-        )
+        if reported_ids is None or getattr(pair.tokenizer, "chat_template", None) is not None:
+            encoded = chat_ids(check_chat(value, where), pair, where)
     elif isinstance(value.get("prompt"), str):
         encoded = tuple(pair.encode(check_unicode(value["prompt"], f"{where}: prompt")))
     elif "prompt" in value:
         encoded = _check_ids(value["prompt"], f"{where}: prompt", pair)
     elif reported_ids is None:
         raise UsageError(f"{where} has no prompt: expected the text or the token ids before it")
-    ids = (
-        encoded
-        if reported_ids is None
-        else _check_ids(reported_ids, f"{where}: prompt_token_ids", pair)
-    )
-    assert ids is not None
+    ids = encoded
+    if reported_ids is not None:
+        ids = _check_ids(reported_ids, f"{where}: prompt_token_ids", pair)
     if not ids:
         raise UsageError(f"{where}: prompt is empty: a causal model needs one token or more")
     if reported_ids is not None:
         return ids, None if encoded in (None, ids) else "told"
     count = value.get("prompt_tokens")
     return ids, "untold" if type(count) is int and count != len(ids) else None
-
-
-def _has_template(pair: TransformerPair) -> bool:
-    return getattr(pair.tokenizer, "chat_template", None) is not None
 
 
 def limit_tokens(requests: Sequence[Request], most: int) -> list[Request]:
@@ -718,12 +676,6 @@ def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:
     return tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
 
 
-def _retokenise_text(text: str, pair: TransformerPair) -> tuple[tuple[int, ...], bool]:
-    tokens = retokenise(text, pair)
-    again = pair.tokenizer.decode(tokens, clean_up_tokenization_spaces=False)
-    return tokens, again == text
-
-
 def _omitted_end_token(
     value: dict[str, Any],
     tokens: tuple[int, ...],
@@ -733,49 +685,37 @@ def _omitted_end_token(
 ) -> tuple[int, ...]:
     """Return the token that ended a request and is not among its tokens, if there is one."""
     reason = value.get("finish_reason")
-    if reason not in _END_REASONS:
-        raise UsageError(
-            f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
-            f"what it holds may depend on what was drawn"
-        )
+    check_finish_reason(reason, where)
     if reason not in STOP_REASONS or (tokens and tokens[-1] in pair.eos):
         return ()
-    stop = next((value[name] for name in _STOP_FIELDS if value.get(name) is not None), None)
+    stops = (value.get(name) for name in ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
+    stop = next((stop for stop in stops if stop is not None), None)
+    if stop is None and len(pair.eos) != 1:
+        known = f"{len(pair.eos)} such tokens" if pair.eos else "no such token"
+        raise UsageError(
+            f"{where} stopped without its end-of-sequence token, and {pair.target_name} has "
+            f"{known}: write token ids that end with the one that was drawn"
+        )
     if stop is None:
-        return (_single_eos(where, pair),)
+        return tuple(pair.eos)
     if not isinstance(stop, str):
         (token,) = _check_ids([stop], f"{where}: stop_reason", pair)
         return () if tokens and tokens[-1] == token else (token,)
     if from_text:
         raise UsageError(
             f"{where} ended at the stop string {json.dumps(stop)[:40]}, whose tokens its text "
-            f"does not tell: give token ids, or ask without stop strings"
+            f"does not show: give token ids, or ask without stop strings"
         )
     return ()
 
 
-def _check_slots(value: Any, where: str, n: int) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    if (
-        not isinstance(value, list)
-        or len(value) != n
-        or not all(type(slot) is int and -1 <= slot < 1 << 20 for slot in value)
-    ):
+def check_finish_reason(reason: Any, where: str) -> None:
+    """Raise ``UsageError`` for a reason other than a stop or the limit; None is no reason."""
+    if reason not in (None, "length", *STOP_REASONS):
         raise UsageError(
-            f"{where}: slots is no list of {n} places in a draft: expected one a token, from 0"
+            f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
+            f"what it holds may depend on what was drawn"
         )
-    return tuple(value)
-
-
-def _single_eos(where: str, pair: TransformerPair) -> int:
-    if len(pair.eos) != 1:
-        known = f"{len(pair.eos)} such tokens" if pair.eos else "no such token"
-        raise UsageError(
-            f"{where} stopped without its end-of-sequence token, and {pair.target_name} has "
-            f"{known}: write token ids that end with the one that was drawn"
-        )
-    return min(pair.eos)
 
 
 def _check_ids(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:

@@ -17,11 +17,10 @@ from simverify.models.transformer import TransformerPair
 from simverify.served.distribution import Law, RowContext, min_logit_error
 from simverify.served.requests import Request
 
-# Variants of a token's log probability that an engine may report, computed from our rows.
+# A token's log probability in each of the variants that an engine may report.
 
 
-_LOG_FLOOR = -100.0
-"""In the place of the logarithm of nothing."""
+_LOG_FLOOR = -100.0  # in the place of log 0
 
 
 def logprob_variants(
@@ -30,7 +29,7 @@ def logprob_variants(
     request: Request,
     law: Law,
 ) -> dict[str, Floats]:
-    """Log probabilities float64 (n,) of a request's tokens, by the kind of row that they are of."""
+    """Return log probabilities float64 (n,) of a request's tokens, by the kind of their row."""
     tokens = np.array(request.tokens)
     at = np.arange(len(tokens))
     tempered = Law(law.temperature if law.temperature > 0.0 else 1.0)
@@ -58,30 +57,22 @@ def logprob_variants(
     return logprobs
 
 
-MAX_BATCH = 16
-"""Requests scored together at most."""
-
-LOGIT_MARGIN = 0.1
-"""How far two logits may be off from each other, so that a token counts as support, at least."""
-
-_TINY = float(np.finfo(np.float64).tiny)
-
-_MAX_BATCH_LOGITS = 1 << 26
-"""Logits of a batch at most, 256 MB, one request excepted."""
+MAX_BATCH = 16  # requests scored together at most
+LOGIT_MARGIN = 0.1  # a token within this of the kept logits counts as support, at least
+_MAX_BATCH_LOGITS = 1 << 26  # 256 MB; a single request may exceed it
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredRequest:
-    """Tokens of a request with their rows.
+    """The tokens of a request with their rows.
 
-    ``p``: float64 (n, V), law of each token; ``p_again``: that of the second scoring; ``q``:
-    the proxy draft's, or None. ``gap``: float64 (n,), by how much two logits have to be off from
-    each other for a token to be kept that is cut off (:func:`min_logit_error`), 0 for one that is
-    kept; ``shift``: float64 (n,), by how much the two scorings differ in the token's
-    log-probability before anything is cut off. ``rounded``: logits float32 (n, V) with rounded
-    weights, by the name of the rounding; empty where they were not asked for. ``stated``,
-    ``stated_again``: of a request with log probabilities of the engine's own, ours by both scorings
-    (:func:`logprob_variants`).
+    ``p``: float64 (n, V), the distribution of each token; ``p_again``: that of the second scoring;
+    ``q``: that of the proxy draft, or None. ``gap``: float64 (n,), the error of logits at which a
+    token that is cut off would be kept (:func:`min_logit_error`), 0 for one that is kept.
+    ``shift``: float64 (n,), the difference of the two scorings in the token's log probability
+    before truncation. ``rounded``: logits float32 (n, V) with rounded weights, by the name of the
+    rounding, if any. ``stated``, ``stated_again``: for a request with log probabilities of the
+    engine, ours by both scorings (:func:`logprob_variants`).
     """
 
     number: int
@@ -104,54 +95,33 @@ def rescore(
     *,
     first: int = 0,
 ) -> Iterator[ScoredRequest]:
-    """Yield each request with its rows, in order.
+    """Yield each request with its rows, in order; ``first`` is the number of the first request.
 
-    Logits are those of ``pair``, and so is the law where a request has none of its own; with
-    ``proxy`` its draft model gives the rows q. A batch gets those of rounded weights too, of the
-    ``roundings`` that there are when it begins. ``first``: number of the first request among all.
+    Logits are those of ``pair``, and so is the distribution of a request that declares none. With
+    ``proxy`` its draft model gives the rows q. Each batch is also scored with the ``roundings``
+    that are returned when it begins.
     """
-    for batch in _request_batches(requests, pair.vocab_size):
-        group = [requests[i] for i in batch]
+    for batch in request_batches(requests, pair.vocab_size):
+        group = requests[batch.start : batch.stop]
         together = logits_before(pair, pair.target_model, group)
-        drafts = logits_before(pair, pair.draft_model, group) if proxy else None
+        drafts = logits_before(pair, pair.draft_model, group) if proxy else [None] * len(group)
         others = rounded_weight_logits(pair, group, roundings())
-        for place, i in enumerate(batch):
-            (alone,) = logits_before(pair, pair.target_model, [requests[i]])
-            tokens = np.array(requests[i].tokens)
-            p = requests[i].rows(together[place], pair)
-            q = None if drafts is None else requests[i].rows(drafts[place], pair)
+        for place, (request, logits, draft) in enumerate(zip(group, together, drafts, strict=True)):
+            (alone,) = logits_before(pair, pair.target_model, [request])
+            p, law = request.rows(logits, pair), request.judged_by(pair)
+            stated = request.logprobs is not None
             yield ScoredRequest(
-                first + i,
-                requests[i],
-                p,
-                requests[i].rows(alone, pair),
-                q,
-                _support_gaps(together[place], p, requests[i], requests[i].judged_by(pair)),
-                np.abs(_log_probability(together[place], tokens) - _log_probability(alone, tokens)),
-                {name: logits[place] for name, logits in others.items()},
-                *_predicted_logprobs(
-                    requests[i],
-                    pair,
-                    together[place],
-                    alone,
-                    None if drafts is None else drafts[place],
-                ),
+                number=first + batch.start + place,
+                request=request,
+                p=p,
+                p_again=request.rows(alone, pair),
+                q=None if draft is None else request.rows(draft, pair),
+                gap=_support_gaps(logits, p, request, law),
+                shift=_logprob_shift(logits, alone, request),
+                rounded={name: rows[place] for name, rows in others.items()},
+                stated=logprob_variants(logits, draft, request, law) if stated else {},
+                stated_again=logprob_variants(alone, None, request, law) if stated else {},
             )
-
-
-def _predicted_logprobs(
-    request: Request,
-    pair: TransformerPair,
-    logits: npt.NDArray[np.float32],
-    again: npt.NDArray[np.float32],
-    drafts: npt.NDArray[np.float32] | None,
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    if request.logprobs is None:
-        return {}, {}
-    law = request.judged_by(pair)
-    return logprob_variants(logits, drafts, request, law), logprob_variants(
-        again, None, request, law
-    )
 
 
 def rounded_weight_logits(
@@ -170,7 +140,7 @@ def rescore_in_other_precision(
 ) -> Iterator[tuple[ScoredRequest, Floats, Floats]]:
     """Yield requests with their rows in bfloat16 too, or in float32 of a target that is not.
 
-    Last comes by how much the token's log-probability moves, float64 (n,).
+    Last comes by how much the token's log probability moves, float64 (n,).
     """
     import torch
 
@@ -184,8 +154,7 @@ def rescore_in_other_precision(
                 (other,) = logits_before(pair, model, [scored.request])
         else:
             other = fine[scored.number]
-        tokens = np.array(scored.request.tokens)
-        shift = np.abs(_log_probability(logits, tokens) - _log_probability(other, tokens))
+        shift = _logprob_shift(logits, other, scored.request)
         yield scored, scored.request.rows(other, pair), shift
 
 
@@ -213,27 +182,34 @@ def tv_distances(p: Floats, other: Floats) -> Floats:
     return tv
 
 
+def dtype_name(pair: TransformerPair) -> str:
+    """Return the precision that the target computes in, such as float32."""
+    return str(pair.target_model.dtype).removeprefix("torch.")
+
+
+def request_batches(requests: Sequence[Request], vocab_size: int) -> Iterator[range]:
+    """Yield ranges of requests that are scored together."""
+    return length_batches([len(r.prompt) + len(r.tokens) for r in requests], vocab_size)
+
+
+def length_batches(lengths: Sequence[int], vocab_size: int = 0) -> Iterator[range]:
+    """Yield ranges of texts with ``lengths`` that are scored together; vocabulary 0: no limit."""
+    start, longest = 0, 0
+    for i, length in enumerate(lengths):
+        longest = max(longest, length)
+        count = i - start
+        if count == MAX_BATCH or (count and longest * (count + 1) * vocab_size > _MAX_BATCH_LOGITS):
+            yield range(start, i)
+            start, longest = i, length
+    if lengths:
+        yield range(start, len(lengths))
+
+
 def complete_batches(requests: Sequence[Request], vocab_size: int) -> int:
     """Return how many of the first requests are in batches that no later request will join."""
-    batches = list(_request_batches(requests, vocab_size))
+    batches = list(request_batches(requests, vocab_size))
     full = bool(batches) and len(batches[-1]) == MAX_BATCH
     return sum(map(len, batches if full else batches[:-1]))
-
-
-def _request_batches(requests: Sequence[Request], vocab_size: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    longest = 0
-    for i, request in enumerate(requests):
-        width = max(longest, len(request.prompt) + len(request.tokens))
-        if batch and (
-            len(batch) == MAX_BATCH or width * (len(batch) + 1) * vocab_size > _MAX_BATCH_LOGITS
-        ):
-            yield batch
-            batch, width = [], len(request.prompt) + len(request.tokens)
-        batch.append(i)
-        longest = width
-    if batch:
-        yield batch
 
 
 def logits_before(
@@ -250,15 +226,21 @@ def _support_gaps(logits: npt.NDArray[np.float32], p: Floats, request: Request, 
     gaps = np.zeros(len(tokens))
     for i in np.flatnonzero(p[np.arange(len(tokens)), tokens] == 0.0):
         before = RowContext(request.prompt, request.tokens, int(i))
-        gaps[i] = max(
-            min_logit_error(logits[i].astype(np.float64), int(tokens[i]), law, before), _TINY
-        )
+        error = min_logit_error(logits[i].astype(np.float64), int(tokens[i]), law, before)
+        gaps[i] = max(error, float(np.finfo(np.float64).tiny))
     return gaps
 
 
-def _log_probability(logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int64]) -> Floats:
-    x = logits.astype(np.float64)
-    top = x.max(axis=1)
-    total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
-    values: Floats = x[np.arange(len(tokens)), tokens] - total
-    return values
+def _logprob_shift(
+    logits: npt.NDArray[np.float32], other: npt.NDArray[np.float32], request: Request
+) -> Floats:
+    """How far each token's log probability moves between two scorings, float64 (n,)."""
+
+    def logprobs(rows: npt.NDArray[np.float32]) -> Floats:
+        x = rows.astype(np.float64)
+        top = x.max(axis=1)
+        total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
+        values: Floats = x[np.arange(len(x)), np.array(request.tokens)] - total
+        return values
+
+    return np.abs(logprobs(logits) - logprobs(other))

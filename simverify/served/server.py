@@ -1,4 +1,4 @@
-"""One server: the requests that it is sent, and how its answers are read."""
+"""One server: the requests to it, and how its answers are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from simverify.models.transformer import Sampling, TransformerPair
 from simverify.served.client import DEFAULT_TIMEOUT, ServerFailure, ServerRefusal, Transport
 from simverify.served.distribution import FULL_WINDOW, Law, as_law
 from simverify.served.requests import (
+    END_FIELDS,
     TOKEN_IDS,
     Prompt,
     answer_fields,
@@ -30,7 +31,7 @@ _COMPLETION_EXTRAS: tuple[tuple[dict[str, Any], bool], ...] = (
     ({"logprobs": True}, False),
     ({}, False),
 )
-"""What gets token ids from servers that have them, and whether the prompt is sent as ids."""
+"""Fields by which servers return token ids, and whether the prompt is sent as ids."""
 
 _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
     {"logprobs": True, "return_token_ids": True, "return_tokens_as_token_ids": True},
@@ -39,18 +40,15 @@ _CHAT_EXTRAS: tuple[dict[str, Any], ...] = (
     {"logprobs": True},
     {},
 )
-"""The same of conversations, whose prompt the server makes."""
+"""The same for conversations, whose prompt the server makes."""
 
-_MAX_TIMEOUT = 86_400.0
-"""Seconds that anybody waits for one answer."""
-
-_END_FIELDS = ("finish_reason", "stop_reason", "matched_stop")
+_MAX_TIMEOUT = 86_400.0  # seconds for one answer
 
 _TRANSFORMERS_REFUSAL = "Unexpected fields in the request"
-"""How ``transformers serve`` refuses a field, by which alone it can be told."""
+"""How ``transformers serve`` refuses a field: the only way to recognise it."""
 
 _REFUSAL_STATUSES = (400, 404, 422, 500, 501)
-"""Statuses of servers that do not take a field, or a prompt of ids."""
+"""Statuses of servers that do not know a field, or take no prompt of ids."""
 
 _NO_PENALTIES = {"presence_penalty": 0.0, "frequency_penalty": 0.0}
 _VLLM_NEUTRAL = _NO_PENALTIES | {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -59,10 +57,10 @@ _NEUTRAL_FIELDS: dict[str, dict[str, Any]] = {
     "sglang": _VLLM_NEUTRAL,
     "llamacpp": _NO_PENALTIES | {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
 }
-"""By ``owned_by`` of a model: how a server is told to change nothing where nothing was asked.
+"""By ``owned_by`` of a model: fields that keep a server from applying defaults of its own.
 
-vLLM and SGLang take the model's ``generation_config`` otherwise, llama.cpp its own top-k of 40.
-Other servers may refuse what they do not know, so they are not told.
+Without them vLLM and SGLang use the model's ``generation_config``, and llama.cpp a top-k of 40.
+Other servers may refuse fields that they do not know, so they get none.
 """
 
 
@@ -70,8 +68,8 @@ Other servers may refuse what they do not know, so they are not told.
 class Endpoint:
     """A server: ``url`` up to or without ``/v1/completions``; ``model`` None asks for its first.
 
-    ``max_tokens``: limit of one completion. ``extra_body``: fields that every request has beside
-    those that ask for the declared law. ``timeout``: seconds that one answer may take.
+    ``max_tokens``: limit of one completion. ``extra_body``: further fields of every request.
+    ``timeout``: seconds that one answer may take.
     """
 
     url: str
@@ -109,13 +107,13 @@ class Endpoint:
 
 
 class Server:
-    """A server and what it was found to understand.
+    """A server, and which requests it understands.
 
-    ``pair``: the target; or the law alone, where nothing is scored: answers then hold whatever
-    the server says of its tokens. ``asked``: what every request asks for beside its prompt.
-    ``known``: whether it says what it is, so that it was told to apply no defaults of its own.
-    ``unsampled``: whether it is ``transformers serve``, and was not told to draw and to keep all
-    tokens, which it takes in a field of its own alone.
+    ``pair``: the target, or the law alone if nothing is scored: answers then hold whatever the
+    server says of its tokens. ``asked``: the fields of every request beside its prompt. ``known``:
+    whether it says what it is, so that it was told to apply no defaults. ``unsampled``: whether it
+    is ``transformers serve`` and did not get the field of its own by which it samples from all
+    tokens.
     """
 
     def __init__(
@@ -129,85 +127,81 @@ class Server:
         self.asked = law_request_fields(as_law(law), endpoint, owner, self._pair)
         if name is not None:
             self.asked["model"] = name
-        self._ways: dict[str, int] = {}
+        self._variants: dict[str, int] = {}
 
     def complete(self, number: int, prompt: Prompt) -> dict[str, Any]:
         """Return the completion of a prompt as an object of a file of outputs.
 
-        A conversation is asked of ``/v1/chat/completions``. Ids beyond ``max_tokens`` are cut, and
-        ``cut`` says how many: that they are there may depend on how many draft tokens were
-        accepted. Ids that do not spell the text beside them are not taken, and ``unlike`` holds
-        them. The first call of either kind finds out how to ask, and is to be made alone.
+        A conversation goes to ``/v1/chat/completions``. Ids beyond ``max_tokens`` are cut, and
+        ``cut`` says how many: whether they are there may depend on how many draft tokens were
+        accepted. Ids that do not spell the text beside them are not taken; ``unlike`` holds them.
+        The first call of either kind finds out how to ask: make it alone.
         """
         path = "completions" if isinstance(prompt, str) else "chat/completions"
-        answer = self._answer(path, prompt)
+        if path in self._variants:
+            answer = self._ask(path, prompt, self._variants[path])
+        else:
+            answer = self._first(path, prompt)
         choices = answer.get("choices") if isinstance(answer, dict) else None
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise ServerFailure(f"{where} has no choices: expected those of OpenAI's completions")
-        read = (
-            raw_fields(answer, choices[0])
-            if self._pair is None
-            else answer_fields(answer, choices[0], self._pair)
-        )
-        if "pieces" in read:
-            read["pieces"] = read["pieces"][: self._endpoint.max_tokens]
-        return self._cut(prompt_fields(prompt) | read) | {"asked": self.asked}
+        if self._pair is None:
+            fields = raw_fields(answer, choices[0])
+        else:
+            fields = answer_fields(answer, choices[0], self._pair)
+        if "pieces" in fields:
+            fields["pieces"] = fields["pieces"][: self._endpoint.max_tokens]
+        return self._cut(prompt_fields(prompt) | fields) | {"asked": self.asked}
 
-    def _answer(self, path: str, prompt: Prompt) -> Any:
-        if path not in self._ways:
-            return self._tried(path, prompt)
-        return self._asked(path, prompt, self._ways[path])
-
-    def _asked(self, path: str, prompt: Prompt, way: int) -> Any:
+    def _ask(self, path: str, prompt: Prompt, variant: int) -> Any:
         if isinstance(prompt, str):
-            extras, as_ids = _COMPLETION_EXTRAS[way]
+            extras, as_ids = _COMPLETION_EXTRAS[variant]
             shown = self._pair.encode(prompt) if as_ids and self._pair is not None else prompt
             body: dict[str, Any] = {"prompt": shown}
         else:
-            extras, body = _CHAT_EXTRAS[way], prompt_fields(prompt)
+            extras, body = _CHAT_EXTRAS[variant], prompt_fields(prompt)
         return self._transport.call(self._endpoint.at(path), body | self.asked | extras)
 
-    def _tried(self, path: str, prompt: Prompt) -> Any:
-        """Ask in each way until one gives ids; keep to the way that gave most.
+    def _first(self, path: str, prompt: Prompt) -> Any:
+        """Try each variant until one gives ids; keep the one that gave most.
 
-        Whether ids are there depends on the way and not on what was drawn, so that answers in
-        other ways may be dropped.
+        Whether ids are there depends on the variant and not on what was drawn, so the answers to
+        other variants may be dropped.
         """
         best: tuple[int, Any] | None = None
-        ways = len(_COMPLETION_EXTRAS if isinstance(prompt, str) else _CHAT_EXTRAS)
-        for way in range(ways):
+        variants = len(_COMPLETION_EXTRAS if isinstance(prompt, str) else _CHAT_EXTRAS)
+        for variant in range(variants):
             try:
-                answer = self._asked(path, prompt, way)
+                answer = self._ask(path, prompt, variant)
             except ServerRefusal as refused:
-                if refused.code not in _REFUSAL_STATUSES or (way + 1 == ways and best is None):
+                if refused.code not in _REFUSAL_STATUSES or (variant + 1 == variants and not best):
                     raise
                 if _TRANSFORMERS_REFUSAL in str(refused):
                     self.unsampled = "generation_config" not in self.asked
                 continue
-            given = token_id_support(answer)
-            if best is None or given > best[0]:
-                best, self._ways[path] = (given, answer), way
-            if given == TOKEN_IDS:
+            support = token_id_support(answer)
+            if best is None or support > best[0]:
+                best, self._variants[path] = (support, answer), variant
+            if support == TOKEN_IDS:
                 break
         assert best is not None
         return best[1]
 
-    def _cut(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Cut off ids beyond the limit, and say nothing then of how it ended."""
-        ids, most = found.get("tokens"), self._endpoint.max_tokens
+    def _cut(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Cut off ids beyond the limit, and with them what is said about the end."""
+        ids, most = fields.get("tokens"), self._endpoint.max_tokens
         if not isinstance(ids, list) or len(ids) <= most:
-            return found
-        fields = {name: own for name, own in found.items() if name not in _END_FIELDS}
+            return fields
+        fields = {name: value for name, value in fields.items() if name not in END_FIELDS}
         if "logprobs" in fields:
             fields["logprobs"] = fields["logprobs"][:most]
-        over = {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
-        return fields | over
+        return fields | {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
 
     def _listed(self) -> tuple[str | None, str | None]:
-        """Name of the model that is asked for, the first that is listed if none was named.
+        """Return the model's name, by default the first that is listed, and its owner.
 
-        With its owner, by which servers say what they are; None for what is not said.
+        By the owner servers say what they are. None for what is not said.
         """
         name = self._endpoint.model
         try:
@@ -233,8 +227,8 @@ def law_request_fields(
 ) -> dict[str, Any]:
     """Return the fields of a request that ask a server for ``law``, and nothing else.
 
-    What changes nothing is not named, but where the server would put a default of its own. Bad
-    words go out as texts, which is how vLLM takes them.
+    A parameter that changes nothing is left out, unless the server would apply a default of its
+    own. Bad words are sent as texts, as vLLM takes them.
     """
     fields = _NEUTRAL_FIELDS.get(owner or "", {}) | {
         "max_tokens": endpoint.max_tokens,
@@ -246,16 +240,16 @@ def law_request_fields(
             fields[name] = getattr(law, name)
     penalised = [name for name in _PENALTY_FIELDS if getattr(law, name) is not None]
     if owner == "llamacpp":
-        # Beside its log probabilities it leaves out tokens that end in the middle of a character.
+        # Its log probabilities leave out tokens that end in the middle of a character.
         fields |= {"return_tokens": True, "verbose": True}
     if owner == "llamacpp" and penalised:
-        fields["repeat_last_n"] = FULL_WINDOW  # all three count so many, 64 where nothing is said
+        fields["repeat_last_n"] = FULL_WINDOW  # for all three; the default is 64
         if "repetition_penalty" in penalised:
             fields["repeat_penalty"] = fields.pop("repetition_penalty")
     if law.logit_bias:
         fields["logit_bias"] = {str(token): value for token, value in law.logit_bias}
     if law.bad_words:
-        assert pair is not None  # who asks for words has the target that cuts them
+        assert pair is not None  # only a target declares words
         texts = [pair.tokenizer.decode(list(word)).strip() for word in law.bad_words]
         fields["bad_words"] = list(dict.fromkeys(texts))
     if law.min_tokens:

@@ -210,9 +210,7 @@ def _decode_text(tokens: Sequence[int], pair: TransformerPair) -> str:
 # The whole triage.
 
 
-MAX_CASES = 200
-"""Requests that the document tells of, one by one."""
-
+MAX_CASES = 200  # Requests that the document tells of, one by one
 TRIAGE_CLASSES: tuple[doc.TriageClass, ...] = (
     "same",
     "numerics",

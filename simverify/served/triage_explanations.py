@@ -34,12 +34,8 @@ from simverify.served.requests import (
 # How often the target's choice fits by chance, and so what a fit is worth, is measured below.
 
 
-MAX_DISTANCE_BACK = 8
-"""How far from the end a token is tried as missing, doubled or replaced."""
-
-_PROMPT_END_TOKENS = 16
-"""Tokens at either end of a prompt, each of which is tried as missing."""
-
+MAX_DISTANCE_BACK = 8  # How far from the end a token is tried as missing, doubled or replaced
+_PROMPT_END_TOKENS = 16  # Tokens at either end of a prompt, each of which is tried as missing
 _MAX_ROW_SHIFT = 3
 _MAX_SHIFTED_TOKENS = 4
 """Last tokens at most whose positions are tried as shifted, beside those of the whole answer."""
@@ -282,18 +278,10 @@ def _doubled_context(
 # these differ is what dtype and batch shape explain.
 
 
-MAX_BATCH = 16
-"""Texts scored together at most."""
-
-STEPWISE_TOKENS = 512
-"""First tokens that are scored one after the other, which takes a call each."""
-
-ROUNDING_FACTOR = 2.0
-"""How many times what rounding moved here an engine's own may come to."""
-
-_MAX_BATCH_LOGITS = 1 << 26
-"""Logits of a batch at most, 256 MB, one text excepted."""
-
+MAX_BATCH = 16  # Texts scored together at most
+STEPWISE_TOKENS = 512  # First tokens that are scored one after the other, which takes a call each
+ROUNDING_FACTOR = 2.0  # How many times what rounding moved here an engine's own may come to
+_MAX_BATCH_LOGITS = 1 << 26  # Logits of a batch at most, 256 MB, one text excepted
 Logits = npt.NDArray[np.float32]
 
 

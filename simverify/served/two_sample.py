@@ -58,24 +58,17 @@ from simverify.served.answers import (
     summary_differences,
     unigrams,
 )
-from simverify.served.client import (
-    ProgressThrottle,
-    ServerFailure,
-    Transport,
-    api_key_from_environment,
-    check_concurrency,
-    run_in_order,
-)
-from simverify.served.collect import AnswerLog
+from simverify.served.client import ProgressThrottle, check_concurrency, run_in_order
+from simverify.served.collect import AnswerClient, report_failures
 from simverify.served.requests import Prompt, read_objects
-from simverify.served.server import Endpoint, Server
+from simverify.served.server import Endpoint
 
-# Two servers asked the same prompts in pairs, at the same time, so that time explains nothing.
+# Two servers, asked the same prompts in pairs at the same time, so that time explains nothing.
 
 
 @dataclass(frozen=True)
 class BothAnswers:
-    """Answers of two servers, each in the order in which it was asked, and remarks on them."""
+    """Answers of two servers, each in the order of its requests, and remarks on them."""
 
     first: tuple[Answer, ...]
     second: tuple[Answer, ...]
@@ -98,119 +91,72 @@ def collect_both(
     before: BothAnswers | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> BothAnswers:
-    """Ask two servers the prompts in turn, in pairs; one that stands there often is asked often.
+    """Ask two servers the prompts in turn, in pairs; a prompt may stand there several times.
 
-    Which of a pair is sent first is drawn by ``seed``. ``concurrency``: requests under way at a
-    time, of both together. ``keep``: file of the first server's answers; :func:`second_answer_file`
-    it lies that of the second. Files that are there are gone on with; where none are kept, so are
-    the answers ``before``.
-
-    Raises
-    ------
-    UsageError
-        If a server does not answer, answers with an error, or with no completion; if a kept file
-        holds other than answers to these requests.
+    ``seed`` draws which of a pair is sent first. ``concurrency``: requests in flight, of both
+    together. ``keep``: file of the first server's answers; :func:`second_answer_file` has the
+    second's. Existing files are continued; without files, ``before`` is. ``UsageError`` if a server
+    does not answer, answers with an error or no completion, or a file holds other answers.
     """
     width = check_concurrency(concurrency)
     say = ProgressThrottle(progress or (lambda _: None))
-    transports = [Transport(api_key_from_environment(), say, own.timeout) for own in endpoints]
-    try:
-        servers = [
-            Server(endpoint, law, transport)
-            for endpoint, transport in zip(endpoints, transports, strict=True)
-        ]
-    except ServerFailure as failure:
-        raise UsageError(str(failure)) from None
     files = (None, None) if keep is None else (keep, second_answer_file(keep))
+    clients = [
+        AnswerClient(endpoint, law, prompts, file, check_answer, say)
+        for endpoint, file in zip(endpoints, files, strict=True)
+    ]
+    first, second = clients
     total = len(prompts)
-    known = (None, None) if keep is not None or before is None else (before.first, before.second)
     rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 4, 0]))
     swapped = rng.integers(0, 2, total)
-    with (
-        PartialAnswers(files[0], prompts, servers[0].asked, say, known[0]) as first,
-        PartialAnswers(files[1], prompts, servers[1].asked, say, known[1]) as second,
-    ):
-        sides = (first, second)
-        for side, party in zip(("first", "second"), sides, strict=True):
-            if party.count and before is None:
-                say(f"kept: {party.count:,} answers of the {side}")
+    with first, second:
+        if keep is None and before is not None:
+            first.answers, second.answers = list(before.first), list(before.second)
+        for name, client in zip(("first", "second"), clients, strict=True):
+            if client.answers and before is None:
+                say(f"kept: {len(client.answers):,} answers of the {name}")
 
-        def owner(slot: int) -> int:
-            return (slot % 2) ^ int(swapped[slot // 2])
+        def owner(slot: int) -> AnswerClient[Answer]:
+            return clients[(slot % 2) ^ int(swapped[slot // 2])]
 
         def work(slot: int) -> dict[str, Any]:
-            pair, index = slot // 2, owner(slot)
-            ahead = sides[index].ahead.get(pair)
-            if ahead is not None:
-                return ahead
-            return servers[index].complete(pair, prompts[pair])
+            return owner(slot).ask(slot // 2)
 
-        def taken(slot: int, value: dict[str, Any]) -> None:
-            index = owner(slot)
-            sides[index].add(value, f"{endpoints[index].url}: answer {slot // 2}")
-            say.now_and_then(f"{first.count + second.count:,} of {2 * total:,} answers are there")
+        def take(slot: int, value: dict[str, Any]) -> None:
+            owner(slot).add(value)
+            done = len(first.answers) + len(second.answers)
+            say.now_and_then(f"{done:,} of {2 * total:,} answers are there")
 
         def early(slot: int, value: dict[str, Any]) -> None:
-            sides[owner(slot)].add_early(slot // 2, value)
+            owner(slot).add_early(slot // 2, value)
 
-        done = [own.count for own in sides]
-        todo = [slot for slot in range(2 * min(done), 2 * total) if slot // 2 >= done[owner(slot)]]
-        try:
-            # The first of either finds out how to ask, alone.
-            for each in (0, 1):
-                head = next((slot for slot in todo if owner(slot) == each), None)
+        todo = [slot for slot in range(2 * total) if slot // 2 >= len(owner(slot).answers)]
+        with report_failures(*clients):
+            # The first request to each finds out how to ask, alone.
+            for client in clients:
+                head = next((slot for slot in todo if owner(slot) is client), None)
                 if head is not None:
                     todo.remove(head)
-                    taken(head, work(head))
-            window = run_in_order(work, todo, width, say.waiting, early=early)
-            with closing(window):
+                    take(head, work(head))
+            with closing(run_in_order(work, todo, width, say.waiting, early=early)) as window:
                 for slot, value in window:
-                    taken(slot, value)
-        except ServerFailure as failure:
-            fates = "; ".join(own.fate for own in sides if own.fate)
-            raise UsageError(f"{failure}{'; ' if fates else ''}{fates}") from None
-        finally:
-            for transport in transports:
-                transport.leave()
-    notes = tuple(_server_notes(servers, sides, keep))
+                    take(slot, value)
+    notes = tuple(_server_notes(clients, keep))
     return BothAnswers(tuple(first.answers), tuple(second.answers), notes)
 
 
-class PartialAnswers(AnswerLog):
-    """Answers so far, as far as a server says what they are, ``answers``."""
-
-    def __init__(
-        self,
-        keep: Path | None,
-        prompts: Sequence[Prompt],
-        asked: dict[str, Any],
-        say: Callable[[str], None],
-        known: Sequence[Answer] | None = None,
-    ) -> None:
-        self.answers: list[Answer] = []
-        super().__init__(keep, prompts, asked, say)
-        if known is not None:
-            self.answers, self.count = list(known), len(known)
-
-    def _read(self, value: dict[str, Any], where: str) -> None:
-        self.answers.append(check_answer(value, where))
-
-
-def _server_notes(
-    servers: Sequence[Server], sides: Sequence[PartialAnswers], keep: Path | None
-) -> Iterator[str]:
-    unknown = [
-        name for name, own in zip(("first", "second"), servers, strict=True) if not own.known
-    ]
+def _server_notes(clients: Sequence[AnswerClient[Answer]], keep: Path | None) -> Iterator[str]:
+    names = zip(("first", "second"), clients, strict=True)
+    unknown = [name for name, client in names if not client.server.known]
     if unknown:
         yield (
-            f"the {' and the '.join(unknown)} does not say what it is: what was not asked for, "
-            f"such as top-k, is as its own defaults have it, and a difference may come from there"
+            f"the {' and the '.join(unknown)} does not say what it is: parameters that were not "
+            f"asked for, such as top-k, are its own defaults, which may cause a difference"
         )
     if keep is None:
         yield (
-            "asked again they answer otherwise: --keep FILE keeps all answers, for a command that "
-            "reproduces this run"
+            "they will answer otherwise next time: --keep FILE keeps all answers, for a command "
+            "that reproduces this run"
         )
 
 
@@ -226,8 +172,7 @@ _MAX_POOLED_PAIRS = 2500
 _MAX_AGREEMENT_PRODUCTS = 8_000_000
 """Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
 
-_MAX_PERMUTATION_PRODUCTS = 2e11
-"""Products that permutations may take: some minutes at most."""
+_MAX_PERMUTATION_PRODUCTS = 2e11  # Products that permutations may take: some minutes at most
 
 
 @dataclass(frozen=True)

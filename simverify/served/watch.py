@@ -38,11 +38,8 @@ from simverify.served.server import Endpoint, Server
 # A server that is asked at intervals: each answer becomes a line of a file first.
 
 
-MAX_WAIT = 60.0
-"""Seconds between tries of a server that does not answer, at most."""
-
-_FATAL_STATUSES = (401, 403)
-"""Statuses that no waiting mends."""
+MAX_WAIT = 60.0  # Seconds between tries of a server that does not answer, at most
+_FATAL_STATUSES = (401, 403)  # Statuses that no waiting mends
 
 
 @dataclass
@@ -390,9 +387,7 @@ def state_key(
 # The watch itself.
 
 
-LINES_PER_SAVE = 64
-"""Lines that are read before the state is written again."""
-
+LINES_PER_SAVE = 64  # Lines that are read before the state is written again
 _MAX_REPORTED_LINES = 3
 """Lines that cannot be judged which are told one by one; then every tenfold number."""
 

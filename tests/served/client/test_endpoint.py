@@ -207,7 +207,7 @@ def test_no_list_of_models_is_needed(pair):
             )
     with (
         serving(lambda _: b"<html>", models=b"<html>") as address,
-        pytest.raises(UsageError, match="completions answers no JSON"),
+        pytest.raises(UsageError, match="which is no JSON"),
     ):
         collect_answers(Endpoint(address), PROMPTS[:1], pair, 10)
 
@@ -215,7 +215,7 @@ def test_no_list_of_models_is_needed(pair):
 @pytest.mark.parametrize(
     ("content", "status", "says"),
     [
-        (b"<html>", 200, "answers no JSON, but '<html>'"),
+        (b"<html>", 200, "answers '<html>', which is no JSON"),
         (b"[]", 200, "has no choices"),
         (b'{"choices": []}', 200, "has no choices"),
         (b'{"choices": [{"text": 5}]}', 200, "neither tokens"),

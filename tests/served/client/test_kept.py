@@ -101,7 +101,7 @@ def changed(keep, **change):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda k: k.read_text() + "notes", "not whole, and none that --keep began: delete it"),
+        (lambda k: k.read_text() + "notes", "not whole, and --keep did not write it: delete it"),
         (lambda k: k.read_text() + "{\n", "line 4 is no JSON"),
         (lambda k: changed(k, asked=None), "line 2 does not say what was asked"),
         (lambda k: changed(k, prompt="x"), "line 2 answers another prompt"),
@@ -129,7 +129,7 @@ def test_a_half_written_last_line_is_told_and_asked_for_again(pair, tmp_path, ha
     lines = keep.read_bytes().splitlines(keepends=True)
     keep.write_bytes(b"".join(lines[:2]) + lines[2][:half])
     found = asked(pair, server, keep, tokens=9, say=said.append)
-    assert said[0] == f"keep: the last line of {keep} was half written: dropped, and asked anew"
+    assert said[0] == f"keep: the last line of {keep} was half written: dropped, asked again"
     assert [r.tokens[0] for r in found.requests] == [5, 6, 8]
     assert keep.read_bytes().splitlines(keepends=True)[:2] == lines[:2]
     assert read_requests(keep, pair) == found.requests
@@ -167,7 +167,7 @@ def test_the_command_that_reproduces_judges_the_very_same_tokens(tmp_path, capfd
     same = ("sha256", "tests", "planned", "tokens", "ball", "seed", "alpha", "verdict", "findings")
     assert {name: again[name] for name in same} == {name: first[name] for name in same}
     assert not any("--keep" in note for note in first["notes"])
-    assert any("answers otherwise: --keep FILE" in note for note in anew["notes"])
+    assert any("will answer otherwise next time: --keep FILE" in note for note in anew["notes"])
     assert anew["sha256"] != first["sha256"]
 
 

@@ -128,7 +128,7 @@ def test_a_server_without_a_list_of_models_is_asked_without_a_name(pair):
 def test_one_that_draws_only_where_it_is_told_to_is_named(pair):
     found = asked(TransformersServe(pair, [5, 6]), pair)
     assert all(request.from_text for request in found.requests)
-    assert found.notes[0].startswith("this is transformers serve, which draws only where")
+    assert found.notes[0].startswith("this is transformers serve, which draws only if")
     config = {"generation_config": '{"do_sample": true, "top_k": 0}'}
     server = TransformersServe(pair, [5, 6])
     found = asked(server, pair, extra_body=config)

@@ -168,5 +168,5 @@ def test_a_mask_that_misbehaves_is_one_line(allowed, words):
 
 def test_a_law_that_leaves_nothing_is_refused():
     law = Law(mask=Mask("m", lambda p, t: [1]), min_tokens=2, ends=(1,))
-    with pytest.raises(UsageError, match=r"after 4 \+ 0 tokens the law leaves nothing"):
+    with pytest.raises(UsageError, match=r"after 4 \+ 0 tokens no token is left"):
         law.after(logits(), PROMPT, TOKENS)

@@ -73,7 +73,7 @@ def test_the_law_of_a_line(pair, says, law):
         ({"logit_bias": 3}, "logit_bias 3: expected"),
         ({"bad_words": "x"}, 'bad_words "x": expected a list'),
         ({"bad_words": [[]]}, "the bad word"),
-        ({"repeat_penalty": 1.2}, "counts the last 64 tokens alone: ask with repeat_last_n 131072"),
+        ({"repeat_penalty": 1.2}, "counts only the last 64 tokens: ask with repeat_last_n 131072"),
         ({"min_tokens": 3, "min_new_tokens": 4}, "says min_tokens twice"),
     ],
 )

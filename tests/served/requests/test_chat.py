@@ -157,7 +157,7 @@ def test_a_chat_completion_is_read(pair, tmp_path):
     (found,) = read_requests(write_lines(tmp_path / "o.jsonl", [line]), pair)
     assert found.tokens == (5, 6, 0)  # it ended by itself
     line["choices"] = [ended]
-    with pytest.raises(UsageError, match=r"calls of tools, or reasoning.*ask for token ids"):
+    with pytest.raises(UsageError, match=r"tool calls or reasoning.*ask for token ids"):
         read_requests(write_lines(tmp_path / "o.jsonl", [line]), pair)
 
 

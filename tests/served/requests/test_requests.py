@@ -78,7 +78,7 @@ def test_what_stopped_a_request_is_taken_where_it_is_said(pair, says, tokens, le
         (json.dumps(GOOD | {"finish_reason": "stop", "stop_reason": 1024}),
          r"stop_reason\[0\] is 1024"),
         ('{"prompt": "a", "text": "b", "finish_reason": "stop", "stop_reason": "c"}',
-         'at the stop string "c", whose tokens its text does not tell'),
+         'at the stop string "c", whose tokens its text does not show'),
         (json.dumps(GOOD | {"tokens": [5] * 600}), "the context of tiny-llama holds 512"),
         ("", "holds no request"),
     ],

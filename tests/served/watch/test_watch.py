@@ -191,7 +191,7 @@ class Enough(Exception):
     ("moods", "words"),
     [
         ([Reply()] * 7, "breaks off"),
-        ([Reply(b"<html>", 200)], "answers no JSON"),
+        ([Reply(b"<html>", 200)], "which is no JSON"),
         ([Reply(b"{}", 200)] * 8, "has no choices"),
         ([Reply(b"down", 503)] * 6, "answers 503"),
         ([Reply(b"slow down", 429, {"Retry-After": "1000"})], "come back in 1000 s"),
