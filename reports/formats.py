@@ -19,17 +19,6 @@ import msgspec
 from markupsafe import Markup, escape
 
 from simverify.checks import clean_line
-from simverify.reports.audit import audit_report
-from simverify.reports.compare import compare_report
-from simverify.reports.engines import table_report
-from simverify.reports.served import (
-    against_report,
-    matrix_report,
-    output_report,
-    triage_report,
-    watch_report,
-)
-from simverify.reports.surveys import bisect_report, plan_report, self_test_report, sweep_report
 from simverify.reports.view import (
     Block,
     Case,
@@ -43,49 +32,16 @@ from simverify.reports.view import (
     Tree,
 )
 from simverify.reports.words import shell_line
-from simverify.results import (
-    AgainstRun,
-    AuditRun,
-    BisectRun,
-    CompareRun,
-    Document,
-    MatrixRun,
-    OutputRun,
-    PlanRun,
-    SweepRun,
-    TableRun,
-    TriageRun,
-    WatchRun,
-)
+from simverify.results import Document
+from simverify.results.registry import kind_of, load_view
 
 # The report of any result document.
 
 
 def build_report(run: Document) -> Report:
     """Return the one view of ``run`` that every renderer shows."""
-    if isinstance(run, CompareRun):
-        return compare_report(run)
-    if isinstance(run, AuditRun):
-        return audit_report(run)
-    if isinstance(run, OutputRun):
-        return output_report(run)
-    if isinstance(run, TriageRun):
-        return triage_report(run)
-    if isinstance(run, WatchRun):
-        return watch_report(run)
-    if isinstance(run, AgainstRun):
-        return against_report(run)
-    if isinstance(run, PlanRun):
-        return plan_report(run)
-    if isinstance(run, TableRun):
-        return table_report(run)
-    if isinstance(run, BisectRun):
-        return bisect_report(run)
-    if isinstance(run, SweepRun):
-        return sweep_report(run)
-    if isinstance(run, MatrixRun):
-        return matrix_report(run)
-    return self_test_report(run)
+    report: Report = load_view(kind_of(run).report)(run)
+    return report
 
 
 # A report as annotations of a GitHub job: workflow commands on its standard output.

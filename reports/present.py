@@ -11,33 +11,11 @@ from rich.text import Text
 
 from simverify.errors import UsageError
 from simverify.reports.audit import audit_lines
-from simverify.reports.compare import print_comparison
-from simverify.reports.engines import print_table
 from simverify.reports.formats import html_report, junit_report, markdown_report
-from simverify.reports.served import (
-    print_against,
-    print_matrix,
-    print_outputs,
-    print_triage,
-    print_watch,
-)
-from simverify.reports.surveys import print_bisection, print_plan, print_self_test, print_sweep
 from simverify.reports.view import VERDICT_STYLES, WIDTH, TrimmedStream
-from simverify.results import (
-    AgainstRun,
-    AuditRun,
-    BisectRun,
-    CompareRun,
-    Document,
-    MatrixRun,
-    OutputRun,
-    PlanRun,
-    SweepRun,
-    TableRun,
-    TriageRun,
-    WatchRun,
-)
+from simverify.results import AuditRun, Document
 from simverify.results.reading import check_writable, document_text, write_whole
+from simverify.results.registry import kind_of, load_view
 
 RUN_FILE = "run.json"
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -99,33 +77,19 @@ _FRAME = '<iframe srcdoc="{page}" title="{title}" style="{style}"></iframe>'
 
 def print_run(run: Document, console: Console, *, verbose: bool = False) -> None:
     """Print a run of any command; ``verbose``: all that its document says."""
-    if isinstance(run, CompareRun):
-        print_comparison(run, console, verbose=verbose)
-    elif isinstance(run, AuditRun):
-        verdict, *lines = audit_lines(run, verbose=verbose)
-        console.print(Text(verdict, style=VERDICT_STYLES[run.verdict]))
-        for line in lines:
-            console.print(Text(line), soft_wrap=True)
-    elif isinstance(run, OutputRun):
-        print_outputs(run, console, verbose=verbose)
-    elif isinstance(run, TriageRun):
-        print_triage(run, console, verbose=verbose)
-    elif isinstance(run, WatchRun):
-        print_watch(run, console)
-    elif isinstance(run, AgainstRun):
-        print_against(run, console, verbose=verbose)
-    elif isinstance(run, PlanRun):
-        print_plan(run, console)
-    elif isinstance(run, TableRun):
-        print_table(run, console, verbose=verbose)
-    elif isinstance(run, BisectRun):
-        print_bisection(run, console)
-    elif isinstance(run, SweepRun):
-        print_sweep(run, console, verbose=verbose)
-    elif isinstance(run, MatrixRun):
-        print_matrix(run, console)
+    text = kind_of(run).text
+    if text is None:
+        console.print(Text(markdown_report(run).rstrip()), soft_wrap=True)
     else:
-        print_self_test(run, console)
+        load_view(text)(run, console, verbose=verbose)
+
+
+def print_audit(run: AuditRun, console: Console, *, verbose: bool = False) -> None:
+    """Print an audit of code."""
+    verdict, *lines = audit_lines(run, verbose=verbose)
+    console.print(Text(verdict, style=VERDICT_STYLES[run.verdict]))
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
 
 
 def run_text(run: Document, *, verbose: bool = False) -> str:

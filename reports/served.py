@@ -342,7 +342,7 @@ _COLUMN_WIDTHS = (42, 16, 7, 5)
 """Widths of the columns on a terminal."""
 
 
-def print_matrix(run: MatrixRun, console: Console) -> None:
+def print_matrix(run: MatrixRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, a row for each cell, and what is not honoured in words."""
     print_verdict(run, run.source, console)
     print_wrapped([_matrix_ruling(run), ""], console)
@@ -959,7 +959,7 @@ def _cause_table(run: TriageRun) -> Table:
 # A watch.
 
 
-def print_watch(run: WatchRun, console: Console) -> None:
+def print_watch(run: WatchRun, console: Console, *, verbose: bool = False) -> None:
     """Print the verdict, what it rests on, and the command that goes on."""
     lines = [_watch_ruling(run), *(f"{fact.name}: {fact.text}" for fact in _watch_facts(run))]
     lines += [f"note: {note}" for note in run.notes]

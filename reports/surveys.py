@@ -56,7 +56,7 @@ _OUTCOME_STYLES = {"changed": "bold red", "open": "yellow", "unchanged": "green"
 _MAX_SKIPPED = 8
 
 
-def print_bisection(run: BisectRun, console: Console) -> None:
+def print_bisection(run: BisectRun, console: Console, *, verbose: bool = False) -> None:
     """Print what was audited, in order, and what is known of the first that differs."""
     order = {version: i for i, version in enumerate(run.versions)}
     for one in sorted(run.tried, key=lambda one: order[one.version]):
@@ -238,7 +238,7 @@ def _wrapped_lines(words: str) -> list[str]:
 # A plan as text for a terminal, 80 columns wide.
 
 
-def print_plan(run: PlanRun, console: Console) -> None:
+def print_plan(run: PlanRun, console: Console, *, verbose: bool = False) -> None:
     """Print what was asked, the table of all tests, and what its times rest on."""
     console.print(plain_line(plan_title(run), "bold"))
     console.print(_plan_table(run))
@@ -344,7 +344,7 @@ CATCH_WORDS = {
 EFFORT_UNITS = {"exact": "paths", "sampled": "calls", "probe": "probes"}
 
 
-def print_self_test(run: SelfTestRun, console: Console) -> None:
+def print_self_test(run: SelfTestRun, console: Console, *, verbose: bool = False) -> None:
     """Print every entry of the catalogue with its outcome, and the verdict."""
     table = RichTable(box=None, padding=(0, 2, 0, 0))
     for header in ("name", "kind", "outcome", "tier", "effort", "TV"):

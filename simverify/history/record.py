@@ -26,21 +26,9 @@ from simverify.checks import clean_line, pick_name
 from simverify.errors import UsageError
 from simverify.folders import distribution_of, find_source, simverify_sources_sha256
 from simverify.history.baseline import Check, check_baseline, sweep_check
-from simverify.results import (
-    AgainstRun,
-    AuditRun,
-    CompareRun,
-    Document,
-    MatrixRun,
-    Meta,
-    OutputRun,
-    SweepRun,
-    TriageRun,
-    Verdict,
-    WatchRun,
-)
-from simverify.results.consistency import check_consistent
-from simverify.results.reading import decode_document, document_text
+from simverify.results import AuditRun, Document, Meta, SweepRun, Verdict
+from simverify.results.reading import document_text, read_text
+from simverify.results.registry import document_kinds, kind_of
 from simverify.verifiers import VERIFIERS
 
 # The code that a run was about: its file, hash and package.
@@ -62,23 +50,10 @@ class RecordedCode(msgspec.Struct, frozen=True):
 
 def audited_code(run: Document) -> tuple[RecordedCode, ...]:
     """Return what ``run`` was about, but for rules of simverify itself; no code is loaded."""
-    return tuple(_find_code(run))
-
-
-def _find_code(run: Document) -> Iterator[RecordedCode]:
-    if isinstance(run, AuditRun):
-        parts = [run.spec] if run.pair is None else [run.pair.drafter, run.pair.verifier]
-        if run.bridge is not None:
-            yield from _code_of_bridge(run.bridge.library, run.bridge.command)
-        else:
-            for spec in parts:
-                yield from _code_of_spec(spec, run.checkout)
-    elif isinstance(run, CompareRun):
-        for spec in sorted({row.verifier for row in run.results}):
-            yield from _code_of_spec(spec, None)
-    elif isinstance(run, SweepRun):
-        for spec in sorted({audit.spec for audit in run.audits}):
-            yield from _code_of_spec(spec, None)
+    if isinstance(run, AuditRun) and run.bridge is not None:
+        return tuple(_code_of_bridge(run.bridge.library, run.bridge.command))
+    checkout = getattr(run, "checkout", None)
+    return tuple(code for spec in run.specs for code in _code_of_spec(spec, checkout))
 
 
 def _code_of_spec(spec: str, checkout: str | None) -> Iterator[RecordedCode]:
@@ -284,14 +259,14 @@ class Entry:
 
 def make_entry(run: Document, text: str, words: Sequence[str]) -> Entry:
     """Return the entry of a run whose document is ``text``; its id is still 0."""
-    meta = _local_meta() if isinstance(run, SweepRun) else run.meta
+    meta: Meta = getattr(run, "meta", None) or _local_meta()
     # Of a file that was added, nobody knows what the code was at its time, nor the machine.
     environment = _local_facts(run) if words else {}
     return Entry(
         id=0,
         started=meta.started,
-        command=str(type(run).__struct_config__.tag),
-        title=clean_line(_entry_title(run), 200),
+        command=kind_of(run).command,
+        title=clean_line(run.headline, 200),
         verdict=getattr(run, "verdict", None),
         words=clean_line(shlex.join(words), 2000) if words else "",
         seed=getattr(run, "seed", None),
@@ -320,25 +295,6 @@ def _local_meta() -> Meta:
     from simverify.battery.battery import start_meta
 
     return start_meta()()
-
-
-def _entry_title(run: Document) -> str:
-    if isinstance(run, AuditRun):
-        return run.spec
-    if isinstance(run, OutputRun | WatchRun | MatrixRun):
-        return run.source
-    if isinstance(run, TriageRun):
-        return f"{run.a} against {run.b}"
-    if isinstance(run, AgainstRun):
-        return f"{run.first} against {run.second}"
-    if isinstance(run, CompareRun):
-        rules = dict.fromkeys(row.verifier for row in run.results)
-        models = dict.fromkeys(row.model for row in run.results)
-        return f"{', '.join(rules)} on {', '.join(models)}, gamma {run.gamma}"
-    if isinstance(run, SweepRun):
-        sizes = (("cell", len(run.cells)), ("audit", len(run.audits)))
-        return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in sizes if n)
-    return ""
 
 
 # Differences between two recorded runs that matter.
@@ -560,8 +516,6 @@ DEFAULT_STORE = Path(".simverify") / "runs.db"
 _MAX_INTEGER = 2**63 - 1
 """The largest of SQLite's integers."""
 
-_COMMANDS = tuple(str(kind.__struct_config__.tag) for kind in get_args(Document))
-
 _SEARCHED_COLUMNS = (
     "title",
     "words",
@@ -674,7 +628,8 @@ def runs(
         values.append(pick_name(verdict.upper(), get_args(Verdict), "verdict"))
     if command is not None:
         rules.append("command = ?")
-        values.append(pick_name(command.lower(), _COMMANDS, "command of a run"))
+        commands = [kind.command for kind in document_kinds()]
+        values.append(pick_name(command.lower(), commands, "command of a run"))
     if since is not None:
         rules.append("started >= ?")
         values.append(_parse_since(since))
@@ -705,14 +660,9 @@ def get_run(path: Path, number: int) -> tuple[Entry, Document]:
         text = zlib.decompress(row[-1])
         if hashlib.sha256(text).hexdigest() != entry.document_sha256:
             raise UsageError(f"{path}: the document of run {number} does not have its hash")
-        document = decode_document(text)
     except (zlib.error, TypeError) as error:
         raise UsageError(f"{path}: the document of run {number} is broken: {error}") from None
-    except msgspec.DecodeError as error:
-        why = " ".join(str(error).split())
-        raise UsageError(f"{path}: run {number} is not of this version: {why}") from None
-    check_consistent(document, f"{path}, run {number},")
-    return entry, document
+    return entry, read_text(text, f"{path}, run {number},")
 
 
 def _check_text(name: str, text: str) -> str:

@@ -75,6 +75,8 @@ class Range:
             return self.words
         if self.low is not None and self.high is not None:
             return f"{self.low:g} to {self.high:g}"
+        if self.low is None and self.above is None:
+            return f"{self.high:g} or less"
         first = f"more than {self.above:g}" if self.low is None else f"{self.low:g} or more"
         if self.below is not None:
             return f"{first}, below {self.below:g}"

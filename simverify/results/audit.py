@@ -1,20 +1,32 @@
 """The document of ``simverify audit`` on code."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec import Meta as Limits
 
 from simverify.results.common import (
     Certificate,
+    Count,
     Judged,
     Meta,
     NamedFaults,
+    NonNegative,
+    Parents,
+    Positive,
+    Probability,
+    Rate,
     Struct,
     Suspect,
     Test,
     Verdict,
+    check_length,
+    check_parents,
+    check_tests,
 )
+from simverify.results.registry import Kind, register_kind
 
 # The counterexample of a failure: rows, an output, or a call of a drafter.
 
@@ -31,14 +43,14 @@ class Instance(Struct, frozen=True):
     """
 
     name: str
-    vocab_size: int
-    gamma: int
-    target_probs: dict[str, tuple[float | str, ...]]
+    vocab_size: Positive
+    gamma: Positive
+    target_probs: Annotated[dict[str, tuple[float | str, ...]], Limits(min_length=1)]
     draft_probs: dict[str, tuple[float | str, ...]]
     earlier_calls: int = 0
     eos: int | None = None
     prompt: tuple[int, ...] = ()
-    parents: tuple[int, ...] | None = None
+    parents: Parents | None = None
     scheme: str | None = None
 
 
@@ -46,8 +58,8 @@ class Branch(Struct, frozen=True):
     """Probability that an output begins with ``sequence``: as emitted, and as due."""
 
     sequence: tuple[int, ...]
-    probability_emitted: float
-    probability_expected: float
+    probability_emitted: Probability
+    probability_expected: Probability
 
 
 class DraftCall(Struct, frozen=True):
@@ -60,8 +72,8 @@ class DraftCall(Struct, frozen=True):
 
     prefix: tuple[int, ...]
     asked: int
-    reported: tuple[float, ...]
-    share: float
+    reported: tuple[Probability, ...]
+    share: Probability
     before: tuple[tuple[int, ...], ...] = ()
 
 
@@ -75,11 +87,11 @@ class Counterexample(Struct, frozen=True):
     """
 
     instance: Instance
-    sequence: tuple[int, ...]
-    probability_emitted: float
-    probability_expected: float
+    sequence: Annotated[tuple[int, ...], Limits(min_length=1)]
+    probability_emitted: Probability
+    probability_expected: Probability
     max_abs_deviation: float
-    tv: float
+    tv: NonNegative
     tree: tuple[Branch, ...] = ()
     call: DraftCall | None = None
 
@@ -94,7 +106,7 @@ class Breach(Struct, frozen=True):
     instance: Instance
     draft_tokens: tuple[int, ...] | None
     message: str
-    parents: tuple[int, ...] | None = None
+    parents: Parents | None = None
 
 
 # Coverage: the lines and branches of the code that ran.
@@ -131,7 +143,7 @@ class Coverage(Struct, frozen=True):
     not_taken: tuple[str, ...]
     numbers: tuple[float, ...] = ()
     prefix: int | UnsetType = UNSET
-    calls: int | UnsetType = UNSET
+    calls: Count | UnsetType = UNSET
 
 
 class FailingRows(Struct, frozen=True):
@@ -149,7 +161,7 @@ class FailingRows(Struct, frozen=True):
     ]
     message: str
     instances: int
-    paths: int
+    paths: Count
     max_abs_deviation: float | None
 
 
@@ -167,7 +179,7 @@ class Localisation(Struct, frozen=True):
 
     position: int
     stage: Literal["accepted", "residual", "bonus"] | None
-    tv: float
+    tv: NonNegative
     lines: tuple[str, ...] = ()
     alone: bool = True
     sources: tuple[str, ...] | UnsetType = UNSET
@@ -209,11 +221,11 @@ class ExactInstance(Struct, frozen=True):
     """
 
     name: str
-    vocab_size: int
-    gamma: int
-    paths: int
+    vocab_size: Positive
+    gamma: Positive
+    paths: Count
     max_abs_deviation: float
-    tv: float
+    tv: NonNegative
     expected_accepted: float | None
     optimum: float | None
     failed: bool
@@ -227,7 +239,7 @@ class ClockStop(Struct, frozen=True):
     A machine that is faster or slower judges more or fewer of them.
     """
 
-    seconds: float
+    seconds: NonNegative
     judged: int
     instances: int
     next: str
@@ -268,10 +280,10 @@ class SampledModel(Struct, frozen=True):
     """
 
     name: str
-    vocab_size: int
-    gamma: int
-    samples: int
-    detect: float
+    vocab_size: Positive
+    gamma: Positive
+    samples: Count
+    detect: Rate
     detectable: float | None
     bound: float | None
 
@@ -289,11 +301,11 @@ class SampledTier(Struct, frozen=True):
     pass.
     """
 
-    samples: int
-    looks: int
-    alpha: float
-    detect: float
-    power: float
+    samples: Count
+    looks: Count
+    alpha: Rate
+    detect: Rate
+    power: Rate
     tests: tuple[Test, ...]
     detectable: float | None
     certificate: Certificate | None
@@ -370,17 +382,16 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     is code in another language.
     """
 
-    schema_version: Literal[1]
     spec: str
     contract: Literal["verify", "step", "tree", "draft"]
     seed: int
-    gamma: int
-    vocab_size: int
+    gamma: Positive
+    vocab_size: Positive
     tolerance: float
     dtype: str | None = None
     verdict: Verdict
     tier: Literal["exact", "sampled"]
-    paths: int = 0
+    paths: Count = 0
     instances: tuple[ExactInstance, ...] = ()
     not_enumerable: str | None = None
     inconclusive: str | None = None
@@ -414,3 +425,122 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     def checkout(self) -> str | None:
         """The checkout that an engine was loaded from, if one was named."""
         return self.engine_path
+
+    @property
+    def headline(self) -> str:
+        """The SPEC, or what stands for it."""
+        return self.spec
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The SPEC, or those of a pair; none of code in another language."""
+        if self.bridge is not None:
+            return ()
+        return (self.spec,) if self.pair is None else (self.pair.drafter, self.pair.verifier)
+
+
+def _audit_complaints(run: AuditRun) -> Iterator[str]:
+    if not run.reproduce.strip():
+        yield "reproduce is empty: expected a command"
+    for part in ("counterexample", "breach", "trial"):
+        shown = getattr(run, part)
+        if shown is not None:
+            yield from _instance_complaints(shown.instance, f"{part}.instance")
+    breach, example = run.breach, run.counterexample
+    if breach is not None and breach.parents is not None:
+        yield from check_parents(breach.parents, "breach.parents")
+        nodes = len(breach.draft_tokens or ())
+        yield from check_length("breach.parents", breach.parents, nodes, "as draft_tokens")
+    if example is not None:
+        yield from _output_tree_complaints(example)
+        if example.call is not None:
+            yield from _draft_call_complaints(example.call, example)
+
+
+def _draft_call_complaints(call: DraftCall, example: Counterexample) -> Iterator[str]:
+    """A call of a drafter is of its instance, and returns no more tokens than it is asked for."""
+    where, instance = "counterexample.call", example.instance
+    why = "as counterexample.instance.vocab_size"
+    yield from check_length(f"{where}.reported", call.reported, instance.vocab_size, why)
+    if call.asked < len(example.sequence):
+        yield f"{where}.asked is {call.asked}: counterexample.sequence has {len(example.sequence)}"
+    after = call.prefix[len(instance.prompt) :]
+    if ",".join(map(str, after)) not in instance.draft_probs:
+        yield f"{where}.prefix is {list(call.prefix)}, after which the instance has no draft row"
+
+
+def _instance_complaints(instance: Instance, where: str) -> Iterator[str]:
+    """Every prefix has both rows; the shape of trees comes with the scheme of their siblings."""
+    if missing := set(instance.target_probs) - set(instance.draft_probs):
+        first = min(missing)
+        yield f"{where}.draft_probs has no row after {first!r}: expected one, as in target_probs"
+    if (instance.parents is None) != (instance.scheme is None):
+        yield f"{where} has one of parents and scheme: expected both, or neither"
+    if instance.parents is not None:
+        yield from check_parents(instance.parents, f"{where}.parents")
+
+
+def _output_tree_complaints(example: Counterexample) -> Iterator[str]:
+    """Branches leave the sequence at its last token at most, each of them once."""
+    seen: dict[tuple[int, ...], int] = {}
+    for i, branch in enumerate(example.tree):
+        where, tokens = f"counterexample.tree[{i}].sequence", branch.sequence
+        if not 1 <= len(tokens) <= len(example.sequence):
+            yield f"{where} has {len(tokens)} tokens: expected 1 to {len(example.sequence)}"
+        elif tokens[:-1] != example.sequence[: len(tokens) - 1]:
+            yield f"{where} leaves counterexample.sequence before its last token"
+        elif tokens in seen:
+            yield f"{where} is that of counterexample.tree[{seen[tokens]}]: expected each once"
+        else:
+            seen[tokens] = i
+
+
+def _audit_verdicts(run: AuditRun) -> Iterator[str]:
+    if run.sampled is not None:
+        yield from check_tests(run.sampled.tests, run.sampled.findings, "sampled")
+        missing = [x.text for x in run.sampled.findings if x not in run.findings]
+        if missing:
+            yield f"findings has no {missing[0]!r}: expected it, as in sampled.findings"
+    if run.verdict == "FAIL":
+        if not run.findings:
+            yield "verdict is FAIL and findings is empty: expected what failed"
+    else:
+        for field in _failure_fields(run):
+            yield f"verdict is {run.verdict}: expected FAIL, by {field}"
+    if run.verdict == "PASS" and run.sampled is None:
+        for i, instance in enumerate(run.instances):
+            # What was left out counts among the deviation, and what was run lacks it.
+            left_out = instance.left_out
+            if left_out is not None and instance.max_abs_deviation > run.tolerance + 2 * left_out:
+                yield f"instances[{i}].max_abs_deviation is above what a PASS allows"
+    if run.verdict == "INCONCLUSIVE" and run.inconclusive is None:
+        yield "inconclusive is null: expected why the verdict is INCONCLUSIVE"
+    if run.verdict != "INCONCLUSIVE" and run.inconclusive is not None:
+        yield f"verdict is {run.verdict}: expected INCONCLUSIVE, by inconclusive"
+
+
+def _failure_fields(run: AuditRun) -> Iterator[str]:
+    """Yield the fields that speak against a verdict which is not FAIL."""
+    if run.findings:
+        yield "findings"
+    for name in ("counterexample", "breach", "rows"):
+        if getattr(run, name) is not None:
+            yield name
+    for i, instance in enumerate(run.instances):
+        if instance.failed:
+            yield f"instances[{i}].failed"
+    for i, probe in enumerate(run.probes):
+        if probe.outcome == "violation":
+            yield f"probes[{i}].outcome, a violation"
+
+
+register_kind(
+    Kind(
+        AuditRun,
+        "an audit",
+        ".audit:audit_report",
+        ".present:print_audit",
+        check=_audit_complaints,
+        verdicts=_audit_verdicts,
+    )
+)

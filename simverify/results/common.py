@@ -1,14 +1,33 @@
 """What the documents of all commands share."""
 
 import importlib
+import math
 import os
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
 
 import msgspec
+from msgspec import Meta as Limits
 
 SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+
+# Ranges of fields. Numbers that were added up may miss a limit by their rounding.
+
+ROUNDING = 1e-6
+
+Count = Annotated[int, Limits(ge=0)]
+Positive = Annotated[int, Limits(ge=1)]
+NonNegative = Annotated[float, Limits(ge=0)]
+Rate = Annotated[float, Limits(gt=0, le=1)]
+"""A level, a confidence or a share that is not 0."""
+
+Probability = Annotated[float, Limits(ge=-ROUNDING, le=1 + ROUNDING)]
+Cosine = Annotated[float, Limits(ge=-1 - ROUNDING, le=1 + ROUNDING)]
+LogProbability = Annotated[float, Limits(le=0)]
+Parents = Annotated[tuple[int, ...], Limits(min_length=1)]
+"""The parent of each node of a tree, -1 for the root, parents first."""
 
 
 class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -25,10 +44,10 @@ class Test(Struct, frozen=True):
 
     name: str
     statistic: float
-    log_pvalue: float | None
-    alpha: float
-    n: int
-    df: int | None
+    log_pvalue: LogProbability | None
+    alpha: Rate
+    n: Count
+    df: Count | None
     method: str
     min_detectable: float | None
     deviation: str
@@ -43,7 +62,7 @@ class FaultAtStrength(Struct, frozen=True):
     """
 
     fault: str
-    strength: float
+    strength: Rate
     log_evalue: float | None
 
 
@@ -83,7 +102,7 @@ class Certificate(Struct, frozen=True):
     """Upper bound on the mean one-token TV that holds with probability 1 - ``delta``."""
 
     bound: float
-    delta: float
+    delta: Rate
     method: str
     assumption: str | None
 
@@ -97,7 +116,7 @@ class Timing(Struct, frozen=True):
 
     model: str
     verifier: str
-    blocks_per_second: float
+    blocks_per_second: NonNegative
 
 
 class Latency(Struct, frozen=True):
@@ -119,7 +138,7 @@ class Latency(Struct, frozen=True):
     score: float
     verify: float
     cost_ratio: float
-    predicted: float
+    predicted: NonNegative
     measured: float
     block_cost: float
 
@@ -132,10 +151,10 @@ class OnDevices(Struct, frozen=True):
     groups are faster.
     """
 
-    devices: int
-    iteration: float
+    devices: Positive
+    iteration: NonNegative
     per_token: float
-    speed_up: float
+    speed_up: Annotated[float, Limits(gt=0)]
 
 
 class DraftingTime(Struct, frozen=True):
@@ -149,20 +168,20 @@ class DraftingTime(Struct, frozen=True):
     ``tokens_per_second``: emitted.
     """
 
-    layer_parallel: int
-    attention: float
-    mlp: float
-    group: float
+    layer_parallel: Positive
+    attention: NonNegative
+    mlp: NonNegative
+    group: NonNegative
     group_size: int
     workers: int
-    exact_pass: float
-    fuzzy_pass: float
-    rest: float
-    added: float
+    exact_pass: NonNegative
+    fuzzy_pass: NonNegative
+    rest: NonNegative
+    added: NonNegative
     predicted: tuple[OnDevices, ...]
-    per_token: float
-    share: float
-    tokens_per_second: float
+    per_token: NonNegative
+    share: Probability
+    tokens_per_second: NonNegative
 
 
 class Meta(Struct, frozen=True):
@@ -170,7 +189,7 @@ class Meta(Struct, frozen=True):
 
     version: str
     started: str
-    seconds: float
+    seconds: NonNegative
     machine: str
     python: str
     threads: int
@@ -183,6 +202,43 @@ def overall(verdicts: list[Verdict]) -> Verdict:
     """Return the worst of several verdicts: FAIL, then INCONCLUSIVE, then PASS."""
     order: tuple[Verdict, ...] = ("FAIL", "INCONCLUSIVE", "PASS")
     return next(verdict for verdict in order if verdict in verdicts)
+
+
+EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
+
+
+# Checks that documents share: each yields what is wrong, named by its field.
+
+
+def check_verdict(where: str, verdict: Verdict, expected: Verdict, why: str) -> Iterator[str]:
+    """Complain of a verdict that is not the ``expected`` one."""
+    if verdict != expected:
+        yield f"{where} is {verdict}: expected {expected}, {why}"
+
+
+def check_tests(tests: Sequence[Test], findings: Sequence[object], where: str) -> Iterator[str]:
+    """Complain of tests that rejected against their own log p, or without a finding."""
+    for k, test in enumerate(tests):
+        rejected = test.log_pvalue is None or test.log_pvalue < math.log(test.alpha)
+        if test.rejected != rejected:
+            shown = str(test.rejected).lower()
+            yield f"{where}.tests[{k}].rejected is {shown}: expected otherwise, by log_pvalue"
+        if test.rejected and not findings:
+            yield f"{where}.tests[{k}].rejected is true: expected a finding in {where}.findings"
+
+
+def check_length(where: str, values: Sequence[object], expected: int, why: str) -> Iterator[str]:
+    """Complain of a list that has not the ``expected`` number of values."""
+    if len(values) != expected:
+        yield f"{where} has {len(values)} values: expected {expected}, {why}"
+
+
+def check_parents(parents: tuple[int, ...], where: str) -> Iterator[str]:
+    """Complain of ``parents`` that make no tree."""
+    for node, parent in enumerate(parents):
+        if not -1 <= parent < node:
+            yield f"{where}[{node}] is {parent}: expected -1, or a node before it"
+            return
 
 
 # What you do with a whole run: print it, show it in a notebook, save it, report it.
@@ -207,6 +263,23 @@ class Run(Struct, frozen=True):
 
     ``print(run)`` shows what the terminal shows; a notebook shows the report.
     """
+
+    schema_version: Literal[1]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of its command."""
+        return 0
+
+    @property
+    def headline(self) -> str:
+        """What the run was about, for a list of runs."""
+        return ""
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """SPECs of the code that it was about, which a record of the run looks up."""
+        return ()
 
     def __str__(self) -> str:
         return self.as_text()
@@ -238,6 +311,11 @@ class Judged(Run, frozen=True):
 
     if TYPE_CHECKING:
         verdict: Verdict
+
+    @property
+    def exit_code(self) -> int:
+        """0 on a PASS, 1 on a FAIL, 3 where the run cannot tell."""
+        return EXIT_CODES[self.verdict]
 
     @property
     def passed(self) -> bool:

@@ -1,18 +1,37 @@
 """The documents of ``simverify compare`` and ``simverify plan``."""
 
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from msgspec import Meta as Limits
 
 from simverify.results.common import (
+    ROUNDING,
     Certificate,
+    Cosine,
+    Count,
+    DraftingTime,
     Judged,
     Meta,
     NamedFaults,
+    NonNegative,
+    Parents,
+    Positive,
+    Probability,
+    Rate,
     Run,
     Struct,
     Suspect,
     Test,
     Verdict,
+    check_length,
+    check_parents,
+    check_tests,
+    check_verdict,
+    overall,
 )
+from simverify.results.registry import Kind, register_kind
 
 # Acceptance: expected and measured tokens, the optimum, speed.
 
@@ -39,7 +58,7 @@ class Expected(Struct, frozen=True):
         "counting",
         "measured",
     ]
-    confidence: float | None = None
+    confidence: Rate | None = None
 
 
 class Measured(Struct, frozen=True):
@@ -52,8 +71,8 @@ class Measured(Struct, frozen=True):
     mean: float
     ci_low: float
     ci_high: float
-    confidence: float
-    blocks: int
+    confidence: Rate
+    blocks: Count
 
 
 class Optimum(Struct, frozen=True):
@@ -73,10 +92,10 @@ class Optimum(Struct, frozen=True):
 class Curve(Struct, frozen=True):
     """Pr(tau >= l) for l = 1..gamma: bounds (equal where exact) and measured frequencies."""
 
-    exact: tuple[float, ...] | None
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    measured: tuple[float, ...]
+    exact: tuple[Probability, ...] | None
+    lower: tuple[Probability, ...]
+    upper: tuple[Probability, ...]
+    measured: tuple[Probability, ...]
 
 
 class Speedup(Struct, frozen=True):
@@ -87,17 +106,17 @@ class Speedup(Struct, frozen=True):
     the draft's calls too, and so does one without a draft; null: all rows are free.
     """
 
-    cost_ratio: float
-    predicted: float
-    batch_size: int = 1
-    free_rows: float | None = None
+    cost_ratio: Annotated[float, Limits(ge=0, le=1e9)]
+    predicted: NonNegative
+    batch_size: Positive = 1
+    free_rows: Annotated[float, Limits(ge=1)] | None = None
     rows: int | None = None
 
 
 class AfterCalls(Struct, frozen=True):
     """Tokens out after ``calls`` calls, judged under ``acceptance`` where ``exact`` is known."""
 
-    calls: int
+    calls: Count
     exact: float | None
     fraction: str | None
     measured: Measured
@@ -114,8 +133,8 @@ class Paired(Struct, frozen=True):
     difference: float
     ci_low: float
     ci_high: float
-    confidence: float
-    blocks: int
+    confidence: Rate
+    blocks: Count
 
 
 # Drafts by layers in groups (EasySpec).
@@ -134,11 +153,11 @@ class LayerSimilarity(Struct, frozen=True):
     """
 
     layer: int
-    hidden: float
-    attention: float
-    q: float
-    k: float
-    v: float
+    hidden: Cosine
+    attention: Cosine
+    q: Cosine
+    k: Cosine
+    v: Cosine
 
 
 class Loss(Struct, frozen=True):
@@ -158,10 +177,10 @@ class DraftAcceptance(Struct, frozen=True):
     ``blocks``: calls that it is the mean over.
     """
 
-    width: int
+    width: Positive
     calibration: bool | None
     expected_accepted: Expected
-    blocks: int
+    blocks: Count
     loss: Loss | None
 
 
@@ -172,9 +191,9 @@ class LayerParallel(Struct, frozen=True):
     calibration, by width.
     """
 
-    layer_parallel: int
+    layer_parallel: Positive
     groups: tuple[tuple[int, ...], ...]
-    layers: tuple[LayerSimilarity, ...]
+    layers: Annotated[tuple[LayerSimilarity, ...], Limits(min_length=1)]
     acceptance: tuple[DraftAcceptance, ...]
 
 
@@ -188,7 +207,7 @@ class ExactCheck(Struct, frozen=True):
     arithmetic: Literal["rational", "float64"]
     scope: str
     max_abs_deviation: float
-    tv: float
+    tv: NonNegative
 
 
 class Power(Struct, frozen=True):
@@ -207,10 +226,10 @@ class PitCurve(Struct, frozen=True):
     """
 
     order: str
-    n: int
-    differences: tuple[float, ...]
-    band: float
-    confidence: float
+    n: Count
+    differences: Annotated[tuple[Cosine, ...], Limits(min_length=2)]
+    band: NonNegative
+    confidence: Rate
 
 
 ANY_DEVIATION = "mean one-token TV"
@@ -232,7 +251,7 @@ class Lossless(Struct, frozen=True):
     verdict: Verdict
     tier: Literal["exact", "sampled", "output"]
     max_abs_deviation: float | None
-    tv: float | None
+    tv: NonNegative | None
     exact: ExactCheck | None
     tests: tuple[Test, ...]
     detectable: float | None
@@ -267,7 +286,7 @@ class Acceptance(Struct, frozen=True):
 class NodeCounts(Struct, frozen=True):
     """How many of ``calls`` calls kept the way through each node of the run's draft tree."""
 
-    calls: int
+    calls: Count
     kept: tuple[int, ...]
 
 
@@ -283,12 +302,12 @@ class CompareResult(Struct, frozen=True):
 
     model: str
     verifier: str
-    gamma: int
-    vocab_size: int
+    gamma: Positive
+    vocab_size: Positive
     verdict: Verdict
     expected_accepted: Expected
     measured: Measured
-    block_efficiency: float
+    block_efficiency: NonNegative
     optimum: Optimum
     optimality: float
     lossless: Lossless
@@ -320,7 +339,7 @@ class Drafter(Struct, frozen=True):
     """
 
     name: str
-    layer_parallel: int | None
+    layer_parallel: Positive | None
     calibration: bool | None
 
 
@@ -334,11 +353,11 @@ class ModelInfo(Struct, frozen=True):
 
     name: str
     given: str | None
-    vocab_size: int
+    vocab_size: Positive
     bounds: Bounds
     file_sha256: str | None
-    draft_distance: float | None
-    temperature: float | None
+    draft_distance: Probability | None
+    temperature: NonNegative | None
     corpus_sha256: str | None
     target_perplexity: float | None
     draft_perplexity: float | None
@@ -365,7 +384,7 @@ class Decoding(Struct, frozen=True):
     tokens: int
     lanes: int
     request_tokens: int
-    temperature: float
+    temperature: NonNegative
     top_k: int | None
     top_p: float | None
     device: str
@@ -381,7 +400,7 @@ class DraftTrees(Struct, frozen=True):
     ``scheme``: how siblings are drafted.
     """
 
-    parents: tuple[int, ...]
+    parents: Parents
     scheme: str
 
 
@@ -396,22 +415,335 @@ class CompareRun(Judged, frozen=True, tag_field="command", tag="compare"):
     ``layer_parallel``: of drafts by layers in groups, one for each number of layers a group.
     """
 
-    schema_version: Literal[1]
     seed: int
-    gamma: int
-    blocks: int | None
-    alpha: float
-    detect: float
-    power: float
+    gamma: Positive
+    blocks: Count | None
+    alpha: Rate
+    detect: Rate
+    power: Rate
     eos: int | None
     verdict: Verdict
-    results: tuple[CompareResult, ...]
+    results: Annotated[tuple[CompareResult, ...], Limits(min_length=1)]
     models: tuple[ModelInfo, ...]
     meta: Meta
     decoding: Decoding | None = None
     drafting: DraftTrees | None = None
     layer_parallel: tuple[LayerParallel, ...] = ()
 
+    @property
+    def headline(self) -> str:
+        """The rules and the models."""
+        rules = dict.fromkeys(row.verifier for row in self.results)
+        models = dict.fromkeys(row.model for row in self.results)
+        return f"{', '.join(rules)} on {', '.join(models)}, gamma {self.gamma}"
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """The rules, each once."""
+        return tuple(sorted({row.verifier for row in self.results}))
+
+
+# Checks of a comparison, beginning with its ways to draft.
+
+
+GROUPED_DRAFTER = "easyspec"
+"""The drafter whose layers run in groups."""
+
+
+def _drafting_complaints(run: CompareRun) -> Iterator[str]:
+    decoding = run.decoding
+    trace = None if decoding is None else decoding.trace
+    numbers = [entry.layer_parallel for entry in run.layer_parallel]
+    for i, model in enumerate(run.models):
+        if model.drafter is not None:
+            yield from _drafter_complaints(run, model.drafter, numbers, f"models[{i}].drafter")
+    if decoding is not None and decoding.drafter is not None and trace is None:
+        yield "decoding.drafter stands beside no trace: expected null"
+    if run.layer_parallel and decoding is None:
+        yield "layer_parallel stands beside simulated models: expected it empty"
+    of_models = [m.drafter.layer_parallel for m in run.models if m.drafter is not None]
+    for i, entry in enumerate(run.layer_parallel):
+        where = f"layer_parallel[{i}]"
+        if entry.layer_parallel in numbers[:i]:
+            yield f"{where}.layer_parallel is {entry.layer_parallel} again: expected each N once"
+        if entry.layer_parallel not in of_models:
+            expected = "expected that of a drafter in models"
+            yield f"{where}.layer_parallel is {entry.layer_parallel}: {expected}"
+        yield from _group_complaints(entry, where)
+        yield from _draft_acceptance_complaints(entry.acceptance, run.gamma, f"{where}.acceptance")
+        if _plain_acceptances(entry) != _plain_acceptances(run.layer_parallel[0]):
+            yield f"{where}.acceptance has other plain drafts than layer_parallel[0]: expected them"
+    timed = [time.layer_parallel for time in run.meta.drafting]
+    if timed != numbers:
+        yield f"meta.drafting is of N = {timed}: expected {numbers}, as layer_parallel"
+    for i, time in enumerate(run.meta.drafting):
+        yield from _time_complaints(time, run.gamma, f"meta.drafting[{i}]")
+
+
+def _drafter_complaints(
+    run: CompareRun, drafter: Drafter, numbers: list[int], where: str
+) -> Iterator[str]:
+    if run.decoding is None:
+        yield f"{where} stands beside simulated models: expected null"
+    for name in ("layer_parallel", "calibration"):
+        value = getattr(drafter, name)
+        if (value is None) == (drafter.name == GROUPED_DRAFTER):
+            shown = "null" if value is None else str(value).lower()
+            expected = f"expected it of {GROUPED_DRAFTER}, and of that alone"
+            yield f"{where}.{name} is {shown} for {drafter.name!r}: {expected}"
+    if run.decoding is not None and run.decoding.trace is not None:
+        if drafter != run.decoding.drafter:
+            yield f"{where} is not decoding.drafter: expected the recording's"
+    elif drafter.layer_parallel is not None and drafter.layer_parallel not in numbers:
+        yield f"{where}.layer_parallel is {drafter.layer_parallel}, which is not in layer_parallel"
+
+
+def _group_complaints(entry: LayerParallel, where: str) -> Iterator[str]:
+    """Every layer stands in one group, in order, and no group has more than N."""
+    layers = [layer for group in entry.groups for layer in group]
+    if layers != list(range(len(entry.layers))):
+        last = len(entry.layers) - 1
+        expected = f"expected 0 to {last}, each once and in order, as layers"
+        yield f"{where}.groups holds the layers {layers}: {expected}"
+    for k, group in enumerate(entry.groups):
+        if not 1 <= len(group) <= entry.layer_parallel:
+            expected = f"expected 1 to {entry.layer_parallel}, as layer_parallel"
+            yield f"{where}.groups[{k}] has {len(group)} layers: {expected}"
+    for k, layer in enumerate(entry.layers):
+        if layer.layer != k:
+            yield f"{where}.layers[{k}].layer is {layer.layer}: expected {k}, its place"
+
+
+def _draft_acceptance_complaints(
+    entries: Sequence[DraftAcceptance], gamma: int, where: str
+) -> Iterator[str]:
+    plain = {one.width: one for one in entries if one.calibration is None}
+    if not plain:
+        yield f"{where} has no plain drafts: expected those of every width"
+    seen = set()
+    for k, one in enumerate(entries):
+        path, key = f"{where}[{k}]", (one.width, one.calibration)
+        if key in seen:
+            yield f"{path} has the width and the calibration of one before it: expected each once"
+        seen.add(key)
+        lower, upper = one.expected_accepted.lower, one.expected_accepted.upper
+        # Of few lanes an interval may end above gamma.
+        if not 0.0 <= lower <= min(upper, gamma):
+            expected = f"expected bounds in order, the lower of 0 to {gamma}"
+            yield f"{path}.expected_accepted is {lower:g} to {upper:g}: {expected}"
+        if one.calibration is None:
+            if one.loss is not None:
+                yield f"{path}.loss stands beside plain drafts: expected null"
+        elif one.width not in plain:
+            yield f"{path}.width is {one.width}, of which there are no plain drafts"
+        elif one.loss is not None:
+            yield from _loss_complaints(one.loss, one, plain[one.width], f"{path}.loss")
+        elif plain[one.width].expected_accepted.lower > 0.0:
+            yield f"{path}.loss is null: expected it, against plain drafts as wide"
+    calibrations = {one.calibration for one in entries}
+    if len(seen) < len(plain) * len(calibrations):
+        yield f"{where} lacks a width with or without calibration: expected all of them of each"
+
+
+def _loss_complaints(
+    loss: Loss, one: DraftAcceptance, plain: DraftAcceptance, where: str
+) -> Iterator[str]:
+    if not loss.ci_low <= loss.mean <= loss.ci_high:
+        interval = f"{loss.ci_low:g} to {loss.ci_high:g}"
+        yield f"{where}.mean is {loss.mean:g}: expected {interval}, its interval"
+    a, b = one.expected_accepted, plain.expected_accepted
+    # Where a bound was cut off at 0 the mean is not in the middle.
+    if a.lower > 0.0 and b.lower > 0.0:
+        expected = 1.0 - (a.lower + a.upper) / (b.lower + b.upper)
+        if abs(loss.mean - expected) > ROUNDING * max(1.0, abs(expected)):
+            yield f"{where}.mean is {loss.mean:g}: expected {expected:g}, by expected_accepted"
+
+
+def _time_complaints(time: DraftingTime, gamma: int, where: str) -> Iterator[str]:
+    if not 1 <= time.workers <= time.group_size <= time.layer_parallel:
+        yield (
+            f"{where} has workers, group_size and layer_parallel of {time.workers}, "
+            f"{time.group_size} and {time.layer_parallel}: expected 1 or more, in this order"
+        )
+    if any(one.devices >= two.devices for one, two in pairwise(time.predicted)):
+        yield f"{where}.predicted names devices out of order, or twice"
+    for k, on in enumerate(time.predicted):
+        if abs(on.per_token * gamma - on.iteration) > ROUNDING * abs(on.iteration):
+            expected = f"expected {on.iteration / gamma:g}, by iteration"
+            yield f"{where}.predicted[{k}].per_token is {on.per_token:g}: {expected}"
+
+
+def _plain_acceptances(entry: LayerParallel) -> list[DraftAcceptance]:
+    return [one for one in entry.acceptance if one.calibration is None]
+
+
+# Checks of a comparison on draft trees: its nodes and its optimum.
+
+
+_BOUNDING_METHODS = ("coupling", "counting")
+"""Ways to the optimum that only bound it."""
+
+
+def _tree_complaints(run: CompareRun, row: CompareResult, where: str) -> Iterator[str]:
+    """Name each field of ``row`` that the run's draft tree contradicts; its parents make one."""
+    yield from _optimum_complaints(run, row, where)
+    if run.drafting is None or row.one_draft:
+        for name in ("nodes", "node_counts"):
+            if getattr(row, name) is not None:
+                yield f"{where}.{name} stands beside a single draft: expected null"
+        if run.drafting is None and row.one_draft:
+            yield f"{where}.one_draft is true without drafting: expected false"
+        nodes = run.gamma
+    else:
+        nodes = len(run.drafting.parents)
+        yield from _node_complaints(run.drafting.parents, row, where)
+    if row.speedup.rows not in (None, nodes + 1):
+        yield f"{where}.speedup.rows is {row.speedup.rows}: expected {nodes + 1}, or null"
+
+
+def _optimum_complaints(run: CompareRun, row: CompareResult, where: str) -> Iterator[str]:
+    best, accepted = row.optimum, row.block_efficiency - 1
+    of_tree = run.drafting is not None and not row.one_draft
+    if (best.name == "memoryless") != of_tree:
+        expected = "memoryless, of a draft tree" if of_tree else "block or coupling"
+        yield f"{where}.optimum.name is {best.name}: expected {expected}"
+    if (best.by is None) == of_tree:
+        yield f"{where}.optimum.by is {best.by}: expected it on draft trees, and there alone"
+    if best.bound != (best.by in _BOUNDING_METHODS):
+        yield f"{where}.optimum.bound is {str(best.bound).lower()}: expected otherwise, as by says"
+    if of_tree and best.expected_accepted > 0:
+        share = accepted / best.expected_accepted
+        if abs(row.optimality * best.expected_accepted - accepted) > ROUNDING * run.gamma:
+            yield f"{where}.optimality is {row.optimality:g}: expected {share:g}, by the optimum"
+
+
+def _node_complaints(parents: tuple[int, ...], row: CompareResult, where: str) -> Iterator[str]:
+    depths: list[int] = []
+    for node, parent in enumerate(parents):
+        if not -1 <= parent < node:
+            return  # said of the tree itself
+        depths.append(1 if parent < 0 else depths[parent] + 1)
+    if max(depths) != row.gamma:
+        yield f"{where}.gamma is {row.gamma}: expected {max(depths)}, the depth of drafting.parents"
+        return
+    if row.nodes is not None:
+        exact = row.acceptance_ccdf.exact
+        known = exact if exact is not None and len(exact) == row.gamma else ()
+        yield from _mass_complaints(parents, depths, row.nodes, known, f"{where}.nodes")
+    if row.node_counts is not None:
+        calls, path = row.node_counts.calls, f"{where}.node_counts"
+        if not 0 < calls <= row.measured.blocks:
+            expected = f"expected 1 to {row.measured.blocks:,}, as measured.blocks"
+            yield f"{path}.calls is {calls:,}: {expected}"
+        else:
+            shares = [n / calls for n in row.node_counts.kept]
+            yield from _mass_complaints(parents, depths, shares, (), f"{path}.kept")
+
+
+def _mass_complaints(
+    parents: tuple[int, ...],
+    depths: list[int],
+    masses: Sequence[float],
+    levels: Sequence[float],
+    where: str,
+) -> Iterator[str]:
+    """Name what is no share of calls by node, or adds up to something else than ``levels``."""
+    if len(masses) != len(parents):
+        yield from check_length(where, masses, len(parents), "one a node")
+        return
+    for node, mass in enumerate(masses):
+        above = 1.0 if parents[node] < 0 else masses[parents[node]]
+        if not -ROUNDING <= mass <= above + ROUNDING:
+            yield f"{where}[{node}] is {mass:g}: expected 0 to {above:g}, as its parent has"
+    for level, expected in enumerate(levels, 1):
+        total = sum(m for m, depth in zip(masses, depths, strict=True) if depth == level)
+        if abs(total - expected) > ROUNDING:
+            why = f"expected {expected:g}, as acceptance_ccdf.exact"
+            yield f"{where} add up to {total:g} at level {level}: {why}"
+
+
+# Checks of a whole comparison, and of its verdicts.
+
+
+def _comparison_complaints(run: CompareRun) -> Iterator[str]:
+    if run.drafting is not None:
+        yield from check_parents(run.drafting.parents, "drafting.parents")
+    names = [model.name for model in run.models]
+    timed = {(timing.model, timing.verifier) for timing in run.meta.timings}
+    for i, row in enumerate(run.results):
+        where = f"results[{i}]"
+        if row.model not in names:
+            yield f"{where}.model is {row.model!r}, which is not in models"
+        if (row.model, row.verifier) not in timed:
+            yield f"meta.timings has no entry for {where}, {row.verifier!r} on {row.model!r}"
+        if row.gamma != run.gamma:
+            yield f"{where}.gamma is {row.gamma}: expected {run.gamma}, as gamma"
+        yield from result_complaints(row, where)
+        yield from _tree_complaints(run, row, where)
+    for i, model in enumerate(run.models):
+        if model.name not in {row.model for row in run.results}:
+            yield f"models[{i}].name is {model.name!r}, which has no result"
+        upper = model.bounds.coupling.upper
+        yield from _accepted_complaints(f"models[{i}].bounds.coupling.upper", upper, run.gamma)
+    if len({len(row.calls) for row in run.results}) > 1:
+        yield "results have different numbers of calls: expected the same for all"
+    yield from _drafting_complaints(run)
+
+
+def result_complaints(row: CompareResult, where: str) -> Iterator[str]:
+    """Name each field of one row that another contradicts, but for its verdicts."""
+    for name in ("exact", "lower", "upper", "measured"):
+        values = getattr(row.acceptance_ccdf, name)
+        if values is not None:
+            path = f"{where}.acceptance_ccdf.{name}"
+            yield from check_length(path, values, row.gamma, "one for each l")
+    parts = {
+        "expected_accepted": ("exact", "lower", "upper"),
+        "measured": ("mean", "ci_low", "ci_high"),
+        "optimum": ("expected_accepted",),
+    }
+    for part, fields in parts.items():
+        for name in fields:
+            value = getattr(getattr(row, part), name)
+            yield from _accepted_complaints(f"{where}.{part}.{name}", value, row.gamma)
+
+
+def _accepted_complaints(where: str, value: float | None, gamma: int) -> Iterator[str]:
+    if value is not None and not -ROUNDING <= value <= gamma + ROUNDING:
+        yield f"{where} is {value:g}: expected 0 to {gamma:g}"
+
+
+def _comparison_verdicts(run: CompareRun) -> Iterator[str]:
+    for i, row in enumerate(run.results):
+        yield from result_verdicts(row, run.detect, f"results[{i}]")
+    if run.results:
+        worst = overall([row.verdict for row in run.results])
+        yield from check_verdict("verdict", run.verdict, worst, "the worst of its results")
+
+
+def result_verdicts(row: CompareResult, detect: float, where: str) -> Iterator[str]:
+    """Name each verdict of one row that its findings and tests contradict."""
+    for name in ("lossless", "acceptance"):
+        part, path = getattr(row, name), f"{where}.{name}"
+        yield from check_tests(part.tests, part.findings, path)
+        reached = part.detectable is not None and part.detectable <= detect
+        expected: Verdict = "FAIL" if part.findings else "PASS" if reached else "INCONCLUSIVE"
+        why = "by its findings" if part.findings or reached else "as detectable is above detect"
+        yield from check_verdict(f"{path}.verdict", part.verdict, expected, why)
+    worse = overall([row.lossless.verdict, row.acceptance.verdict])
+    yield from check_verdict(f"{where}.verdict", row.verdict, worse, "the worse of its two")
+
+
+register_kind(
+    Kind(
+        CompareRun,
+        "a comparison",
+        ".compare:compare_report",
+        ".compare:print_comparison",
+        check=_comparison_complaints,
+        verdicts=_comparison_verdicts,
+    )
+)
 
 # The document of ``simverify plan``.
 
@@ -424,8 +756,8 @@ class PlanLine(Struct, frozen=True):
     """
 
     test: str
-    level: float
-    samples: float | None
+    level: Rate
+    samples: NonNegative | None
     unit: Literal["tokens", "blocks"]
     deviation: float | None
     measure: str
@@ -451,17 +783,31 @@ class PlanRun(Run, frozen=True, tag_field="command", tag="plan"):
     ``tokens_per_block``: measured, on the model in ``meta.timings``.
     """
 
-    schema_version: Literal[1]
     seed: int
-    alpha: float
-    power: float
-    vocab_size: int
-    gamma: int
+    alpha: Rate
+    power: Rate
+    vocab_size: Positive
+    gamma: Positive
     contexts: int
     asked: Literal["deviation", "samples", "seconds"]
     deviation: float | None
-    samples: int | None
-    seconds: float | None
+    samples: Count | None
+    seconds: NonNegative | None
     tokens_per_block: float
     rows: tuple[PlanLine, ...]
     meta: PlanMeta
+
+
+def _plan_complaints(run: PlanRun) -> Iterator[str]:
+    yield from check_length(
+        "meta.row_seconds", run.meta.row_seconds, len(run.rows), "one for each row"
+    )
+    if not run.meta.timings:
+        yield "meta.timings is empty: expected the speed that the times rest on"
+    if getattr(run, run.asked) is None:
+        yield f"{run.asked} is null: expected a number, as asked says"
+
+
+register_kind(
+    Kind(PlanRun, "a plan", ".surveys:plan_report", ".surveys:print_plan", check=_plan_complaints)
+)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from inspect import cleandoc
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,10 @@ import msgspec
 
 from simverify.checks import clean_line
 from simverify.errors import UsageError
-from simverify.results import Document
-from simverify.results.audit import AuditRun
-from simverify.results.compare import CompareRun, PlanRun
-from simverify.results.consistency import check_consistent
-from simverify.results.served import AgainstRun, MatrixRun, OutputRun, TriageRun, WatchRun
-from simverify.results.surveys import BisectRun, SelfTestRun, SweepRun, TableRun
+from simverify.options.option import Range
+from simverify.results import AuditRun, Document
+from simverify.results.common import ROUNDING
+from simverify.results.registry import document_kinds, document_type, kind_of
 
 # A result document from its bytes: earlier versions too, and what is wrong with broken ones.
 
@@ -37,28 +36,27 @@ def decode_document(data: bytes) -> Document:
     Raises ``msgspec.DecodeError`` if it is broken or of another version.
     """
     try:
-        document: Document = msgspec.json.decode(data, type=Document)
+        document: Document = msgspec.json.decode(data, type=document_type())
     except msgspec.ValidationError:
         older = msgspec.json.decode(data)
         if not (isinstance(older, dict) and older.get("command") == "audit"):
             raise
-        document = msgspec.convert(add_finding_kinds(older), Document)
+        document = msgspec.convert(_add_finding_kinds(older), document_type())
     return document
 
 
-def add_finding_kinds(run: Plain) -> Plain:
+def _add_finding_kinds(run: Plain) -> Plain:
     """Return an audit's document, as plain JSON, with a kind for every finding that has none.
 
     They were texts, and those of the probes that failed came first.
     """
-    probes = run.get("probes")
-    failed = [p for p in probes if _is_failed_probe(p)] if isinstance(probes, list) else []
-    tier = run.get("sampled")
+    probes, tier = run.get("probes"), run.get("sampled")
+    failed = sum(map(_is_failed_probe, probes)) if isinstance(probes, list) else 0
     of_tests = tier.get("findings") if isinstance(tier, dict) else None
     test_findings = of_tests if isinstance(of_tests, list) else []
 
     def kind(place: int, text: str) -> str:
-        return "probe" if place < len(failed) else "tests" if text in test_findings else "other"
+        return "probe" if place < failed else "tests" if text in test_findings else "other"
 
     new = run | {"findings": _as_findings(run.get("findings"), kind)}
     if isinstance(tier, dict):
@@ -76,22 +74,30 @@ def _as_findings(findings: Any, kind: Callable[[int, str], str]) -> Any:
     if not isinstance(findings, list):
         return findings
     return [
-        {"kind": kind(i, found), "text": found} if isinstance(found, str) else found
-        for i, found in enumerate(findings)
+        {"kind": kind(i, entry), "text": entry} if isinstance(entry, str) else entry
+        for i, entry in enumerate(findings)
     ]
 
 
-def non_finite_fields(data: bytes) -> Iterator[str]:
-    """Name each field of a JSON text that holds NaN or an infinity.
+def _bad_fields(data: bytes) -> Iterator[str]:
+    """Name each field of a JSON text that is no number, or out of its range, in full.
 
-    A strict reader says no more than the byte at which it stopped. Yields nothing where the
-    text is broken in another way.
+    A strict reader says no more than the byte at which it stopped, and not what it got. Yields
+    nothing where the text is broken in another way.
     """
     try:
-        document = json.loads(data)
+        plain = json.loads(data)
     except (ValueError, RecursionError):
         return
-    left: list[tuple[str, object]] = [("", document)]
+    yield from _non_finite_fields(plain)
+    if isinstance(plain, dict):
+        for kind in document_kinds():
+            if plain.get("command") == kind.command:
+                yield from _out_of_range(msgspec.inspect.type_info(kind.struct), plain, "")
+
+
+def _non_finite_fields(document: object) -> Iterator[str]:
+    left: list[tuple[str, object]] = [("", document)]  # a file may be nested deeper than calls
     while left:
         where, value = left.pop()
         if isinstance(value, dict):
@@ -103,9 +109,68 @@ def non_finite_fields(data: bytes) -> Iterator[str]:
             yield f"{where} is {value}: expected a finite number, or null where the schema has one"
 
 
+def _out_of_range(kind: Any, value: Any, where: str) -> Iterator[str]:
+    """Name each part of ``value`` that is out of the range of its type ``kind``."""
+    least = getattr(kind, "min_length", None) or 0
+    match kind, value:
+        case msgspec.inspect.Metadata(), _:
+            yield from _out_of_range(kind.type, value, where)
+        case msgspec.inspect.UnionType(), _:
+            for one in kind.types:
+                yield from _out_of_range(one, value, where)
+        case msgspec.inspect.StructType(), dict():
+            for field in kind.fields:
+                if field.encode_name in value:
+                    path = f"{where}.{field.encode_name}" if where else field.encode_name
+                    yield from _out_of_range(field.type, value[field.encode_name], path)
+        case ((msgspec.inspect.VarTupleType() | msgspec.inspect.DictType()), (list() | dict())):
+            if not value and least == 1:
+                yield f"{where} is empty: expected one or more"
+            elif len(value) < least:
+                yield f"{where} has {len(value)} values: expected {least} or more"
+            if isinstance(value, list) and isinstance(kind, msgspec.inspect.VarTupleType):
+                for i, part in enumerate(value):
+                    yield from _out_of_range(kind.item_type, part, f"{where}[{i}]")
+        case ((msgspec.inspect.IntType() | msgspec.inspect.FloatType()), (int() | float())):
+            low, high, above, below = limits = (kind.ge, kind.le, kind.gt, kind.lt)
+            if not isinstance(value, bool) and not Range(low, high, above, below).holds(value):
+                low, high, above, below = map(_rounded_limit, limits)
+                yield f"{where} is {value}: expected {Range(low, high, above, below)}"
+
+
+def _rounded_limit(limit: float | None) -> float | None:
+    """Return a limit without the rounding that it leaves room for."""
+    near = None if limit is None else round(limit)
+    return near if near is not None and abs(near - (limit or 0)) < 2 * ROUNDING else limit
+
+
 def document_text(run: Document) -> str:
     """JSON text of a run, indented, ending in a newline."""
     return msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n"
+
+
+def read_text(data: bytes, name: str) -> Document:
+    """Return the document in ``data``, which errors call ``name``.
+
+    Raises ``UsageError`` that names the field if it is broken or of another version.
+    """
+    try:
+        document = decode_document(data)
+    except msgspec.DecodeError as error:
+        raise _refusal(name, next(_bad_fields(data), str(error))) from None
+    check_consistent(document, name)
+    return document
+
+
+def check_consistent(run: Document, name: str) -> None:
+    """Raise ``UsageError`` that names the first field of ``run`` that fits nothing else."""
+    kind = kind_of(run)
+    for complaint in chain(kind.check(run), kind.verdicts(run)):
+        raise _refusal(name, complaint)
+
+
+def _refusal(name: str, why: str) -> UsageError:
+    return UsageError(f"{name} is not a result document of this version: {clean_line(why)}")
 
 
 def read_document(path: Path) -> Document:
@@ -115,14 +180,9 @@ def read_document(path: Path) -> Document:
     """
     try:
         data = path.read_bytes()
-        document = decode_document(data)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        why = clean_line(next(non_finite_fields(data), str(error)))
-        raise UsageError(f"{path} is not a result document of this version: {why}") from None
-    check_consistent(document, str(path))
-    return document
+    return read_text(data, str(path))
 
 
 def read_audit(path: Path) -> AuditRun:
@@ -132,21 +192,8 @@ def read_audit(path: Path) -> AuditRun:
     """
     document = read_document(path)
     if not isinstance(document, AuditRun):
-        kinds = {
-            CompareRun: "a comparison",
-            SelfTestRun: "a self-test",
-            PlanRun: "a plan",
-            AgainstRun: "two engines against each other, which has no path to replay",
-            OutputRun: "an audit of emitted tokens, which has no path to replay",
-            TriageRun: "a triage of two logs",
-            WatchRun: "a watch",
-            TableRun: "a table of engines",
-            BisectRun: "a bisection",
-            SweepRun: "a sweep",
-            MatrixRun: "a matrix of parameters",
-        }
-        kind = kinds[type(document)]
-        raise UsageError(f"{path} holds {kind}: expected an audit")
+        words = kind_of(document).words
+        raise UsageError(f"{path} holds {words}, which has no path to replay: expected an audit")
     return document
 
 
@@ -244,7 +291,7 @@ SCHEMA_FILE = "schema.json"
 def generate_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of the result document."""
     # As JSON has it: an empty tuple that is a default becomes a list.
-    schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Document)))
+    schema = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(document_type())))
     for struct in schema["$defs"].values():
         # msgspec before 0.23 leaves the docstring's indent.
         struct["description"] = cleandoc(struct["description"])

@@ -1,10 +1,35 @@
 """The documents of served engines: audited tokens, two engines, matrix, triage, watch."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from simverify.results.common import Certificate, Judged, Meta, Struct, Test, Verdict
+from simverify.results.common import (
+    Certificate,
+    Judged,
+    Meta,
+    NonNegative,
+    Positive,
+    Rate,
+    Struct,
+    Test,
+    Verdict,
+    check_tests,
+    check_verdict,
+)
+from simverify.results.registry import Kind, register_kind
+
+
+def _open_complaints(run: "AgainstRun | OutputRun | WatchRun") -> Iterator[str]:
+    if (run.inconclusive is None) == (run.verdict == "INCONCLUSIVE"):
+        yield f"inconclusive is {run.inconclusive!r} with the verdict {run.verdict}"
+
+
+def _certificate_complaints(run: "AgainstRun | OutputRun | TriageRun") -> Iterator[str]:
+    if run.certificate is not None and run.verdict != "PASS":
+        yield f"certificate stands beside the verdict {run.verdict}: expected null"
+
 
 # The document of ``simverify audit --against``: two engines without a target.
 
@@ -12,7 +37,7 @@ from simverify.results.common import Certificate, Judged, Meta, Struct, Test, Ve
 class AskedFor(Struct, frozen=True):
     """What both engines were asked for; null is all tokens."""
 
-    temperature: float
+    temperature: NonNegative
     top_k: int | None
     top_p: float | None
     max_tokens: int
@@ -34,7 +59,6 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     ``inconclusive``: why there is no verdict.
     """
 
-    schema_version: Literal[1]
     first: str
     second: str
     endpoint: bool
@@ -50,9 +74,9 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     copied: tuple[int, int]
     asked: AskedFor | None
     sha256: str
-    alpha: float
-    detect: float
-    power: float
+    alpha: Rate
+    detect: Rate
+    power: Rate
     seed: int
     verdict: Verdict
     tests: tuple[Test, ...]
@@ -66,6 +90,34 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     reproduce: str
     meta: Meta
 
+    @property
+    def headline(self) -> str:
+        """Both engines."""
+        return f"{self.first} against {self.second}"
+
+
+def _against_verdicts(run: AgainstRun) -> Iterator[str]:
+    yield from check_tests(run.tests, run.findings, "tests")
+    expected: Verdict = "FAIL" if run.findings else "PASS"
+    if expected == "PASS" and run.detectable > run.detect:
+        expected = "INCONCLUSIVE"
+    # Copies leave no verdict whatever was found, and one stream for both or answers of one token
+    # none where nothing was.
+    if run.verdict != "INCONCLUSIVE" or (run.findings and not min(run.copied)):
+        yield from check_verdict("verdict", run.verdict, expected, "by findings and detectable")
+    yield from _open_complaints(run)
+    yield from _certificate_complaints(run)
+
+
+register_kind(
+    Kind(
+        AgainstRun,
+        "two engines against each other",
+        ".served:against_report",
+        ".served:print_against",
+        verdicts=_against_verdicts,
+    )
+)
 
 # The document of ``simverify matrix``: which parameters of a request a server honours.
 
@@ -129,12 +181,11 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     engine's rows may be off by on average.
     """
 
-    schema_version: Literal[1]
     source: str
     target: str
     proxy: str | None
     dtype: str
-    alpha: float
+    alpha: Rate
     cell_alpha: float
     ball: float
     budget: int
@@ -147,6 +198,11 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     reproduce: str
     meta: Meta
 
+    @property
+    def headline(self) -> str:
+        """The server."""
+        return self.source
+
 
 def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
     """FAIL where a cell is neither sound nor open; PASS where all are sound, one honoured."""
@@ -158,6 +214,27 @@ def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
         if "honoured" in outcomes and not outcomes.intersection(OPEN_OUTCOMES)
         else "INCONCLUSIVE"
     )
+
+
+def _matrix_verdicts(run: MatrixRun) -> Iterator[str]:
+    yield from check_verdict("verdict", run.verdict, matrix_verdict(run.cells), "by its cells")
+    for i, cell in enumerate(run.cells):
+        decided = cell.outcome not in ("refused", *OPEN_OUTCOMES, "other", "not honoured")
+        if decided and cell.left != (cell.outcome,):
+            yield f"cells[{i}].outcome is {cell.outcome!r} and left is {list(cell.left)}"
+
+
+register_kind(
+    Kind(
+        MatrixRun,
+        "a matrix of parameters",
+        ".served:matrix_report",
+        ".served:print_matrix",
+        verdicts=_matrix_verdicts,
+    )
+)
+
+# The document of ``simverify audit --outputs`` and ``--endpoint``.
 
 
 class Retokenised(Struct, frozen=True):
@@ -245,7 +322,7 @@ class Reported(Struct, frozen=True):
     tokens: int
     kind: str
     error: float
-    tv: float
+    tv: NonNegative
     tv_upper: float
     allowed: float
     needed: int | None
@@ -261,8 +338,8 @@ class FormatPower(Struct, frozen=True):
     """
 
     name: str
-    tv: float
-    power: float
+    tv: NonNegative
+    power: Rate
     needed: int | None
 
 
@@ -315,13 +392,12 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``inconclusive``: why there is no verdict.
     """
 
-    schema_version: Literal[1]
     source: str
     endpoint: bool
     target: str
     proxy: str | None
     sha256: str
-    vocab_size: int
+    vocab_size: Positive
     requests: int
     tokens: int
     planned: int
@@ -331,15 +407,15 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     unfinished: int
     near: int
     unsupported: int
-    temperature: float
+    temperature: NonNegative
     top_k: int | None
     top_p: float | None
     otherwise: int
     device: str
     dtype: str
-    alpha: float
-    detect: float
-    power: float
+    alpha: Rate
+    detect: Rate
+    power: Rate
     ball: float
     ball_given: bool
     ball_measured: float
@@ -370,6 +446,38 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
 
+    @property
+    def headline(self) -> str:
+        """The file or the server."""
+        return self.source
+
+
+def _output_verdicts(run: OutputRun) -> Iterator[str]:
+    yield from check_tests(run.tests, run.findings, "outputs")
+    unread = run.text is not None and run.text.not_round_tripping > 0
+    expected: Verdict = "FAIL" if run.findings else "PASS"
+    unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
+    if unread or (expected == "PASS" and (run.detectable > run.detect or unlike)):
+        expected = "INCONCLUSIVE"
+    if run.other_prompts and run.inconclusive is not None:
+        expected = "INCONCLUSIVE"
+    why = "by findings, text, detectable and hidden"
+    yield from check_verdict("verdict", run.verdict, expected, why)
+    yield from _open_complaints(run)
+    yield from _certificate_complaints(run)
+    if run.unsupported and not run.findings:
+        yield "unsupported tokens without a finding: expected one"
+
+
+register_kind(
+    Kind(
+        OutputRun,
+        "an audit of emitted tokens",
+        ".served:output_report",
+        ".served:print_outputs",
+        verdicts=_output_verdicts,
+    )
+)
 
 # The document of ``simverify triage``: two logs of greedy answers, and why they differ.
 
@@ -474,7 +582,6 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     gravest first, ``left_out`` more.
     """
 
-    schema_version: Literal[1]
     a: str
     b: str
     target: str
@@ -505,6 +612,39 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     reproduce: str
     meta: Meta
 
+    @property
+    def headline(self) -> str:
+        """Both logs."""
+        return f"{self.a} against {self.b}"
+
+
+def _triage_verdicts(run: TriageRun) -> Iterator[str]:
+    differing = sum(one.requests for one in run.counts if one.kind != "same")
+    if sum(one.requests for one in run.counts) != run.requests:
+        yield f"counts do not add up to requests, {run.requests}"
+    if len(run.cases) + run.left_out != differing:
+        yield f"cases and left_out do not add up to {differing}, the requests that are not the same"
+    faults = any(case.fault for case in run.cases)
+    if run.findings and not faults:
+        yield "findings without a case that is a fault: expected one"
+    expected: Verdict = "FAIL" if faults else "PASS"
+    if run.inconclusive is not None:
+        expected = "INCONCLUSIVE"
+    yield from check_verdict("verdict", run.verdict, expected, "by its cases and inconclusive")
+    if run.verdict == "PASS" and any(case.fault is None for case in run.cases):
+        yield "verdict is PASS with a case of which nobody can tell: expected INCONCLUSIVE"
+    yield from _certificate_complaints(run)
+
+
+register_kind(
+    Kind(
+        TriageRun,
+        "a triage of two logs",
+        ".served:triage_report",
+        ".served:print_triage",
+        verdicts=_triage_verdicts,
+    )
+)
 
 # The document of ``simverify watch``: a server over the whole time that it is watched.
 
@@ -533,7 +673,6 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     requests one was scored with rounded weights too; absent where none was.
     """
 
-    schema_version: Literal[1]
     source: str
     endpoint: bool
     target: str
@@ -541,7 +680,7 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     state: str
     device: str
     dtype: str
-    temperature: float
+    temperature: NonNegative
     top_k: int | None
     top_p: float | None
     requests: int
@@ -549,9 +688,9 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     unread: int
     text_alone: int
     restarts: int
-    alpha: float
-    detect: float
-    power: float
+    alpha: Rate
+    detect: Rate
+    power: Rate
     balls: dict[str, float]
     delays: tuple[WatchDelay, ...]
     log_evalue: float
@@ -570,3 +709,28 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     reproduce: str
     meta: Meta
     weights: int | UnsetType = UNSET
+
+    @property
+    def headline(self) -> str:
+        """The log or the server."""
+        return self.source
+
+
+def _watch_verdicts(run: WatchRun) -> Iterator[str]:
+    raised = run.alarm is not None
+    if raised != (run.alarm_at is not None) or raised != bool(run.findings):
+        yield "alarm, alarm_at and findings do not go together: expected all, or none"
+    if not raised and (run.highest >= run.hurdle or run.unsupported):
+        yield "alarm is null: expected one, by highest and unsupported"
+    delay = run.delays[0].tokens if run.delays and run.delays[0].after == 0 else None
+    enough = delay is not None and run.tokens >= delay
+    expected: Verdict = "FAIL" if raised else "PASS" if enough else "INCONCLUSIVE"
+    yield from check_verdict("verdict", run.verdict, expected, "by alarm, tokens and delays")
+    yield from _open_complaints(run)
+
+
+register_kind(
+    Kind(
+        WatchRun, "a watch", ".served:watch_report", ".served:print_watch", verdicts=_watch_verdicts
+    )
+)

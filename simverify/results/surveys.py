@@ -1,12 +1,35 @@
 """The documents of ``table``, ``bisect``, ``audit --self-test`` and ``sweep``."""
 
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 from msgspec import UNSET, UnsetType
+from msgspec import Meta as Limits
 
 from simverify.results.audit import Counterexample, Finding, Localisation
-from simverify.results.common import Certificate, Judged, Meta, Run, Struct, Verdict, overall
-from simverify.results.compare import CompareResult, ModelInfo
+from simverify.results.common import (
+    Certificate,
+    Count,
+    Judged,
+    Meta,
+    NonNegative,
+    Positive,
+    Rate,
+    Run,
+    Struct,
+    Verdict,
+    check_length,
+    check_verdict,
+    overall,
+)
+from simverify.results.compare import (
+    CompareResult,
+    ModelInfo,
+    result_complaints,
+    result_verdicts,
+)
+from simverify.results.registry import Kind, register_kind
 
 State = Literal["judged", "absent", "untestable", "not loaded", "crashed", "out of time"]
 """What came of an audit in a process of its own: a verdict, or why there is none.
@@ -61,7 +84,7 @@ class EngineRow(Struct, frozen=True):
     exit_code: int | None
     tier: Literal["exact", "coins", "sampled"] | None = None
     instances: int = 0
-    paths: int = 0
+    paths: Count = 0
     tolerance: float | None = None
     max_abs_deviation: float | None = None
     certificate: Certificate | None = None
@@ -88,12 +111,11 @@ class TableRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="tabl
     or an inconclusive one; else PASS. Engines that are absent have rows and no say.
     """
 
-    schema_version: Literal[1]
     seed: int
     limit: float
     reproduce: str
     verdict: Verdict
-    rows: tuple[EngineRow, ...]
+    rows: Annotated[tuple[EngineRow, ...], Limits(min_length=1)]
     meta: TableMeta
 
     @property
@@ -114,11 +136,64 @@ def table_verdict(rows: tuple[EngineRow, ...]) -> Verdict:
     return "PASS" if verdicts and all(verdict == "PASS" for verdict in verdicts) else "INCONCLUSIVE"
 
 
+def _table_complaints(run: TableRun) -> Iterator[str]:
+    yield from check_length(
+        "meta.row_seconds", run.meta.row_seconds, len(run.rows), "one for each row"
+    )
+    for engine, count in Counter(row.engine for row in run.rows).items():
+        if count > 1:
+            yield f"rows has engine {engine!r}, which has a row already"
+
+
+def _state_complaints(entry: "EngineRow | SweepAudit | Visited", where: str) -> Iterator[str]:
+    """An audit has a verdict where it was judged, and there alone."""
+    if (entry.verdict is None) == (entry.state == "judged"):
+        yield f"{where}.verdict is {entry.verdict} with the state {entry.state}"
+
+
+def _table_verdicts(run: TableRun) -> Iterator[str]:
+    for i, row in enumerate(run.rows):
+        where = f"rows[{i}]"
+        yield from _state_complaints(row, where)
+        if row.verdict == "FAIL" and not row.findings:
+            yield f"{where}.verdict is FAIL and findings is empty: expected what failed"
+        if row.verdict != "FAIL" and (row.findings or row.counterexample is not None):
+            yield f"{where}.verdict is {row.verdict}: expected FAIL, by what was found"
+        if row.verdict == "PASS" and row.reason:
+            yield f"{where}.verdict is PASS: expected INCONCLUSIVE, by reason"
+        if row.verdict == "PASS" and not _rests_on_tier(row):
+            yield f"{where}.verdict is PASS and rests on nothing: expected a tier and what it tried"
+        if row.verdict != "PASS" and row.least is not None:
+            yield f"{where}.least stands beside the verdict {row.verdict}: expected null"
+        if row.state == "absent" and row.found is not None:
+            yield f"{where}.state is absent and found is {row.found}: expected null"
+    yield from check_verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")
+
+
+def _rests_on_tier(row: EngineRow) -> bool:
+    """Whether a PASS says its tier, and has that tier's certificate."""
+    if row.tier == "sampled":
+        return row.certificate is not None
+    return row.tier is not None and row.instances > 0 and row.tolerance is not None
+
+
+register_kind(
+    Kind(
+        TableRun,
+        "a table of engines",
+        ".engines:table_report",
+        ".engines:print_table",
+        check=_table_complaints,
+        verdicts=_table_verdicts,
+    )
+)
+
+
 class InstanceLaw(Struct, frozen=True):
     """What the law on one instance comes to, as an audit's document has it."""
 
     max_abs_deviation: float
-    tv: float
+    tv: NonNegative
     expected_accepted: float | None
 
 
@@ -126,8 +201,8 @@ class LawDifference(Struct, frozen=True):
     """An instance on which two releases have different laws; both have the same rows there."""
 
     instance: str
-    vocab_size: int
-    gamma: int
+    vocab_size: Positive
+    gamma: Positive
     before: InstanceLaw
     after: InstanceLaw
 
@@ -163,7 +238,6 @@ class BisectRun(Run, frozen=True, kw_only=True, tag_field="command", tag="bisect
     names for its failure.
     """
 
-    schema_version: Literal[1]
     spec: str
     seed: int
     what: Literal["verdict", "law"]
@@ -193,6 +267,42 @@ class BisectRun(Run, frozen=True, kw_only=True, tag_field="command", tag="bisect
         return tuple(one for one in self.tried if one.changed is None)
 
 
+def _bisect_complaints(run: BisectRun) -> Iterator[str]:
+    order = {version: i for i, version in enumerate(run.versions)}
+    if len(run.versions) < 2 or run.versions[0] != run.good or run.versions[-1] != run.bad:
+        yield "versions does not begin with good and end with bad"
+        return
+    changed = {one.version: one.changed for one in run.tried}
+    for i, one in enumerate(run.tried):
+        if one.version not in order:
+            yield f"tried[{i}].version is {one.version!r}, which is not in versions"
+        yield from _state_complaints(one, f"tried[{i}]")
+    if run.outcome == "unchanged":
+        if run.first is not None or run.last is not None or run.differences:
+            yield "outcome is unchanged: expected neither first nor last nor differences"
+        if changed.get(run.bad) is not False:
+            yield "outcome is unchanged: expected bad among tried, not changed"
+    elif run.first is None or run.last is None:
+        yield f"outcome is {run.outcome}: expected first and last"
+    elif not (changed.get(run.first) is True and changed.get(run.last) is False):
+        yield "first and last are not, in tried, one that changed and one that did not"
+    elif (between := order[run.first] - order[run.last] - 1) < 0:
+        yield "first does not come after last"
+    elif (between == 0) != (run.outcome == "changed"):
+        yield f"outcome is {run.outcome} with {between} versions between last and first"
+
+
+register_kind(
+    Kind(
+        BisectRun,
+        "a bisection",
+        ".surveys:bisect_report",
+        ".surveys:print_bisection",
+        check=_bisect_complaints,
+    )
+)
+
+
 class Tried(Struct, frozen=True):
     """One entry of the catalogue on trial.
 
@@ -206,7 +316,7 @@ class Tried(Struct, frozen=True):
     caught: bool
     tier: Literal["exact", "sampled", "probe"]
     effort: int
-    tv: float | None
+    tv: NonNegative | None
 
     @property
     def as_expected(self) -> bool:
@@ -221,17 +331,35 @@ class SelfTestRun(Judged, frozen=True, tag_field="command", tag="self-test"):
     ``unexpected``: the names of those that were not.
     """
 
-    schema_version: Literal[1]
     seed: int
-    gamma: int
-    vocab_size: int
-    alpha: float
-    detect: float
+    gamma: Positive
+    vocab_size: Positive
+    alpha: Rate
+    detect: Rate
     verdict: Verdict
     results: tuple[Tried, ...]
     unexpected: tuple[str, ...]
     meta: Meta
 
+
+def _self_test_verdicts(run: SelfTestRun) -> Iterator[str]:
+    unexpected = tuple(entry.name for entry in run.results if not entry.as_expected)
+    if run.unexpected != unexpected:
+        named = ", ".join(unexpected) or "none"
+        yield f"unexpected does not name the entries that are not as expected: {named}"
+    expected: Verdict = "FAIL" if unexpected else "PASS"
+    yield from check_verdict("verdict", run.verdict, expected, "by its results")
+
+
+register_kind(
+    Kind(
+        SelfTestRun,
+        "a self-test",
+        ".surveys:self_test_report",
+        ".surveys:print_self_test",
+        verdicts=_self_test_verdicts,
+    )
+)
 
 # The document of ``simverify sweep``: every cell of a grid of comparisons, and its audits.
 
@@ -270,7 +398,7 @@ class SweepAudit(Struct, frozen=True):
     """
 
     spec: str
-    gamma: int | None
+    gamma: Positive | None
     seed: int
     state: State
     verdict: Verdict | None
@@ -278,7 +406,7 @@ class SweepAudit(Struct, frozen=True):
     exit_code: int | None
     tier: Literal["exact", "sampled"] | None = None
     instances: int = 0
-    paths: int = 0
+    paths: Count = 0
     tolerance: float | None = None
     max_abs_deviation: float | None = None
     findings: tuple[Finding, ...] = ()
@@ -316,17 +444,27 @@ class SweepRun(Judged, frozen=True, tag_field="command", tag="sweep"):
     ``reproduce``: the command that gives this document.
     """
 
-    schema_version: Literal[1]
-    blocks: int
-    alpha: float
+    blocks: Count
+    alpha: Rate
     alpha_each: float | None
-    detect: float
-    power: float
+    detect: Rate
+    power: Rate
     verdict: Verdict
     cells: tuple[SweepCell, ...]
     audits: tuple[SweepAudit, ...]
     versions: SweepVersions
     reproduce: str
+
+    @property
+    def headline(self) -> str:
+        """How many cells and audits it has."""
+        sizes = (("cell", len(self.cells)), ("audit", len(self.audits)))
+        return ", ".join(f"{n} {word}{'s' * (n > 1)}" for word, n in sizes if n)
+
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """SPECs of its audits, each once."""
+        return tuple(sorted({audit.spec for audit in self.audits}))
 
 
 def sweep_verdict(cells: tuple[SweepCell, ...], audits: tuple[SweepAudit, ...]) -> Verdict:
@@ -334,3 +472,41 @@ def sweep_verdict(cells: tuple[SweepCell, ...], audits: tuple[SweepAudit, ...]) 
     verdicts: list[Verdict] = [cell.result.verdict for cell in cells]
     verdicts += [audit.verdict or "INCONCLUSIVE" for audit in audits]
     return overall(verdicts)
+
+
+def _sweep_complaints(run: SweepRun) -> Iterator[str]:
+    if not run.cells and not run.audits:
+        yield "cells and audits are empty: expected one or more"
+    if (run.alpha_each is None) != (not run.cells):
+        yield "alpha_each and cells do not go together: expected both, or neither"
+    for i, cell in enumerate(run.cells):
+        where = f"cells[{i}]"
+        if cell.model.name != cell.result.model:
+            yield f"{where}.model.name is {cell.model.name!r}: expected {cell.result.model!r}"
+        yield from result_complaints(cell.result, f"{where}.result")
+
+
+def _sweep_verdicts(run: SweepRun) -> Iterator[str]:
+    for i, cell in enumerate(run.cells):
+        yield from result_verdicts(cell.result, run.detect, f"cells[{i}].result")
+    for i, audit in enumerate(run.audits):
+        where = f"audits[{i}]"
+        yield from _state_complaints(audit, where)
+        if (audit.verdict == "FAIL") != bool(audit.findings):
+            yield f"{where}.verdict is {audit.verdict} with {len(audit.findings)} findings"
+    if run.cells or run.audits:
+        expected = sweep_verdict(run.cells, run.audits)
+        why = "the worst of its cells and audits"
+        yield from check_verdict("verdict", run.verdict, expected, why)
+
+
+register_kind(
+    Kind(
+        SweepRun,
+        "a sweep",
+        ".surveys:sweep_report",
+        ".surveys:print_sweep",
+        check=_sweep_complaints,
+        verdicts=_sweep_verdicts,
+    )
+)

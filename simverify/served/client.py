@@ -26,6 +26,7 @@ class ProgressThrottle:
         self._say, self._last, self._line = say, time.monotonic(), "no answer yet"
 
     def __call__(self, line: str) -> None:
+        """Report ``line``."""
         self._say(line)
 
     def now_and_then(self, line: str) -> None:

@@ -9,7 +9,7 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.reports.audit import audit_lines
-from simverify.results.consistency import check_consistent
+from simverify.results.reading import check_consistent
 
 pytestmark = pytest.mark.usefixtures("unsearched")
 

@@ -9,7 +9,8 @@ from support.pages.report_runs import HOSTILE, compare_run, example, hostile_run
 
 from simverify import results
 from simverify.reports.formats import html_report, markdown_report
-from simverify.results import AtPlace, Document, Meta, OutputRun, Rescoring, WorstToken
+from simverify.results import AtPlace, Meta, OutputRun, Rescoring, WorstToken
+from simverify.results.registry import document_type
 
 EXAMPLES = ("compare", "transformers", "faulty-block")
 
@@ -120,7 +121,7 @@ def test_a_comparison_shows_curves_bands_and_gaps():
 def test_a_rule_that_is_not_built_in_has_no_curve_of_shorter_drafts():
     run = msgspec.to_builtins(compare_run(1, 1))
     run["results"][0]["verifier"] = run["meta"]["timings"][0]["verifier"] = "mine"
-    text = html_report(msgspec.convert(run, Document))
+    text = html_report(msgspec.convert(run, document_type()))
     assert "Acceptance on" in text
     assert "Block efficiency on" not in text
 

@@ -1,25 +1,19 @@
 """Each field that contradicts a verdict is named, in tables, sweeps, audits and self-tests."""
 
 import pytest
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 from support.audit_runs import STARVED, finding
 from support.pages.report_runs import example
 
 from simverify.results import (
-    AgainstRun,
-    MatrixRun,
-    OutputRun,
     SelfTestRun,
     SweepAudit,
     SweepCell,
     SweepRun,
     SweepVersions,
-    TriageRun,
     Tried,
-    WatchRun,
 )
-from simverify.results import consistency as module
-from simverify.results.consistency import verdict_complaints
+from simverify.results.registry import verdict_complaints
 
 TABLE, COMPARISON = example("engines"), example("compare")
 PASSED, FAILED = example("transformers"), example("faulty-block")
@@ -204,13 +198,6 @@ def test_a_sampled_audit_whose_test_rejects_has_it_among_its_findings():
     sampled = replace(STARVED.sampled, tests=(test,), findings=(BROKE,))
     run = {"sampled": sampled, "findings": (BROKE,), "verdict": "FAIL", "inconclusive": None}
     assert complaints(STARVED, **run) == []
-
-
-@pytest.mark.parametrize("kind", [OutputRun, AgainstRun, TriageRun, WatchRun, MatrixRun])
-def test_what_was_served_has_rules_of_its_own(kind, monkeypatch):
-    monkeypatch.setattr(module, "served_verdict_complaints", lambda run: [type(run).__name__])
-    run = kind(**{field.name: None for field in fields(kind) if field.required})
-    assert list(verdict_complaints(run)) == [kind.__name__]
 
 
 def test_an_empty_comparison_has_any_verdict():

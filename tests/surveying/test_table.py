@@ -18,8 +18,8 @@ from simverify.engines.base import locate_engine
 from simverify.reports.engines import certificate_text, engine_deviation, reason_lines
 from simverify.reports.formats import build_report, html_report, markdown_report
 from simverify.results import Certificate, Finding, table_verdict
-from simverify.results.consistency import verdict_complaints
 from simverify.results.reading import shipped_schema
+from simverify.results.registry import verdict_complaints
 from simverify.surveying.table import (
     AuditOutcome,
     AuditProcesses,

@@ -5,7 +5,8 @@ import pytest
 from support.pages.report_runs import HOSTILE, example, hostile_runs, spoilt
 
 from simverify.reports.present import run_text
-from simverify.results import Document, PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
+from simverify.results import PlanLine, PlanMeta, PlanRun, SelfTestRun, Timing, Tried
+from simverify.results.registry import document_type
 
 
 def self_test(entries):
@@ -35,11 +36,11 @@ def failing(run):
     """A comparison whose first result has 500 findings of 10,000 characters."""
     document = msgspec.to_builtins(run)
     document["results"][0]["lossless"]["findings"] = [HOSTILE + "x" * 10_000] * 500
-    return msgspec.convert(document, Document)
+    return msgspec.convert(document, document_type())
 
 
 def hostile(run):
-    return msgspec.convert(spoilt(msgspec.json.decode(msgspec.json.encode(run))), Document)
+    return msgspec.convert(spoilt(msgspec.json.decode(msgspec.json.encode(run))), document_type())
 
 
 RUNS = [

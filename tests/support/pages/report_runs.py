@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from simverify.results import Bounds, Decoding, Document, Latency, Paired
+from simverify.results import Bounds, Decoding, Latency, Paired
 from simverify.results.reading import read_document
+from simverify.results.registry import document_type
 
 FOLDER = Path(__file__).parents[3] / "reports" / "examples"
 
@@ -33,7 +34,7 @@ def compare_run(models=1, verifiers=4, name="model {}"):
         for model in names
         for row in rows
     ]
-    return msgspec.convert(run, Document)
+    return msgspec.convert(run, document_type())
 
 
 def real_run(trace=False):
@@ -80,12 +81,12 @@ def hostile_runs():
     """Both kinds of documents, with every text in them hostile."""
     for name in ("compare", "faulty-block"):
         run = json.loads((FOLDER / name / "run.json").read_text())
-        yield msgspec.convert(spoilt(run), Document)
+        yield msgspec.convert(spoilt(run), document_type())
     audit = msgspec.to_builtins(example("faulty-block"))
     audit["spec"] += HOSTILE
     audit["notes"] = [HOSTILE + "x" * 10_000_000] * 2
     audit["findings"] = [{"kind": "law", "text": HOSTILE}] * 500
-    yield msgspec.convert(audit, Document)
+    yield msgspec.convert(audit, document_type())
 
 
 _FREE = {"spec", "name", "model", "verifier", "message", "words", "deviation", "method", "scope",
