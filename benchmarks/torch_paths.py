@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from simverify.auditing.enumeration import StepEnumeration, enumerate_tokens
+from simverify.auditing.enumeration import Generation, StepEnumeration, enumerate_tokens
 from simverify.auditing.instances import instances_for
 from simverify.symbolic.engine import Budget
 
@@ -57,10 +57,8 @@ def main() -> None:
     for _ in range(turns):
         with StepEnumeration(step, leaves=SEEN) as enumeration:
             began = time.process_time()
-            law = enumerate_tokens(
-                enumeration, step, model.target, model.draft, gamma=2, length=1,
-                budget=Budget(10_000),
-            )  # fmt: skip
+            generation = Generation(model.target, model.draft, 2, 1)
+            law = enumerate_tokens(enumeration, step, generation, Budget(10_000))
             paths.append((time.process_time() - began) / law.paths)
         began = time.process_time()
         for _ in range(law.paths):

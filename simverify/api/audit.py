@@ -13,7 +13,7 @@ import msgspec
 
 from simverify.api.real import BUNDLED_MODEL, RealModelOptions
 from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
-from simverify.auditing.drafters import takes_draft_arguments
+from simverify.auditing.enumeration import takes_draft_arguments
 from simverify.auditing.replay import render_explanation
 from simverify.auditing.run import audit as audit_code
 from simverify.auditing.run import (

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Row
-from simverify.auditing.comparison import Comparison, TargetAndDraft, compare_laws
+from simverify.auditing.comparison import Comparison, compare_laws
 from simverify.auditing.coverage import call_monitored
-from simverify.auditing.enumeration import check_token_ids, read_tokens
+from simverify.auditing.enumeration import TargetAndDraft, check_token_ids, read_tokens
 from simverify.errors import SimverifyError
 from simverify.symbolic import ExactLaw
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception

@@ -10,15 +10,21 @@ or in rows that were kept in bfloat16 and are float32 by the time they are used.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Literal, Protocol
+from functools import cache, cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.enumeration import DEFAULT_BUDGET, enumerate_block
+from simverify.auditing.enumeration import (
+    DEFAULT_BUDGET,
+    ComposedLaw,
+    TargetAndDraft,
+    block_arguments,
+    enumerate_block,
+)
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
 from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
@@ -47,22 +53,19 @@ class LawTree:
     def through(self) -> dict[Tokens, float]:
         """Probability of the sequences that begin with each of their beginnings."""
         masses: dict[Tokens, float] = {}
-        for some in (self.ends, self.open):
-            for tokens, mass in some.items():
-                for i in range(len(tokens) + 1):
-                    masses[tokens[:i]] = masses.get(tokens[:i], 0.0) + mass
+        for tokens, mass in (*self.ends.items(), *self.open.items()):
+            for i in range(len(tokens) + 1):
+                masses[tokens[:i]] = masses.get(tokens[:i], 0.0) + mass
         return masses
 
     @cached_property
     def inner(self) -> frozenset[Tokens]:
         """Beginnings that some longer sequence has, and after which all is known."""
-        open_ = set(self.open)
         return frozenset(
             tokens[:i]
-            for some in (self.ends, self.open)
-            for tokens in some
+            for tokens in (*self.ends, *self.open)
             for i in range(len(tokens))
-            if not any(tokens[:j] in open_ for j in range(i + 1))
+            if not any(tokens[:j] in self.open for j in range(i + 1))
         )
 
     def mass(self, tokens: Tokens) -> float:
@@ -319,37 +322,41 @@ def certain_deviation(comparison: Comparison) -> float:
     return max(missing, comparison.excess - comparison.pruned)
 
 
-def assess_precision(
-    compare: Callable[[Float64Promotion | None], Comparison], tolerance: float | None
-) -> PrecisionCheck:
-    """Decide what ``compare(None)`` is held to; ``tolerance`` if that is given.
+_DOUBLE, _SINGLE, _HALF = (
+    TOLERANCE_BY_DTYPE[name] for name in ("float64", "float32", HIDDEN_HALF_PRECISION)
+)
 
-    ``compare(lift)`` compares the code that computes with its types lifted to float64.
-    """
+PromotedComparison = Callable[[Float64Promotion | None], Comparison]
+"""``compare(lift)``: the comparison of code that computes with its types lifted to float64."""
+
+
+def assess_precision(compare: PromotedComparison, tolerance: float | None) -> PrecisionCheck:
+    """Decide what ``compare(None)`` is held to; ``tolerance`` if that is given."""
     comparison = compare(None)
     dtype, gap = comparison.dtype, certain_deviation(comparison)
     if tolerance is not None:
         return PrecisionCheck(comparison, tolerance, dtype)
     usual = PrecisionCheck(comparison, TOLERANCE_BY_DTYPE[dtype], dtype)
-    if dtype in HALF_PRECISIONS:
-        if TOLERANCE_BY_DTYPE["float32"] < gap <= TOLERANCE_BY_DTYPE[dtype]:
-            lifted = _promoted_comparison(compare, "half")
-            if lifted is not None and certain_deviation(lifted) > TOLERANCE_BY_DTYPE["float32"]:
-                return PrecisionCheck(lifted, TOLERANCE_BY_DTYPE["float32"], dtype, lifted=True)
-        return usual
-    if TOLERANCE_BY_DTYPE["float32"] < gap <= TOLERANCE_BY_DTYPE[HIDDEN_HALF_PRECISION]:
+    if _SINGLE < gap <= _HALF:
         lifted = _promoted_comparison(compare, "half")
-        if lifted is not None and _is_single_rounding(compare, lifted):
-            return PrecisionCheck(
-                comparison, TOLERANCE_BY_DTYPE[HIDDEN_HALF_PRECISION], HIDDEN_HALF_PRECISION
-            )
-    elif gap > TOLERANCE_BY_DTYPE[dtype] and _is_single_rounding(compare, comparison):
-        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float32"], "float32")
+        if lifted is None:
+            return usual
+        if dtype in HALF_PRECISIONS:
+            if certain_deviation(lifted) > _SINGLE:
+                return PrecisionCheck(lifted, _SINGLE, dtype, lifted=True)
+        elif _is_single_rounding(compare, lifted):
+            return PrecisionCheck(comparison, _HALF, HIDDEN_HALF_PRECISION)
+    elif (
+        dtype not in HALF_PRECISIONS
+        and gap > TOLERANCE_BY_DTYPE[dtype]
+        and _is_single_rounding(compare, comparison)
+    ):
+        return PrecisionCheck(comparison, _SINGLE, "float32")
     return usual
 
 
 def assess_reported_precision(
-    compare: Callable[[Float64Promotion | None], Comparison], tolerance: float | None
+    compare: PromotedComparison, tolerance: float | None
 ) -> PrecisionCheck:
     """As :func:`assess_precision`, of a drafter: 16-bit arithmetic excuses nothing.
 
@@ -359,38 +366,28 @@ def assess_reported_precision(
     dtype, gap = comparison.dtype, certain_deviation(comparison)
     if tolerance is not None:
         return PrecisionCheck(comparison, tolerance, dtype)
-    if gap <= TOLERANCE_BY_DTYPE["float64"]:
-        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float64"], "float64")
-    if gap <= TOLERANCE_BY_DTYPE["float32"] and (
-        dtype != "float64" or _is_rounding(compare, "single")
-    ):
-        return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float32"], "float32")
-    return PrecisionCheck(comparison, TOLERANCE_BY_DTYPE["float64"], dtype)
+    if gap <= _DOUBLE:
+        return PrecisionCheck(comparison, _DOUBLE, "float64")
+    if gap <= _SINGLE and (dtype != "float64" or _is_rounding(compare)):
+        return PrecisionCheck(comparison, _SINGLE, "float32")
+    return PrecisionCheck(comparison, _DOUBLE, dtype)
 
 
-def _is_rounding(
-    compare: Callable[[Float64Promotion | None], Comparison], lift: Float64Promotion
-) -> bool:
-    """Whether nothing is left of a deviation in code that is lifted."""
-    lifted = _promoted_comparison(compare, lift)
-    return lifted is not None and certain_deviation(lifted) <= TOLERANCE_BY_DTYPE["float64"]
+def _is_rounding(compare: PromotedComparison) -> bool:
+    """Whether nothing is left of a deviation in code whose float32 is lifted."""
+    lifted = _promoted_comparison(compare, "single")
+    return lifted is not None and certain_deviation(lifted) <= _DOUBLE
 
 
-def _is_single_rounding(
-    compare: Callable[[Float64Promotion | None], Comparison], comparison: Comparison
-) -> bool:
+def _is_single_rounding(compare: PromotedComparison, comparison: Comparison) -> bool:
     """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
     left = certain_deviation(comparison)
     if left <= TOLERANCE_BY_DTYPE[comparison.dtype]:
         return True
-    if left > TOLERANCE_BY_DTYPE["float32"]:
-        return False
-    return _is_rounding(compare, "single")
+    return left <= _SINGLE and _is_rounding(compare)
 
 
-def _promoted_comparison(
-    compare: Callable[[Float64Promotion | None], Comparison], lift: Float64Promotion
-) -> Comparison | None:
+def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) -> Comparison | None:
     """Return the comparison of the lifted code; None if it does not run or is not lifted.
 
     Where a budget ends first, that is passed on: nothing was found out, least of all a failure.
@@ -406,50 +403,28 @@ def _promoted_comparison(
 # The joint law of a call from the laws of single blocks, and where it leaves the target.
 
 
-class TokenLaw(Protocol):
-    """A law of sequences of tokens: one of :class:`ExactLaw`, or composed of several."""
+def law_fields(
+    laws: Sequence[tuple[float, ExactLaw | ComposedLaw]], dtypes: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the fields of a comparison that say how its laws, by probability, were run.
 
-    @property
-    def probabilities(self) -> Mapping[Tokens, float]:
-        """Those of sequences that are completed with the target."""
-
-    @property
-    def open(self) -> Mapping[Tokens, float]:
-        """Those of sequences after which nothing is known."""
-
-    @property
-    def paths(self) -> int:
-        """Paths run."""
-
-    @property
-    def pruned(self) -> float:
-        """Mass of what was not run."""
-
-    @property
-    def lost(self) -> float:
-        """Mass of calls without usable tokens."""
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What the code did against its contract."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether the code always came back."""
-
-    @property
-    def dtypes(self) -> frozenset[str]:
-        """Precisions that met a draw."""
-
-
-class TargetAndDraft(Protocol):
-    """A target and a draft: ``target(prefix)`` and ``draft(prefix)`` return rows (V,)."""
-
-    def target(self, prefix: Sequence[int]) -> Row:
-        """Row (V,) of the target after ``prefix``."""
-
-    def draft(self, prefix: Sequence[int]) -> Row:
-        """Row (V,) of the draft after ``prefix``."""
+    ``dtypes``: precisions that were met besides.
+    """
+    findings: dict[str, Finding] = {}
+    pruned = lost = 0.0
+    for mass, law in laws:
+        pruned += mass * law.pruned
+        lost += mass * law.lost
+        for finding in law.findings:
+            keep_most_severe(findings, finding)
+    return {
+        "paths": sum(law.paths for _, law in laws),
+        "pruned": pruned,
+        "lost": lost,
+        "complete": all(law.complete for _, law in laws),
+        "findings": tuple(findings.values()),
+        "dtype": coarsest_dtype({*dtypes, *(name for _, law in laws for name in law.dtypes)}),
+    }
 
 
 def compare_blocks(
@@ -468,18 +443,14 @@ def compare_blocks(
     may serve many instances: replays that look for untracked randomness are then paid for once.
     Raises as :func:`~simverify.auditing.enumeration.enumerate_verify` does.
     """
-    vocab = len(model.target(()))
-    spending = Spending(budget)
+    vocab, spending = len(model.target(())), Spending(budget)
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     for block in itertools.product(range(vocab), repeat=gamma):
-        mass = _sequence_probability(model.draft, block)
+        mass = sequence_probability(model.draft, block)
         if mass <= 0:
             continue
-        target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
-        draft = np.array([model.draft(block[:i]) for i in range(gamma)])
         # What is left out of one block is known as well as of another: each gets its part.
-        rows = target, draft, np.array(block, dtype=np.int64)
-        run = partial(enumerate_block, enumeration, verify, *rows)
+        run = partial(enumerate_block, enumeration, verify, *block_arguments(model, block))
         law = spending.take(run, parts=vocab**gamma)
         laws.append((block, mass, law))
         if not law.complete:
@@ -488,7 +459,7 @@ def compare_blocks(
 
 
 def compare_tokens(
-    law: TokenLaw,
+    law: ExactLaw | ComposedLaw,
     target: Callable[[Tokens], Row],
     *,
     tolerance: float | None = None,
@@ -500,16 +471,11 @@ def compare_tokens(
     ``law`` leaves open are compared as far as they go. ``accepted``: E[tau], if it is known; the
     tokens of several calls do not tell it.
     """
-    bound = TOLERANCE_BY_DTYPE[coarsest_dtype(set(law.dtypes))] if tolerance is None else tolerance
-    rows: dict[Tokens, Row] = {}
-
-    def row(tokens: Tokens) -> Row:
-        if tokens not in rows:
-            rows[tokens] = target(tokens)
-        return rows[tokens]
-
-    emitted = LawTree(law.probabilities, row, law.open)
-    tvs, worst = gaps_by_position(emitted, target_tree(row))
+    fields = law_fields([(1.0, law)])
+    bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
+    row = cache(target)
+    emitted, expected = LawTree(law.probabilities, row, law.open), target_tree(row)
+    tvs, worst = gaps_by_position(emitted, expected)
     position = next((i for i, tv in enumerate(tvs) if tv > bound), None)
     comparison = Comparison(
         max_abs_deviation=worst.gap + law.pruned,
@@ -518,14 +484,9 @@ def compare_tokens(
         place=None if position is None else FirstDeviation(position, None, tvs[position]),
         expected_accepted=accepted,
         bonus=None,
-        paths=law.paths,
-        pruned=law.pruned,
-        lost=law.lost,
-        complete=law.complete,
-        findings=law.findings,
         emitted=emitted,
-        dtype=coarsest_dtype(set(law.dtypes)),
-        excess=largest_excess(emitted, target_tree(row)),
+        excess=largest_excess(emitted, expected),
+        **fields,
     )
     mass = impossible_mass(law.probabilities, row) if bound > RARE_PROBABILITY else 0.0
     return add_impossible_finding(comparison, mass, bound)
@@ -538,17 +499,15 @@ def compare_laws(
     tolerance: float | None,
 ) -> Comparison:
     """Compare the laws of all drafted blocks, each with its probability, with the target's."""
-    tolerance = _tolerance_of([law for *_, law in laws], tolerance)
-    vocab = len(model.target(()))
-    target = _TargetLaw(model.target)
+    fields = law_fields([(mass, law) for _, mass, law in laws])
+    bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
+    vocab, target = len(model.target(())), _TargetLaw(model.target)
     expected = target.joint((), gamma + 1)
     emitted = np.zeros_like(expected)
     # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.
     accepted = [np.zeros((vocab,) * (j + 1)) for j in range(gamma)]
-    pruned = lost = tau = bonus = 0.0
+    tau = bonus = 0.0
     for _, mass, law in laws:
-        pruned += mass * law.pruned
-        lost += mass * law.lost
         for tokens, weight in law.probabilities.items():
             count = len(tokens) - 1
             tau += mass * weight * count
@@ -556,76 +515,37 @@ def compare_laws(
             emitted[tokens] += mass * weight * target.joint(tokens, gamma - count)
             for j in range(count):
                 accepted[j][tokens[: j + 1]] += mass * weight
-    tvs = _tv_by_position(emitted, expected)
-    position = next((i for i, tv in enumerate(tvs) if tv > tolerance), None)
+    difference = emitted - expected
+    tvs = [
+        float(np.abs(difference.sum(axis=tuple(range(j + 1, gamma + 1)))).sum() / 2)
+        for j in range(gamma + 1)
+    ]
+    position = next((i for i, tv in enumerate(tvs) if tv > bound), None)
     place = None
     if position is not None:
         stage: Stage = "bonus" if position == gamma else "residual"
         if position < gamma:
             most = expected.sum(axis=tuple(range(position + 1, gamma + 1)))
-            if np.any(accepted[position] > most + tolerance):
+            if np.any(accepted[position] > most + bound):
                 stage = "accepted"
         place = FirstDeviation(position, stage, tvs[position])
-    every = [law for *_, law in laws]
-    comparison = _make_comparison(emitted, expected, place, tau, bonus, every, pruned, lost)
-    broken = (
-        block for block, _, law in laws if any(f.severity == "violation" for f in law.findings)
-    )
-    comparison = replace(comparison, broken=next(broken, None))
-    return add_impossible_finding(comparison, float(emitted[expected == 0].sum()), tolerance)
-
-
-def _make_comparison(
-    emitted: Row,
-    due: Row,
-    place: FirstDeviation | None,
-    tau: float | None,
-    bonus: float | None,
-    laws: list[ExactLaw],
-    pruned: float,
-    lost: float,
-) -> Comparison:
-    deviation = np.abs(emitted - due)
+    deviation = np.abs(difference)
     worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
-    findings: dict[str, Finding] = {}
-    for law in laws:
-        for finding in law.findings:
-            keep_most_severe(findings, finding)
-    return Comparison(
-        max_abs_deviation=float(deviation.max()) + pruned,
+    tokens = tuple(int(i) for i in worst)
+    violated = (x for x, _, law in laws if any(f.severity == "violation" for f in law.findings))
+    comparison = Comparison(
+        max_abs_deviation=float(deviation.max()) + fields["pruned"],
         tv=float(deviation.sum() / 2),
-        worst=OutputSequence(
-            tuple(int(i) for i in worst), float(emitted[worst]), float(due[worst])
-        ),
+        worst=OutputSequence(tokens, float(emitted[worst]), float(expected[worst])),
         place=place,
         expected_accepted=tau,
         bonus=bonus,
-        paths=sum(law.paths for law in laws),
-        pruned=pruned,
-        lost=lost,
-        complete=all(law.complete for law in laws),
-        dtype=_coarsest_dtype(laws),
-        findings=tuple(findings.values()),
         emitted=emitted,
-        excess=max(0.0, float((emitted - due).max())),
+        broken=next(violated, None),
+        excess=max(0.0, float(difference.max())),
+        **fields,
     )
-
-
-def _tolerance_of(laws: list[ExactLaw], tolerance: float | None) -> float:
-    return TOLERANCE_BY_DTYPE[_coarsest_dtype(laws)] if tolerance is None else tolerance
-
-
-def _coarsest_dtype(laws: list[ExactLaw]) -> str:
-    return coarsest_dtype(set[str]().union(*(law.dtypes for law in laws)))
-
-
-def _tv_by_position(emitted: Row, due: Row) -> list[float]:
-    difference = emitted - due
-    tvs = []
-    for j in range(difference.ndim):
-        marginal = difference.sum(axis=tuple(range(j + 1, difference.ndim)))
-        tvs.append(float(np.abs(marginal).sum() / 2))
-    return tvs
+    return add_impossible_finding(comparison, float(emitted[expected == 0].sum()), bound)
 
 
 class _TargetLaw:
@@ -649,10 +569,13 @@ class _TargetLaw:
         return self._known[prefix, length]
 
 
-def _sequence_probability(row: Callable[[Tokens], Row], tokens: Tokens) -> float:
+def sequence_probability(
+    row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0, prompt: Tokens = ()
+) -> float:
+    """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
     mass = 1.0
-    for i, token in enumerate(tokens):
-        mass *= float(row(tokens[:i])[token])
+    for i in range(start, len(tokens)):
+        mass *= float(row(prompt + tokens[:i])[tokens[i]])
         if mass == 0:
             break
     return mass

@@ -1,6 +1,5 @@
 """Drafters under audit: a checked call, a tree drafted call by call, and the law of the tokens."""
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,10 @@ from simverify.auditing.comparison import (
     FirstDeviation,
     OutputSequence,
     Transcripts,
-    coarsest_dtype,
+    law_fields,
 )
 from simverify.auditing.coverage import call_monitored
-from simverify.auditing.enumeration import check_token_ids, read_tokens
+from simverify.auditing.enumeration import check_token_ids, read_tokens, takes_draft_arguments
 from simverify.auditing.instances import SmallModel
 from simverify.symbolic import Enumeration
 from simverify.symbolic.engine import Budget
@@ -69,39 +68,6 @@ class DraftedTree:
     parents: Tokens
     texts: tuple[Tokens, ...]
     reported: Row
-
-
-def takes_draft_arguments(rule: Callable[..., Any]) -> bool:
-    """Tell a drafter from a factory of drafters by what it can be called with.
-
-    Raises ``ValueError`` for what is neither.
-    """
-    if not callable(rule):
-        raise ValueError(
-            f"a drafter is a function, class or factory, got {type(rule).__name__}: an instance "
-            "cannot be built anew for every path"
-        )
-    try:
-        signature = inspect.signature(rule)
-    except (TypeError, ValueError):
-        return not inspect.isclass(rule)
-    if inspect.isclass(rule) or not accepts_arguments(signature, 4):
-        if not accepts_arguments(signature, 0):
-            raise ValueError(
-                f"{signature} is neither draft(prefix, draft_row, k, rng) nor a class or factory "
-                "without arguments"
-            )
-        return False
-    return True
-
-
-def accepts_arguments(signature: inspect.Signature, count: int) -> bool:
-    """Whether what has ``signature`` can be called with ``count`` arguments."""
-    try:
-        signature.bind(*range(count))
-    except TypeError:
-        return False
-    return True
 
 
 def build_drafter(rule: Callable[..., Any]) -> DraftFunction:
@@ -342,8 +308,8 @@ def compare_drafts(
         list(answer_cells(law.probabilities, transcripts, place, reports.rows, scheme))
         for place in range(max((len(x) for x in transcripts.values()), default=0))
     ]
-    dtype = coarsest_dtype({*law.dtypes, *reports.dtypes})
-    bound = TOLERANCE_BY_DTYPE[dtype] if tolerance is None else tolerance
+    fields = law_fields([(1.0, law)], reports.dtypes)
+    bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
     tvs = [_cells_distance(found) for found in by_call]
     first = next((i for i, tv in enumerate(tvs) if tv > bound), None)
     every = [cell for found in by_call for cell in found]
@@ -362,14 +328,9 @@ def compare_drafts(
         place=None if first is None else FirstDeviation(first, None, tvs[first]),
         expected_accepted=None,
         bonus=None,
-        paths=law.paths,
-        pruned=law.pruned,
-        lost=law.lost,
-        complete=law.complete,
-        findings=law.findings,
         emitted=_make_transcripts(law.probabilities, transcripts, reports.rows),
-        dtype=dtype,
         excess=max((cell.gap for cell in every), default=0.0),
+        **fields,
     )
     if worst is None:
         return result

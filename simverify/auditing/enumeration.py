@@ -20,7 +20,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,27 +78,37 @@ def enumerate_verify(
 ) -> ExactLaw:
     """Exact law of the tokens that ``verify`` emits for one drafted block.
 
-    Parameters
-    ----------
-    verify
-        ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens``.
-    target_probs, draft_probs, draft_tokens
-        float64 (gamma+1, V), float64 (gamma, V) and int (gamma,); handed over as given.
-    budget
-        Paths, and processor seconds (of the wall clock where the code sleeps).
-    prune
-        Conditional weight under which a branch is not run.
-
-    Raises
-    ------
-    CannotEnumerate
-        The code uses a draw in a way that cannot be followed; says which and where.
-    TooManyPaths, OutOfTime
-        A budget ended first.
+    ``verify(target_probs, draft_probs, draft_tokens, rng) -> tokens`` gets float64 (gamma+1, V),
+    float64 (gamma, V) and int (gamma,) as they are given. ``prune``: conditional weight under
+    which a branch is not run. Raises :class:`CannotEnumerate` for a draw that is used in a way
+    that cannot be followed; it says which and where. Raises :class:`TooManyPaths` or
+    :class:`OutOfTime` where the budget ends first.
     """
     block = _check_block(target_probs, draft_probs, draft_tokens)
     with Enumeration(verify, prune=prune) as enumeration:
         return enumerate_block(enumeration, verify, *block, budget)
+
+
+class TargetAndDraft(Protocol):
+    """A target and a draft: ``target(prefix)`` and ``draft(prefix)`` return rows (V,)."""
+
+    def target(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the target after ``prefix``."""
+
+    def draft(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) of the draft after ``prefix``."""
+
+
+def block_arguments(
+    model: TargetAndDraft, drafted: Tokens, prompt: Tokens = ()
+) -> tuple[Row, Row, npt.NDArray[np.int64]]:
+    """Return target rows (gamma+1, V), draft rows (gamma, V) and ids (gamma,) of a block."""
+    prefixes = [prompt + drafted[:i] for i in range(len(drafted) + 1)]
+    return (
+        np.array([model.target(prefix) for prefix in prefixes]),
+        np.array([model.draft(prefix) for prefix in prefixes[:-1]]),
+        np.array(drafted, dtype=np.int64),
+    )
 
 
 def enumerate_block(
@@ -167,29 +177,45 @@ def monitored_reset(instance: Any) -> Callable[[], Any] | None:
     return None if reset is None else partial(call_monitored, reset)
 
 
-def takes_step_arguments(rule: Callable[..., Any]) -> bool:
-    """Tell a step function from a factory by what it can be called with."""
+def accepts_arguments(signature: inspect.Signature, count: int) -> bool:
+    """Whether what has ``signature`` can be called with ``count`` arguments."""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _takes_arguments(name: str, count: int, call: str, rule: Callable[..., Any]) -> bool:
+    """Tell a function from a class or factory of objects by what it can be called with.
+
+    Raises ``ValueError`` for what is neither.
+    """
     if not callable(rule):
         raise ValueError(
-            f"a step rule is a function, class or factory, got {type(rule).__name__}: an "
-            "instance cannot be built anew for every path"
+            f"{name} is a function, class or factory, got {type(rule).__name__}: an instance "
+            "cannot be built anew for every path"
         )
     try:
         signature = inspect.signature(rule)
     except (TypeError, ValueError):
         return not inspect.isclass(rule)
-    try:
-        signature.bind(*range(5))
-    except TypeError:
-        try:
-            signature.bind()
-        except TypeError:
-            raise ValueError(
-                f"{signature} is neither step(prefix, target, draft, gamma, rng) nor a class "
-                "or factory without arguments"
-            ) from None
-        return False
-    return not inspect.isclass(rule)
+    if accepts_arguments(signature, count) and not inspect.isclass(rule):
+        return True
+    if not accepts_arguments(signature, 0):
+        raise ValueError(f"{signature} is neither {call} nor a class or factory without arguments")
+    return False
+
+
+takes_step_arguments = partial(
+    _takes_arguments, "a step rule", 5, "step(prefix, target, draft, gamma, rng)"
+)
+takes_tree_arguments = partial(
+    _takes_arguments, "a tree rule", 5, "tree(target_probs, draft_probs, tokens, parents, rng)"
+)
+takes_draft_arguments = partial(
+    _takes_arguments, "a drafter", 4, "draft(prefix, draft_row, k, rng)"
+)
 
 
 def read_tokens(result: Any) -> Tokens:
@@ -326,9 +352,7 @@ class GenerationState:
 class Generation:
     """What is generated after ``prompt``, call by call: ``length`` tokens or more, or to ``eos``.
 
-    What a call emits after ``eos`` is dropped. Before the generation, if wanted, come up to
-    ``earlier_calls`` calls of another one, which end of sequence may end sooner; then the rule
-    is reset, as it is at the very beginning.
+    Calls, end of sequence and an earlier generation are as in :func:`decode_generation`.
     """
 
     target: Callable[[Tokens], Row]
@@ -338,6 +362,10 @@ class Generation:
     prompt: Tokens = ()
     earlier_calls: int = 0
     eos: int | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.target(self.prompt))
 
     def first(self) -> GenerationState:
         """Where it begins."""
@@ -351,7 +379,7 @@ class Generation:
         over = place.earlier + 1 == self.earlier_calls or self.eos in tokens
         return GenerationState((), None) if over else GenerationState(tokens, place.earlier + 1)
 
-    def is_over(self, place: GenerationState) -> bool:
+    def has_ended(self, place: GenerationState) -> bool:
         """Whether end of sequence has come."""
         return place.earlier is None and self.eos is not None and self.eos in place.tokens
 
@@ -370,17 +398,16 @@ class GenerationRun:
         rng: Any,
         *,
         is_step: bool,
+        built: Callable[[], None],
         at: GenerationState | None = None,
-        built: Callable[[], None] | None = None,
     ) -> None:
         self._generation, self._rng = generation, rng
-        self._vocab = len(generation.target(generation.prompt))
+        self._vocab = generation.vocab_size
         self.instance = None if is_step else call_monitored(rule)
         self._step = rule if self.instance is None else self.instance.step
         self.place = at or generation.first()
         self._reset()
-        if built is not None:
-            built()
+        built()
 
     def call(self) -> Tokens:
         """Make the next call; return what counts of its tokens."""
@@ -395,10 +422,18 @@ class GenerationRun:
             self._reset()
         return new
 
+    def finish(self) -> Tokens:
+        """Make all calls; return the first tokens of the output, as many as are asked for."""
+        g = self._generation
+        while self.place.earlier is not None or not (
+            g.has_ended(self.place) or len(self.place.tokens) >= g.length
+        ):
+            self.call()
+        return self.place.tokens[: g.length]
+
     def _reset(self) -> None:
-        reset = getattr(self.instance, "reset", None)
-        if reset is not None:
-            call_monitored(reset)
+        if (reset := monitored_reset(self.instance)) is not None:
+            reset()
 
 
 @dataclass(frozen=True)
@@ -484,7 +519,7 @@ def compose_laws(
     for key, node in sorted(nodes.items(), key=lambda item: item[1].order):
         weight = mass.get(key, 0.0)
         if node.law is None:
-            known = generation.is_over(node.place) or node.image == start
+            known = generation.has_ended(node.place) or node.image == start
             where = ends if known else unknown
             # Tokens of an earlier generation are none of the output.
             tokens = node.place.tokens if node.place.earlier is None else ()
@@ -544,78 +579,23 @@ class StepEnumeration(Enumeration):
 def enumerate_tokens(
     enumeration: Enumeration,
     rule: Callable[..., Any],
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
-    *,
-    gamma: int,
-    length: int,
-    prefix: Tokens = (),
-    earlier_calls: int = 0,
-    eos: int | None = None,
+    generation: Generation,
     budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
-    """Exact law of the first ``length`` tokens that a step rule emits after ``prefix``.
+    """Exact law of the first tokens that a step rule emits, with every path of all calls.
 
     ``rule`` is a function ``step(prefix, target, draft, gamma, rng)``, or a class or factory
     without arguments whose instance has ``step`` and, if it keeps state, ``reset``; it is
-    built anew for every path. Calls, end of sequence and an earlier generation are as in
-    :func:`decode_generation`; a generation that ``eos`` ends sooner is shorter.
+    built anew for every path. A generation that ``eos`` ends sooner is shorter.
     Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
-    if length < 1 or gamma < 1:
-        raise ValueError(f"length={length}, gamma={gamma}: both must be at least 1")
-    generated = _generation_runner(
-        enumeration,
-        rule,
-        target,
-        draft,
-        gamma,
-        length=length,
-        prefix=prefix,
-        eos=eos,
-        earlier_calls=earlier_calls,
-    )
-    return enumeration.run(lambda: generated()[:length], budget)
-
-
-def _generation_runner(
-    enumeration: Enumeration,
-    rule: Callable[..., Any],
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
-    gamma: int,
-    *,
-    length: int,
-    prefix: Tokens = (),
-    eos: int | None = None,
-    earlier_calls: int = 0,
-) -> Callable[[], Tokens]:
-    """Return what builds the rule anew and makes calls until ``length`` tokens or more are out."""
-    vocab = len(target(prefix))
-    is_step = takes_step_arguments(rule)
+    is_step, built = takes_step_arguments(rule), enumeration.source.sequences.is_built
 
     def call() -> Tokens:
-        instance = None if is_step else call_monitored(rule)
-        step = rule if instance is None else instance.step
+        rng = enumeration.rng
+        return GenerationRun(generation, rule, rng, is_step=is_step, built=built).finish()
 
-        def more(emitted: Tokens) -> Tokens:
-            enumeration.source.sequences.building = False
-            tokens = read_tokens(
-                call_monitored(step, emitted, target, draft, gamma, enumeration.rng)
-            )
-            check_token_ids(tokens, vocab)
-            return tokens
-
-        return decode_generation(
-            more,
-            monitored_reset(instance),
-            length=length,
-            prefix=prefix,
-            eos=eos,
-            earlier_calls=earlier_calls,
-        )
-
-    return call
+    return enumeration.run(call, budget)
 
 
 SECOND_CALL_PATHS = 1_000
@@ -733,7 +713,7 @@ class _Composition:
         return node.place.earlier is not None or len(node.place.tokens) < self.generation.length
 
     def _goes_on(self, place: GenerationState) -> bool:
-        return self.complete and not self.is_mixed and not self.generation.is_over(place)
+        return self.complete and not self.is_mixed and not self.generation.has_ended(place)
 
     def _fits(self, within: int) -> bool:
         """Whether one more call like the dearest so far stays within so many paths."""
@@ -901,24 +881,16 @@ def enumerate_generation(
     if enumeration.composes:
         try:
             law = compose_generation(enumeration, rule, generation, budget, beyond=beyond)
-            if (
-                budget.enough is None
-                and _is_tiny(generation)
-                and enumeration.checked < _CHECKED_PATHS
-            ):
-                left = clock.remaining_time()
-                _check_against_uncomposed(enumeration, rule, generation, left)
+            g = generation
+            tiny = enumerated_length(g.vocab_size, g.gamma, g.earlier_calls, 0) > 0
+            if budget.enough is None and tiny and enumeration.checked < _CHECKED_PATHS:
+                _check_against_uncomposed(enumeration, rule, g, clock.remaining_time())
         except NotComposable:
             enumeration.composes = False
         else:
             return law
     left = replace(clock.remaining_time(), enough=None)
     return compose_generation(enumeration, rule, generation, left, merges=False)
-
-
-def _is_tiny(generation: Generation) -> bool:
-    vocab = len(generation.target(generation.prompt))
-    return enumerated_length(vocab, generation.gamma, generation.earlier_calls, 0) > 0
 
 
 def enumerated_length(vocab_size: int, gamma: int, earlier_calls: int, length: int) -> int:
@@ -934,22 +906,9 @@ def _check_against_uncomposed(
     budget: Budget,
 ) -> None:
     """Make a few calls one after the other on every path: the law must be the composed one."""
-    composed = compose_generation(
-        enumeration, rule, replace(generation, length=_CHECKED_LENGTH), budget
-    )
-    g = generation
-    plain = enumerate_tokens(
-        enumeration,
-        rule,
-        g.target,
-        g.draft,
-        gamma=g.gamma,
-        length=_CHECKED_LENGTH,
-        prefix=g.prompt,
-        earlier_calls=g.earlier_calls,
-        eos=g.eos,
-        budget=budget,
-    )
+    longer = replace(generation, length=_CHECKED_LENGTH)
+    composed = compose_generation(enumeration, rule, longer, budget)
+    plain = enumerate_tokens(enumeration, rule, longer, budget)
     enumeration.checked += plain.paths
     one, other = _truncate_law(composed), _truncate_law(plain)
     if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > MAX_ROUNDING for x in one | other):

@@ -27,6 +27,7 @@ from simverify.auditing.enumeration import (
     StepEnumeration,
     enumerate_generation,
     eos_absorbing,
+    takes_tree_arguments,
 )
 from simverify.auditing.instances import (
     ALL_HISTORIES_INSTANCES,
@@ -41,7 +42,6 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import (
     compare_trees,
     first_call_as_tree_rule,
-    takes_tree_arguments,
     tree_as_step,
 )
 from simverify.faults import FAULTS
@@ -133,6 +133,7 @@ class Examiner:
     def compare(self, model: SmallModel, lift: Float64Promotion | None = None) -> Comparison:
         """Return the law on one instance, of code that computes with types lifted to float64."""
         rule = self.subject.rule
+        limits: Any = {"tolerance": self.tolerance, "budget": self.budget}
         if self.subject.coin_bits is not None:
             return compare_coins(
                 rule,
@@ -159,18 +160,10 @@ class Examiner:
             if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, rule, model)
             if model.drafting is not None:
-                compare = compare_drafts if self.contract == "draft" else compare_trees
-                return compare(
-                    enumeration, rule, model, tolerance=self.tolerance, budget=self.budget
-                )
-            return compare_blocks(
-                enumeration,
-                rule,
-                model,
-                model.gamma,
-                tolerance=self.tolerance,
-                budget=self.budget,
-            )
+                if self.contract == "draft":
+                    return compare_drafts(enumeration, rule, model, **limits)
+                return compare_trees(enumeration, rule, model, model.drafting, **limits)
+            return compare_blocks(enumeration, rule, model, model.gamma, **limits)
 
     def _another(self, lift: Float64Promotion | None) -> Enumeration:
         """Return what follows the rule for itself; of lifted code what did so before, if any.

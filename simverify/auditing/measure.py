@@ -3,13 +3,13 @@
 import inspect
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from simverify.arrays import Row
 from simverify.auditing.comparison import (
     Comparison,
     assess_precision,
@@ -124,9 +124,9 @@ def exact_workload_law(
     if subject.coin_bits is not None:
         return None, ()  # its coins are handed over, and are no draws to follow
     rule, contract = as_enumerable(subject.rule, contract, asked.drafting)
-    on = _WorkloadExaminer(rule, contract, asked)
+    compare = partial(_compare_workload, rule, contract, asked)
     try:
-        held = assess_precision(on.compare, subject.tolerance)
+        held = assess_precision(compare, subject.tolerance)
     except (CannotEnumerate, OutOfTime, TooManyPaths):
         return None, ()
     comparison = held.comparison
@@ -151,63 +151,25 @@ def exact_workload_law(
     return exact, ()
 
 
-@dataclass
-class _WorkloadExaminer:
-    """The laws of one rule on a model, as an instance of an audit is judged."""
-
-    rule: Callable[..., Any]
-    contract: VerifierContract
-    asked: Workload
-
-    def compare(self, lift: Float64Promotion | None) -> Comparison:
-        """Return the law of a call, or of a generation's first tokens, against the target's."""
-        request, model = self.asked, self.asked.model
-        if self.contract == "step":
-            steps = StepEnumeration(self.rule, lift=lift)
-            with steps:
-                length = request.gamma + 1
-                law = enumerate_generation(
-                    steps,
-                    self.rule,
-                    Generation(model.target, model.draft, request.gamma, length),
-                    WORKLOAD_BUDGET,
-                    beyond=ExtraCalls(every_way=False, due=False),
-                )
-                return compare_tokens(law, model.target, accepted=law.accepted)
-        with Enumeration(self.rule, lift=lift) as enumeration:
-            if self.contract == "tree":
-                assert request.drafting is not None
-                return compare_trees(
-                    enumeration,
-                    self.rule,
-                    _TreeWorkloadModel(model, request.drafting),
-                    budget=WORKLOAD_BUDGET,
-                )
-            return compare_blocks(
-                enumeration,
-                self.rule,
-                model,
-                request.gamma,
-                budget=WORKLOAD_BUDGET,
-            )
-
-
-@dataclass(frozen=True)
-class _TreeWorkloadModel:
-    """A model of which trees are drafted."""
-
-    model: Model
-    drafting: Drafting
-
-    @property
-    def gamma(self) -> int:
-        return self.drafting.shape.depth
-
-    def target(self, prefix: Sequence[int]) -> Row:
-        return self.model.target(prefix)
-
-    def draft(self, prefix: Sequence[int]) -> Row:
-        return self.model.draft(prefix)
+def _compare_workload(
+    rule: Callable[..., Any],
+    contract: VerifierContract,
+    asked: Workload,
+    lift: Float64Promotion | None,
+) -> Comparison:
+    """Return the law of a call, or of a generation's first tokens, against the target's."""
+    model, drafting = asked.model, asked.drafting
+    if contract == "step":
+        with (steps := StepEnumeration(rule, lift=lift)):
+            generation = Generation(model.target, model.draft, asked.gamma, asked.gamma + 1)
+            beyond = ExtraCalls(every_way=False, due=False)
+            law = enumerate_generation(steps, rule, generation, WORKLOAD_BUDGET, beyond=beyond)
+            return compare_tokens(law, model.target, accepted=law.accepted)
+    with Enumeration(rule, lift=lift) as enumeration:
+        if contract == "tree":
+            assert drafting is not None
+            return compare_trees(enumeration, rule, model, drafting, budget=WORKLOAD_BUDGET)
+        return compare_blocks(enumeration, rule, model, asked.gamma, budget=WORKLOAD_BUDGET)
 
 
 def measure_calls(subject: Subject, contract: VerifierContract, asked: Workload) -> RuleCalls:

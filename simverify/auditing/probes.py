@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from simverify.arrays import Row
 from simverify.auditing import invocation
-from simverify.auditing.drafters import accepts_arguments, build_drafter, call_drafter
+from simverify.auditing.drafters import build_drafter, call_drafter
+from simverify.auditing.enumeration import accepts_arguments
 from simverify.auditing.invocation import (
     EQUAL_ROWS,
     INTERLEAVED_CALL,

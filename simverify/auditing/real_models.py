@@ -17,7 +17,7 @@ from simverify.auditing.coverage import (
     find_reachable,
     monitor_coverage,
 )
-from simverify.auditing.enumeration import check_token_ids
+from simverify.auditing.enumeration import check_token_ids, takes_tree_arguments
 from simverify.auditing.invocation import build_step_rule, make_finding, read_result
 from simverify.auditing.probes import probe_findings, run_subject_probes
 from simverify.auditing.run import add_coverage
@@ -26,7 +26,7 @@ from simverify.auditing.sampled_tier import findings_of_tests
 from simverify.auditing.sandbox import seeded_global_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, check_contract
-from simverify.auditing.trees import build_tree_rule, reset_tree_rule, takes_tree_arguments
+from simverify.auditing.trees import build_tree_rule, reset_tree_rule
 from simverify.battery.battery import (
     TestReport,
     certificate_document,

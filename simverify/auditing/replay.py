@@ -6,10 +6,10 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +25,7 @@ from simverify.auditing.coins import (
     bisect_law,
     coin_counter,
 )
+from simverify.auditing.comparison import sequence_probability
 from simverify.auditing.drafters import (
     ReportedRows,
     build_drafter,
@@ -35,6 +36,7 @@ from simverify.auditing.drafters import (
 )
 from simverify.auditing.enumeration import (
     DEFAULT_BUDGET,
+    block_arguments,
     check_token_ids,
     decode_generation,
     takes_step_arguments,
@@ -51,10 +53,8 @@ from simverify.auditing.invocation import (
 )
 from simverify.auditing.rerun import (
     CALLS_BY_CONTRACT,
-    CallPaths,
     StepTracer,
     record_paths,
-    sequence_probability,
 )
 from simverify.auditing.sampled_runs import Contract as SampledContract
 from simverify.auditing.sampled_runs import (
@@ -137,64 +137,61 @@ def explain_output(
 ) -> Explanation:
     """Run the paths of ``rule`` on ``instance`` again and keep those that emit ``sequence``.
 
-    Parameters
-    ----------
-    rule, contract
-        The code under audit; a step rule is built anew for every path.
-    instance
-        Rows by prefix, as the result file has them; all that the code asks for.
-    sequence
-        The first tokens of a completed output: up to gamma+1 under the verify contract.
-    budget
-        For all paths, also those that lead elsewhere.
-
-    Raises
-    ------
-    CannotEnumerate, TooManyPaths, OutOfTime
-        As in the exact tier.
-    ValueError
-        ``sequence`` does not fit the instance, or the instance lacks a row.
+    ``sequence``: the first tokens of a completed output, up to gamma+1 under the verify contract.
+    ``budget``: for all paths, also those that lead elsewhere. Raises ``ValueError`` where
+    ``sequence`` does not fit the instance, or the instance lacks a row; else as the exact tier.
     """
     model = InstanceRows(instance)
     rule, contract = as_enumerable(rule, contract, model.drafting)
     tokens = _check_explain(instance, contract, sequence)
-    calls = CALLS_BY_CONTRACT[contract](rule, model, tokens, budget)
-    every = (trail for call in calls for trail in _explained_paths(call, model, tokens))
-    trails = sorted(every, key=lambda trail: trail.contribution, reverse=True)
+    paths = [
+        ExplainedPath(
+            call.drafted,
+            call.mass,
+            leaf.tokens,
+            leaf.weight,
+            _completion(model, tokens, leaf.tokens),
+            leaf.draws,
+            leaf.branches,
+            call.tree,
+        )
+        for call in CALLS_BY_CONTRACT[contract](rule, model, tokens, budget)
+        for leaf in call.leaves
+        if _agree(leaf.tokens, tokens)
+    ]
+    return _explain_paths(model, tokens, paths, len(tokens) if contract == "step" else model.gamma)
+
+
+def _agree(emitted: Tokens, sequence: Tokens) -> bool:
+    """Whether one begins as the other does."""
+    common = min(len(emitted), len(sequence))
+    return emitted[:common] == sequence[:common]
+
+
+def _completion(model: InstanceRows, sequence: Tokens, emitted: Tokens) -> float:
+    """Return the target's probability of the tokens that ``emitted`` leaves out."""
+    common = min(len(emitted), len(sequence))
+    return sequence_probability(model.target, sequence, common, model.prompt)
+
+
+def _explain_paths(
+    model: InstanceRows, tokens: Tokens, paths: list[ExplainedPath], drafts: int
+) -> Explanation:
+    """Return the explanation of an output; its first ``drafts`` tokens have draft rows."""
     positions = []
     for i, token in enumerate(tokens):
-        q = None
-        if contract == "step" or i < instance.gamma:
-            q = tuple(model.draft(model.prompt + tokens[:i]).tolist())
-        p = tuple(model.target(model.prompt + tokens[:i]).tolist())
-        positions.append(OutputPosition(i, token, p, q))
+        prefix = model.prompt + tokens[:i]
+        q = tuple(model.draft(prefix).tolist()) if i < drafts else None
+        positions.append(OutputPosition(i, token, tuple(model.target(prefix).tolist()), q))
+    paths = sorted(paths, key=lambda path: path.contribution, reverse=True)
     return Explanation(
-        instance.name,
+        model.name,
         tokens,
-        sum(t.contribution for t in trails),
-        sequence_probability(model, model.target, tokens),
+        sum(path.contribution for path in paths),
+        sequence_probability(model.target, tokens, prompt=model.prompt),
         tuple(positions),
-        tuple(trails),
+        tuple(paths),
     )
-
-
-def _explained_paths(
-    call: CallPaths, model: InstanceRows, sequence: Tokens
-) -> Iterator[ExplainedPath]:
-    for leaf in call.leaves:
-        common = min(len(leaf.tokens), len(sequence))
-        if leaf.tokens[:common] == sequence[:common]:
-            rest = sequence_probability(model, model.target, sequence, common)
-            yield ExplainedPath(
-                call.drafted,
-                call.mass,
-                leaf.tokens,
-                leaf.weight,
-                rest,
-                leaf.draws,
-                leaf.branches,
-                call.tree,
-            )
 
 
 def _check_explain(instance: Instance, contract: Contract, sequence: Sequence[int]) -> Tokens:
@@ -279,18 +276,14 @@ def _drafter_heading(found: Counterexample, model: InstanceRows, share: float) -
     call = found.call
     assert call is not None, "the counterexample of a drafter has a call"
     lines = [
-        f"after {', '.join(map(str, call.prefix)) or 'no token'}, asked for {call.asked}, "
+        f"after {_number_list(call.prefix) or 'no token'}, asked for {call.asked}, "
         f"scheme {found.instance.scheme}",
-        f"  draft row: {_drafter_row_text(model.draft(call.prefix).tolist())}",
-        f"  reported:  {_drafter_row_text(call.reported)}",
+        f"  draft row: {_row_text(model.draft(call.prefix).tolist())}",
+        f"  reported:  {_row_text(call.reported)}",
     ]
     if share < 1 - 1e-9:
         lines.append(f"  this report, and so many tokens, have probability {share:.6g}")
     return tuple(lines)
-
-
-def _drafter_row_text(row: Any) -> str:
-    return "  ".join(f"{x:.6g}" for x in row)
 
 
 def draft_breach_call(rule: Callable[..., Any], found: Breach) -> Callable[[Any], CallOutcome]:
@@ -325,9 +318,9 @@ def render_explanation(explanation: Explanation, *, most: int = 10, only: int | 
     ]
     for place in e.positions:
         lines.append(f"position {place.index}: token {place.token}")
-        lines.append(f"  p = {_explanation_row(place.target)}")
+        lines.append(f"  p = {_row_text(place.target)}")
         if place.draft is not None:
-            lines.append(f"  q = {_explanation_row(place.draft)}")
+            lines.append(f"  q = {_row_text(place.draft)}")
     if not e.trails:
         return "\n".join([*lines, "", "no path leads there: the code never emits it"]) + "\n"
     count = "1 path leads" if len(e.trails) == 1 else f"{len(e.trails)} paths lead"
@@ -372,7 +365,7 @@ def _number_list(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _explanation_row(row: tuple[float, ...]) -> str:
+def _row_text(row: Iterable[float]) -> str:
     return "  ".join(f"{x:.6g}" for x in row)
 
 
@@ -385,18 +378,17 @@ def replay_contract_breach(rule: Rule, contract: Contract, found: Breach) -> tup
     Of a rule that drafts itself, in the shortest generation in which it does. Raises
     ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
-    broken = find_breach_paths(rule, contract, found)
-    return tuple(
-        "\n".join(
-            [
-                *_breach_heading(found),
-                f"path {i} of {len(broken)} that break it:",
-                *_path_lines(leaf),
-            ]
-        )
-        + "\n"
-        for i, leaf in enumerate(broken)
-    )
+    broken, texts = find_breach_paths(rule, contract, found), []
+    for i, leaf in enumerate(broken):
+        lines = [
+            *_breach_heading(found),
+            f"path {i} of {len(broken)} that break it:",
+            f"  {leaf.broke}",
+            f"  probability {leaf.weight:.6g}, {leaf.draws} draws",
+            *map(branch_line, leaf.branches),
+        ]
+        texts.append("\n".join(lines) + "\n")
+    return tuple(texts)
 
 
 def find_breach_paths(
@@ -428,17 +420,19 @@ def _breach_leaves(
     rule: Rule, contract: Contract, found: Breach, length: int, steps: StepTracer | None
 ) -> list[RecordedPath]:
     enumeration, source = record_paths(rule, seed_once=contract in ("step", "draft"), steps=steps)
-    if contract == "step":
-        one = _generation_call(rule, found, length)
-    elif contract == "draft":
-        one = draft_breach_call(rule, found)
-    else:
-        one = _block_call(rule, found) if contract == "verify" else _tree_call(rule, found)
+    calls: dict[str, Callable[..., Callable[[Any], CallOutcome]]] = {
+        "step": partial(_generation_call, length=length),
+        "draft": draft_breach_call,
+        "verify": _block_call,
+        "tree": _tree_call,
+    }
+    one = calls[contract](rule, found)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
         outcome = one(enumeration.rng)
-        source.end(outcome.tokens or (), _breach_text(outcome))
+        changed = f"changes its arguments in place: {', '.join(outcome.changed)}"
+        source.end(outcome.tokens or (), changed if outcome.changed else outcome.fault)
         if outcome.tokens is None:
             raise InvalidTokens("broken", outcome.fault)
         return outcome.tokens
@@ -452,10 +446,9 @@ def _breach_leaves(
 def _block_call(rule: Rule, found: Breach) -> Callable[[Any], CallOutcome]:
     drafted = found.draft_tokens
     assert drafted is not None, "a breach of the verify contract has draft tokens"
-    targets, drafts = _breach_rows(found)
-    case = ProbeCase(
-        found.instance.name, found.instance.gamma, targets, np.vstack([drafts, drafts[:1]])
-    )
+    targets, drafts, _ = _breach_block(found)
+    name, gamma = found.instance.name, found.instance.gamma
+    case = ProbeCase(name, gamma, targets, np.vstack([drafts, drafts[:1]]))
     call = make_caller(rule, "verify")
     return lambda rng: call(case, rng, drafted)
 
@@ -513,24 +506,15 @@ def _generation_call(rule: Rule, found: Breach, length: int) -> Callable[[Any], 
         outcome = attempt_call(lambda: run(rng))
         if outcome.tokens is not None or not before:
             return outcome
-        place = f"in the call after the tokens {', '.join(map(str, before))}"
+        place = f"in the call after the tokens {_number_list(before)}"
         return replace(outcome, fault=f"{outcome.fault}, {place}")
 
     return one
 
 
-def _breach_text(outcome: CallOutcome) -> str:
-    if outcome.changed:
-        return f"changes its arguments in place: {', '.join(outcome.changed)}"
-    return outcome.fault
-
-
-def _breach_rows(found: Breach) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Target rows (gamma+1, V) and draft rows (gamma, V) of the drafted block."""
-    model, drafted = InstanceRows(found.instance), found.draft_tokens or ()
-    targets = [model.target(model.prompt + drafted[:i]) for i in range(len(drafted) + 1)]
-    drafts = [model.draft(model.prompt + drafted[:i]) for i in range(len(drafted))]
-    return np.array(targets), np.array(drafts)
+def _breach_block(found: Breach) -> tuple[Row, Row, Any]:
+    model = InstanceRows(found.instance)
+    return block_arguments(model, found.draft_tokens or (), model.prompt)
 
 
 def _breach_heading(found: Breach) -> list[str]:
@@ -539,22 +523,13 @@ def _breach_heading(found: Breach) -> list[str]:
         return lines
     if found.parents is not None:
         return [*lines, f"draft tree {_breach_tree(found).drawn()}"]
-    targets, drafts = _breach_rows(found)
-    lines.append(f"draft tokens {', '.join(map(str, found.draft_tokens))}")
+    targets, drafts, _ = _breach_block(found)
+    lines.append(f"draft tokens {_number_list(found.draft_tokens)}")
     for i, p in enumerate(targets):
         lines += [f"position {i}", f"  p = {_row_text(p)}"]
         if i < len(drafts):
             lines.append(f"  q = {_row_text(drafts[i])}")
     return lines
-
-
-def _path_lines(leaf: RecordedPath) -> list[str]:
-    lines = [f"  {leaf.broke}", f"  probability {leaf.weight:.6g}, {leaf.draws} draws"]
-    return lines + [branch_line(branch) for branch in leaf.branches]
-
-
-def _row_text(row: np.ndarray[Any, Any]) -> str:
-    return "  ".join(f"{x:.6g}" for x in row)
 
 
 # Code that takes its coins, on a failing instance: which coins lead where.
@@ -570,48 +545,38 @@ def explain_coins(subject: Subject, instance: Instance, sequence: Sequence[int])
     ``SimverifyError`` where the calls break, or are no function of their coins any more.
     """
     model, tokens = InstanceRows(instance), tuple(sequence)
-    trails = []
+    paths = []
     for drafted in itertools.product(range(instance.vocab_size), repeat=instance.gamma):
-        mass = sequence_probability(model, model.draft, drafted)
+        mass = sequence_probability(model.draft, drafted)
         if mass > 0:
             for box, emitted in _constant_boxes(subject, model, drafted):
-                common = min(len(emitted), len(tokens))
-                if emitted and emitted[:common] == tokens[:common]:
-                    trails.append(_coin_trail(subject, model, tokens, drafted, mass, box, emitted))
-    trails.sort(key=lambda trail: trail.contribution, reverse=True)
-    positions = [
-        OutputPosition(
-            i,
-            token,
-            tuple(model.target(tokens[:i]).tolist()),
-            tuple(model.draft(tokens[:i]).tolist()) if i < instance.gamma else None,
-        )
-        for i, token in enumerate(tokens)
-    ]
-    return Explanation(
-        instance.name,
-        tokens,
-        sum(t.contribution for t in trails),
-        sequence_probability(model, model.target, tokens),
-        tuple(positions),
-        tuple(trails),
-    )
+                if emitted and _agree(emitted, tokens):
+                    completion = _completion(model, tokens, emitted)
+                    paths.append(_coin_path(subject, drafted, mass, box, emitted, completion))
+    return _explain_paths(model, tokens, paths, instance.gamma)
 
 
 def replay_coin_breach(subject: Subject, found: Breach) -> tuple[str, ...]:
     """Return a text for each box of coins on which a call breaks its contract again."""
     model, drafted = InstanceRows(found.instance), found.draft_tokens
     assert drafted is not None, "a breach of the verify contract has draft tokens"
-    target, draft = _coin_rows(model, drafted)
-    scale = 2.0 ** (subject.coin_bits or 0)
+    block = block_arguments(model, drafted)
+    scale = 2 ** (subject.coin_bits or 0)
     texts = []
     for box, emitted in _constant_boxes(subject, model, drafted):
         coins = np.array(box.low) / scale
-        call = CheckedCoinCall(subject.rule, target, draft, np.array(drafted, dtype=np.int64))
+        call = CheckedCoinCall(subject.rule, *block)
         call(coins)
         if call.findings:
-            share = box.share(2 ** (subject.coin_bits or 0))
-            texts.append((share, _call_text(model, drafted, target, draft, coins, call, emitted)))
+            lines = [
+                f"{model.name}: draft tokens {_number_list(drafted)}",
+                *(f"p[{i}] = {_row_text(row)}" for i, row in enumerate(block[0])),
+                *(f"q[{i}] = {_row_text(row)}" for i, row in enumerate(block[1])),
+                f"coins: {', '.join(f'{x:.17g}' for x in coins)}",
+                *(f"ends: {finding.kind}: {finding.message}" for finding in call.findings.values()),
+                *([f"tokens: {_number_list(emitted)}"] if emitted else []),
+            ]
+            texts.append((box.share(scale), "\n".join(lines) + "\n"))
     return tuple(text for _, text in sorted(texts, key=lambda pair: -pair[0]))
 
 
@@ -634,8 +599,7 @@ def _constant_boxes(
 ) -> Iterator[tuple[Box, Tokens]]:
     """Return the boxes of coins on which the call on one drafted block is constant."""
     boxes: list[tuple[Box, Tokens]] = []
-    target, draft = _coin_rows(model, drafted)
-    call = CheckedCoinCall(subject.rule, target, draft, np.array(drafted, dtype=np.int64))
+    call = CheckedCoinCall(subject.rule, *block_arguments(model, drafted))
     try:
         bisect_law(
             call,
@@ -652,14 +616,8 @@ def _constant_boxes(
     return iter(boxes)
 
 
-def _coin_trail(
-    subject: Subject,
-    model: InstanceRows,
-    tokens: Tokens,
-    drafted: Tokens,
-    mass: float,
-    box: Box,
-    emitted: Tokens,
+def _coin_path(
+    subject: Subject, drafted: Tokens, mass: float, box: Box, emitted: Tokens, completion: float
 ) -> ExplainedPath:
     scale = 2 ** (subject.coin_bits or 53)
     branches = []
@@ -668,36 +626,9 @@ def _coin_trail(
         if share < 1:
             left = low / scale, (high + 1) / scale
             branches.append(RecordedBranch(DecisionKind.BOUND, axis + 1, 0, 2, share, left, ""))
-    common = min(len(emitted), len(tokens))
-    rest = sequence_probability(model, model.target, tokens, common)
     return ExplainedPath(
-        drafted, mass, emitted, box.share(scale), rest, len(box.low), tuple(branches)
+        drafted, mass, emitted, box.share(scale), completion, len(box.low), tuple(branches)
     )
-
-
-def _coin_rows(model: InstanceRows, drafted: Tokens) -> tuple[Row, Row]:
-    gamma = len(drafted)
-    target = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
-    return target, np.array([model.draft(drafted[:i]) for i in range(gamma)])
-
-
-def _call_text(
-    model: InstanceRows,
-    drafted: Tokens,
-    target: Row,
-    draft: Row,
-    coins: Row,
-    call: Any,
-    emitted: Tokens,
-) -> str:
-    lines = [
-        f"{model.name}: draft tokens {', '.join(map(str, drafted))}",
-        *(f"p[{i}] = {'  '.join(f'{x:.6g}' for x in row)}" for i, row in enumerate(target)),
-        *(f"q[{i}] = {'  '.join(f'{x:.6g}' for x in row)}" for i, row in enumerate(draft)),
-        f"coins: {', '.join(f'{x:.17g}' for x in coins)}",
-        *(f"ends: {found.kind}: {found.message}" for found in call.findings.values()),
-    ]
-    return "\n".join(lines + [f"tokens: {', '.join(map(str, emitted))}"] * bool(emitted)) + "\n"
 
 
 # What code does in one sampled call: the draws it makes, the branches it takes.
@@ -862,14 +793,8 @@ def replay_trial(
 ) -> str:
     """Run a trial of the sampled tier by its address and tell what happens, as plain text.
 
-    Parameters
-    ----------
-    rule, contract, seed, batch
-        As in the run that ``found`` comes from: batched code is called with its whole batch.
-    found
-        The trial's address and rows, as the result file has them.
-    seconds
-        Limit of the call.
+    ``rule``, ``contract``, ``seed`` and ``batch`` are those of the run that ``found`` comes from:
+    batched code is called with its whole batch. ``seconds``: limit of the call.
     """
     log: list[TrialEvent] = []
     instance = SampledInstance(

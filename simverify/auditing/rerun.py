@@ -2,17 +2,16 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
-import numpy as np
-
-from simverify.arrays import Row
+from simverify.auditing.comparison import sequence_probability
 from simverify.auditing.enumeration import (
+    block_arguments,
     check_token_ids,
     cut_at_eos,
     decode_generation,
@@ -175,17 +174,15 @@ def _verify_calls(
     budget: Budget,
     steps: StepTracer | None = None,
 ) -> Iterator[CallPaths]:
-    gamma, spending = model.gamma, Spending(budget)
+    spending = Spending(budget)
     enumeration, source = record_paths(rule, seed_once=False, steps=steps)
     recorded = _with_recorded_end(rule, source)
     with enumeration:
-        for drafted in itertools.product(range(model.vocab_size), repeat=gamma):
-            mass = sequence_probability(model, model.draft, drafted)
+        for drafted in itertools.product(range(model.vocab_size), repeat=model.gamma):
+            mass = sequence_probability(model.draft, drafted)
             if mass == 0:
                 continue
-            targets = np.array([model.target(drafted[:i]) for i in range(gamma + 1)])
-            drafts = np.array([model.draft(drafted[:i]) for i in range(gamma)])
-            rows = targets, drafts, np.array(drafted, dtype=np.int64)
+            rows = block_arguments(model, drafted)
             spending.take(partial(enumerate_block, enumeration, recorded, *rows))
             yield CallPaths(drafted, mass, source.take())
 
@@ -269,18 +266,6 @@ def _with_recorded_end(rule: Rule, source: PathRecorder) -> Rule:
         return result
 
     return recorded
-
-
-def sequence_probability(
-    model: InstanceRows, row: Callable[[Tokens], Row], tokens: Tokens, start: int = 0
-) -> float:
-    """Probability of ``tokens[start:]`` after the prompt and ``tokens[:start]``."""
-    mass = 1.0
-    for i in range(start, len(tokens)):
-        mass *= float(row(model.prompt + tokens[:i])[tokens[i]])
-        if mass == 0:
-            break
-    return mass
 
 
 CALLS_BY_CONTRACT = {"verify": _verify_calls, "tree": _tree_calls, "step": _step_calls}

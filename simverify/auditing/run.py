@@ -25,8 +25,11 @@ from simverify.auditing.coverage import (
     measure_coverage,
     monitor_coverage,
 )
-from simverify.auditing.drafters import takes_draft_arguments
-from simverify.auditing.enumeration import takes_step_arguments
+from simverify.auditing.enumeration import (
+    takes_draft_arguments,
+    takes_step_arguments,
+    takes_tree_arguments,
+)
 from simverify.auditing.exact_tier import (
     ExactTier,
     instance_document,
@@ -74,7 +77,6 @@ from simverify.auditing.settings import (
     parse_batch_mixes,
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
-from simverify.auditing.trees import takes_tree_arguments
 from simverify.auditing.verdict import (
     audit_findings,
     clock_stop,

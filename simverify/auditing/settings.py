@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from simverify.auditing.enumeration import takes_tree_arguments
 from simverify.auditing.exact_tier import default_paths
 from simverify.auditing.subject import Contract, Subject
-from simverify.auditing.trees import takes_tree_arguments
 from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions

@@ -8,22 +8,27 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.comparison import Comparison, TargetAndDraft, compare_laws
+from simverify.auditing.comparison import Comparison, compare_laws
 from simverify.auditing.coverage import call_monitored
 from simverify.auditing.drafters import (
     DraftedTree,
     DraftFunction,
-    accepts_arguments,
     build_drafter,
     draft_tree,
-    takes_draft_arguments,
 )
-from simverify.auditing.enumeration import DEFAULT_BUDGET, make_checked_call, read_tokens
+from simverify.auditing.enumeration import (
+    DEFAULT_BUDGET,
+    TargetAndDraft,
+    make_checked_call,
+    read_tokens,
+    takes_draft_arguments,
+    takes_tree_arguments,
+)
 from simverify.symbolic import Enumeration, ExactLaw
 from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
@@ -38,13 +43,15 @@ from simverify.trees import (
     shape_of_levels,
 )
 
+RowFunction = Callable[[Tokens], Row]
+
 
 def enumerate_tree(
     enumeration: Enumeration,
     rule: Callable[..., Any],
     tree: DraftTree,
-    target: Callable[[Tokens], Row],
-    draft: Callable[[Tokens], Row],
+    target: RowFunction,
+    draft: RowFunction,
     budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
     """Exact law of the tokens that ``rule`` emits for one drafted tree.
@@ -52,18 +59,12 @@ def enumerate_tree(
     ``rule(target_probs, draft_probs, tokens, parents, rng)``. Raises as
     :func:`~simverify.auditing.enumeration.enumerate_verify`.
     """
-
-    def wrong(tokens: Tokens) -> str:
-        return _invalid_path_message(tree, tokens)
-
-    given = tree_arguments(tree, target, draft)
+    given, wrong = tree_arguments(tree, target, draft), partial(_invalid_path_message, tree)
     call = make_checked_call(enumeration, rule, given, tree.shape.depth, wrong)
     return enumeration.run(call, budget)
 
 
-def tree_arguments(
-    tree: DraftTree, target: Callable[[Tokens], Row], draft: Callable[[Tokens], Row]
-) -> dict[str, Any]:
+def tree_arguments(tree: DraftTree, target: RowFunction, draft: RowFunction) -> dict[str, Any]:
     """Return what a rule is called with for ``tree``, by name; the generator comes after."""
     return {
         "target_probs": tree.rows(target),
@@ -71,30 +72,6 @@ def tree_arguments(
         "tokens": np.array(tree.tokens, dtype=np.int64),
         "parents": np.array(tree.shape.parents, dtype=np.int64),
     }
-
-
-def takes_tree_arguments(rule: Callable[..., Any]) -> bool:
-    """Tell a rule for draft trees from what builds an object with one, by how it can be called.
-
-    Raises ``ValueError`` for what is neither.
-    """
-    if not callable(rule):
-        raise ValueError(
-            f"a tree rule is a function, class or factory, got {type(rule).__name__}: an instance "
-            "cannot be built anew for every path"
-        )
-    try:
-        signature = inspect.signature(rule)
-    except (TypeError, ValueError):
-        return not inspect.isclass(rule)
-    if inspect.isclass(rule) or not accepts_arguments(signature, 5):
-        if not accepts_arguments(signature, 0):
-            raise ValueError(
-                f"{signature} is neither tree(target_probs, draft_probs, tokens, parents, rng) nor "
-                "a class or factory without arguments"
-            )
-        return False
-    return True
 
 
 def build_tree_rule(rule: Callable[..., Any]) -> Any:
@@ -114,14 +91,59 @@ def reset_tree_rule(built: Any) -> None:
         call_monitored(reset)
 
 
+def _make_step_rule(
+    call: Callable[..., Any],
+    parts: tuple[Callable[..., Any], ...],
+    build: Callable[[], Any] | None,
+    reset: Callable[[Any], None],
+) -> Callable[..., Any]:
+    """Return a step rule that calls ``call(built, prefix, target, draft, gamma, rng)``.
+
+    ``build``: builds an object for each generation, which ``reset`` resets; None where ``parts``,
+    the code under audit, are functions, and ``built`` is None.
+    """
+
+    def step(
+        prefix: Sequence[int], target: RowFunction, draft: RowFunction, gamma: int, rng: Any
+    ) -> Any:
+        return call(None, prefix, target, draft, gamma, rng)
+
+    class Step:
+        def __init__(self) -> None:
+            self._built = None if build is None else build()
+
+        def step(
+            self,
+            prefix: Sequence[int],
+            target: RowFunction,
+            draft: RowFunction,
+            gamma: int,
+            rng: Any,
+        ) -> Any:
+            return call(self._built, prefix, target, draft, gamma, rng)
+
+        def reset(self) -> None:
+            reset(self._built)
+
+    def factory() -> Step:  # what wraps others cannot be a class
+        return Step()
+
+    rule: Any = step if build is None else factory
+    # Errors name the code's own modules, and their globals are where its generators are found.
+    rule.__signature__, rule.__wrapped__ = inspect.signature(rule), parts[0]
+    rule.__parts__ = parts
+    return rule  # type: ignore[no-any-return]
+
+
 def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
     """Return ``rule`` as a step rule that drafts its trees itself; what builds one builds that."""
 
-    def one(
-        judge: Callable[..., Any],
+    def call(
+        built: Any,
         prefix: Sequence[int],
-        target: Callable[[Tokens], Row],
-        draft: Callable[[Tokens], Row],
+        target: RowFunction,
+        draft: RowFunction,
+        gamma: int,
         rng: Any,
     ) -> Any:
         context = tuple(prefix)
@@ -130,6 +152,7 @@ def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., 
             tree, lambda text: target(context + text), lambda text: draft(context + text)
         )
         images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
+        judge: Callable[..., Any] = rule if built is None else built.tree
         tokens = read_tokens(call_monitored(judge, *given.values(), rng))
         for name, x in given.items():
             if (x.shape, x.tobytes()) != images[name]:
@@ -138,41 +161,8 @@ def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., 
             raise InvalidTokens("not-a-prefix", why)
         return tokens
 
-    def step(
-        prefix: Sequence[int],
-        target: Callable[[Tokens], Row],
-        draft: Callable[[Tokens], Row],
-        gamma: int,
-        rng: Any,
-    ) -> Any:
-        return one(rule, prefix, target, draft, rng)
-
-    class Step:
-        """The rule's object for one generation."""
-
-        def __init__(self) -> None:
-            self._built = build_tree_rule(rule)
-
-        def step(
-            self,
-            prefix: Sequence[int],
-            target: Callable[[Tokens], Row],
-            draft: Callable[[Tokens], Row],
-            gamma: int,
-            rng: Any,
-        ) -> Any:
-            return one(self._built.tree, prefix, target, draft, rng)
-
-        def reset(self) -> None:
-            reset_tree_rule(self._built)
-
-    def factory() -> Step:
-        return Step()
-
-    whole: Callable[..., Any] = step if takes_tree_arguments(rule) else factory
-    # Errors name the code's own module, and its globals are where its generators are found.
-    vars(whole).update(__signature__=inspect.signature(whole), __wrapped__=rule)
-    return whole
+    build = None if takes_tree_arguments(rule) else partial(build_tree_rule, rule)
+    return _make_step_rule(call, (rule,), build, reset_tree_rule)
 
 
 def first_call_as_tree_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,8 +207,6 @@ def _invalid_path_message(tree: DraftTree, tokens: Tokens) -> str:
 # on the paths of the pair.
 
 
-RowFunction = Callable[[Tokens], Row]
-
 TreeVerifier = Callable[[Any, DraftedTree, Row, Any], Any]
 """``judge(built, grown, target_rows, rng)``: the tokens out of a tree, target_rows (n+1, V) as in
 it; ``built``: the object that judges, where the verifier is one."""
@@ -247,7 +235,7 @@ def pair_as_step(
         return call_monitored(rule, target_rows, grown.reported, tokens, parents, rng)
 
     build = partial(build_tree_rule, verifier) if keeps else None
-    return _make_step_rule(drafter, judge, drafting, (drafter, verifier), build)
+    return _drafted_step_rule(drafter, judge, drafting, (drafter, verifier), build)
 
 
 def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
@@ -260,23 +248,22 @@ def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable
     def judge(_: Any, grown: DraftedTree, target_rows: Row, rng: Any) -> Any:
         return recursive_rejection(grown, target_rows, drafting.scheme, rng)
 
-    return _make_step_rule(drafter, judge, drafting, (drafter,))
+    return _drafted_step_rule(drafter, judge, drafting, (drafter,))
 
 
-def _make_step_rule(
+def _drafted_step_rule(
     drafter: Callable[..., Any],
     judge: TreeVerifier,
     drafting: Drafting | None,
     parts: tuple[Callable[..., Any], ...],
-    build: Callable[[], Any] | None = None,
+    build_judge: Callable[[], Any] | None = None,
 ) -> Callable[..., Any]:
     """Return the step rule of a drafter and a judge.
 
-    ``build``: builds the object that judges, which may keep something, if there is one.
+    ``build_judge``: builds the object that judges, which may keep something, if there is one.
     """
 
-    def one(
-        drafting_code: DraftFunction,
+    def call(
         built: Any,
         prefix: Sequence[int],
         target: RowFunction,
@@ -284,58 +271,26 @@ def _make_step_rule(
         gamma: int,
         rng: Any,
     ) -> Any:
+        drafting_code, judging_object = built or (drafter, None)
         before = tuple(prefix)
         shape = shape_of_levels([1] * gamma) if drafting is None else drafting.shape
         grown = draft_tree(drafting_code, shape, draft, rng, before)
         if not grown.tokens:
             p = target(before)
             return [int(rng.choice(len(p), p=p))]
-        return judge(built, grown, np.array([target(text) for text in (before, *grown.texts)]), rng)
+        target_rows = np.array([target(text) for text in (before, *grown.texts)])
+        return judge(judging_object, grown, target_rows, rng)
 
-    def step(
-        prefix: Sequence[int], target: RowFunction, draft: RowFunction, gamma: int, rng: Any
-    ) -> Any:
-        return one(drafter, None, prefix, target, draft, gamma, rng)
+    def build() -> tuple[DraftFunction, Any]:
+        return build_drafter(drafter), None if build_judge is None else build_judge()
 
-    class Step:
-        """The pair for one generation, of code that is built anew for it."""
+    def reset(built: tuple[DraftFunction, Any]) -> None:
+        # A drafter that keeps no state of a generation is the same in the next one.
+        for part in (built[1], getattr(built[0], "__self__", None)):
+            reset_tree_rule(part)
 
-        def __init__(self) -> None:
-            self._drafter = build_drafter(drafter)
-            self._judge = None if build is None else build()
-
-        def step(
-            self,
-            prefix: Sequence[int],
-            target: RowFunction,
-            draft: RowFunction,
-            gamma: int,
-            rng: Any,
-        ) -> Any:
-            return one(self._drafter, self._judge, prefix, target, draft, gamma, rng)
-
-        def reset(self) -> None:
-            reset_tree_rule(self._judge)
-            # A drafter that keeps no state of a generation is the same in the next one.
-            reset = getattr(getattr(self._drafter, "__self__", None), "reset", None)
-            if callable(reset):
-                call_monitored(reset)
-
-    rule: Any = step if takes_draft_arguments(drafter) and build is None else _as_factory(Step)
-    # Errors name the code's own modules, and their globals are where its generators are found.
-    rule.__signature__ = inspect.signature(rule)
-    rule.__wrapped__ = parts[0]
-    rule.__parts__ = parts
-    return rule  # type: ignore[no-any-return]
-
-
-def _as_factory(build: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a function that builds: what wraps others cannot be a class."""
-
-    def factory() -> Any:
-        return build()
-
-    return factory
+    is_function = takes_draft_arguments(drafter) and build_judge is None
+    return _make_step_rule(call, parts, None if is_function else build, reset)
 
 
 def recursive_rejection(
@@ -381,22 +336,11 @@ def _sibling_law(row: Row, siblings: Tokens, place: int, scheme: Scheme) -> Row:
 # The joint law of a call over all draft trees, completed by the target, against the target's.
 
 
-class TreeDrafted(TargetAndDraft, Protocol):
-    """A target and a draft of which trees are drafted."""
-
-    @property
-    def gamma(self) -> int:
-        """Depth of the trees."""
-
-    @property
-    def drafting(self) -> Drafting | None:
-        """Their shape and scheme; not None."""
-
-
 def compare_trees(
     enumeration: Enumeration,
     rule: Callable[..., Any],
-    model: TreeDrafted,
+    model: TargetAndDraft,
+    drafting: Drafting,
     *,
     tolerance: float | None = None,
     budget: Budget,
@@ -406,9 +350,8 @@ def compare_trees(
     Each tree is verified exactly, and what it emits is completed with plain target samples to
     one token more than its depth.
     """
-    assert model.drafting is not None
     spending = Spending(budget)
-    trees = enumerate_trees(model.drafting, model.draft, max_trees=budget.paths)
+    trees = enumerate_trees(drafting, model.draft, max_trees=budget.paths)
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     for tree, mass in trees:
         run = partial(enumerate_tree, enumeration, rule, tree, model.target, model.draft)
@@ -416,7 +359,7 @@ def compare_trees(
         laws.append((tree.tokens, float(mass), law))
         if not law.complete:
             break
-    comparison = compare_laws(laws, model, model.gamma, tolerance)
+    comparison = compare_laws(laws, model, drafting.shape.depth, tolerance)
     for (tree, _), (*_, law) in zip(trees, laws, strict=False):
         if any(finding.severity == "violation" for finding in law.findings):
             return replace(comparison, broken_parents=tree.shape.parents)

@@ -3,7 +3,7 @@
 import pytest
 
 from simverify.auditing.comparison import compare_blocks, compare_tokens
-from simverify.auditing.enumeration import enumerate_tokens
+from simverify.auditing.enumeration import Generation, enumerate_tokens
 from simverify.engines import get_engine
 from simverify.errors import SimverifyError
 from simverify.models.base import compact
@@ -36,14 +36,8 @@ def largest_deviation(name, folder, gamma=None, model=None, length=None):
         if engine.contract == "verify":
             found = compare_blocks(enumeration, rule, model, gamma)
         else:
-            law = enumerate_tokens(
-                enumeration,
-                rule,
-                model.target,
-                model.draft,
-                gamma=gamma,
-                length=length or gamma + 1,
-            )
+            generation = Generation(model.target, model.draft, gamma, length or gamma + 1)
+            law = enumerate_tokens(enumeration, rule, generation)
             found = compare_tokens(law, model.target)
     return found.max_abs_deviation
 

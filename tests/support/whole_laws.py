@@ -1,7 +1,7 @@
 """The law of a rule on one instance, or on one prompt, with an enumeration of its own."""
 
 from simverify.auditing.comparison import compare_blocks
-from simverify.auditing.enumeration import StepEnumeration, enumerate_tokens
+from simverify.auditing.enumeration import Generation, StepEnumeration, enumerate_tokens
 from simverify.symbolic import Enumeration
 
 
@@ -12,6 +12,6 @@ def compare_verify(verify, model, gamma, *, prune=1e-12, **options):
 
 
 def enumerate_step(rule, target, draft, **options):
-    """The law of the first ``length`` tokens that a step rule emits after ``prefix``."""
+    """The law of the first ``length`` tokens that a step rule emits; ``gamma`` is an option too."""
     with StepEnumeration(rule) as enumeration:
-        return enumerate_tokens(enumeration, rule, target, draft, **options)
+        return enumerate_tokens(enumeration, rule, Generation(target, draft, **options))
