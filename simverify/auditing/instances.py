@@ -29,7 +29,7 @@ RowWeights = tuple[int, ...]
 RowPair = tuple[RowWeights, RowWeights]
 
 
-def _parse_rows(text: str) -> list[RowWeights]:
+def parse_rows(text: str) -> list[RowWeights]:
     """Read rows of whole numbers: ``5 1 6, 6 2 4``."""
     return [tuple(map(int, row.split())) for row in text.split(",")]
 
@@ -37,7 +37,7 @@ def _parse_rows(text: str) -> list[RowWeights]:
 def _parse_families(text: str) -> dict[str, list[list[RowWeights]]]:
     """Read lines ``name: 5 1 6 / 6 2 4, ...``: target and draft row, or the draft row alone."""
     return {
-        name.strip(): [[_parse_rows(row)[0] for row in rows.split("/")] for rows in rest.split(",")]
+        name.strip(): [[parse_rows(row)[0] for row in rows.split("/")] for rows in rest.split(",")]
         for name, _, rest in (line.partition(":") for line in text.strip().splitlines())
     }
 
@@ -72,10 +72,10 @@ ROWS_BY_VOCAB = {
     """),
 }
 
-_RANDOM_SIZES = _parse_rows("3 2 8, 3 3 3, 4 1 5, 4 2 4, 4 3 1, 5 1 5, 5 2 1, 3 4 1")
+_RANDOM_SIZES = parse_rows("3 2 8, 3 3 3, 4 1 5, 4 2 4, 4 3 1, 5 1 5, 5 2 1, 3 4 1")
 """(V, gamma, instances) of random rows."""
 
-LARGE_SIZES = _parse_rows(
+LARGE_SIZES = parse_rows(
     "4 1 1, 4 4 2, 5 1 1, 5 4 2, 6 1 1, 6 1 6, 6 2 3, 8 1 1, 8 1 8, 8 2 5, 9 1 9, 12 1 1, 12 1 12, "
     "12 2 5"
 )
@@ -420,10 +420,10 @@ def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
 
 
 _TREE_LEVELS = {
-    2: _parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 1 1 1"),
-    3: _parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 2 2"),
-    4: _parse_rows("2, 3, 2 1"),
-    5: _parse_rows("2"),
+    2: parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 1 1 1"),
+    3: parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 2 2"),
+    4: parse_rows("2, 3, 2 1"),
+    5: parse_rows("2"),
 }
 """Children per level, by vocabulary."""
 
@@ -587,10 +587,10 @@ _DRAFT_ROWS = {
 """Weights of the draft's rows by vocabulary, and what they are for."""
 
 _DRAFT_TREE_LEVELS = {
-    2: _parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 2 2, 4, 8, 1 1 1 1"),
-    3: _parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 3 1, 4, 1 1 1 1"),
-    4: _parse_rows("1, 2, 3, 1 1"),
-    5: _parse_rows("1, 2, 3"),
+    2: parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 2 2, 4, 8, 1 1 1 1"),
+    3: parse_rows("1, 2, 3, 1 1, 2 1, 1 2, 1 1 1, 3 1, 4, 1 1 1 1"),
+    4: parse_rows("1, 2, 3, 1 1"),
+    5: parse_rows("1, 2, 3"),
 }
 """Children per level, by vocabulary: eight siblings at most, and chains of four."""
 

@@ -11,14 +11,15 @@ import math
 import os
 import random
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from msgspec.structs import replace
+from scipy import special
 
 from simverify.arrays import Row
 from simverify.auditing import invocation
@@ -43,6 +44,7 @@ from simverify.auditing.invocation import (
     make_finding,
     run_probe,
 )
+from simverify.auditing.sandbox import one_torch_thread, preserved_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
@@ -92,8 +94,7 @@ def check_valid_inputs(
     """Valid inputs: the contract is kept and no token of probability zero comes out."""
     for seed in range(calls):
         outcome = plain.run(line, case, seed)
-        problem = outcome.fault or outcome.impossible
-        if problem:
+        if problem := outcome.fault or outcome.impossible:
             line.add("violation", problem)
     return f"{calls} calls kept the contract and emitted no token with p = 0"
 
@@ -103,15 +104,13 @@ def end_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
     first: set[int] = set()
     for seed in range(CALLS_PER_CASE):
         outcome = plain.run(line, invocation.END_IDS, seed)
-        if outcome.fault or outcome.impossible:
-            line.add("violation", outcome.fault or outcome.impossible)
+        if problem := outcome.fault or outcome.impossible:
+            line.add("violation", problem)
         first.update((outcome.tokens or ())[:1])
     for token in (0, invocation.END_IDS.vocab_size - 1):
         if first and token not in first:
-            line.add(
-                "violation",
-                f"never emitted token {token} first, of p = 1/2: {CALLS_PER_CASE} calls",
-            )
+            never = f"never emitted token {token} first, of p = 1/2: {CALLS_PER_CASE} calls"
+            line.add("violation", never)
     return "both are emitted"
 
 
@@ -179,21 +178,6 @@ def output_type(line: ProbeRecorder, plain: SeededCalls) -> str:
     return f"integers, as {', '.join(kinds)}" if kinds else "integers"
 
 
-@contextmanager
-def preserved_generator_states() -> Iterator[None]:
-    """Put the process's own generators back on leaving."""
-    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
-    torch = sys.modules.get("torch")
-    state = torch.get_rng_state() if torch is not None else None
-    try:
-        yield
-    finally:
-        np.random.set_state(legacy)  # noqa: NPY002
-        random.setstate(python)
-        if torch is not None:
-            torch.set_rng_state(state)
-
-
 def seeded_generator(seed: int) -> np.random.Generator:
     """Seed the process's generators and return one to hand over."""
     np.random.seed(seed)  # noqa: NPY002
@@ -208,42 +192,41 @@ BATCH_COUNT = 24
 BATCH_VOCAB, BATCH_GAMMA = 5, 3
 
 
-def batch_rows(line: ProbeRecorder, rule: Rule, rows: int, seeded: Callable[[int], Any]) -> str:
+def batch_rows(line: ProbeRecorder, rule: Rule, rows: int) -> str:
     """Rows whose targets are one-hot: each has one output, whatever stands beside it.
 
     Row and position have a token of their own, and a row's drafts agree with it up to a
     length of its own, so that a row that is swapped, shifted or padded wrongly shows.
     """
     for seed in range(BATCH_COUNT):
-        rng = seeded(seed)
+        rng = seeded_generator(seed)
         expected = rng.integers(BATCH_VOCAB, size=(rows, BATCH_GAMMA + 1))
         drafted = np.where(
             rng.random((rows, BATCH_GAMMA)) < 0.7, expected[:, :-1], rng.integers(BATCH_VOCAB)
         )
         target = np.eye(BATCH_VOCAB)[expected]
         draft = np.full((rows, BATCH_GAMMA, BATCH_VOCAB), 1 / BATCH_VOCAB)
-        problem = _batch_problem(line, rule, (target, draft, drafted, rng), expected)
-        if problem:
+        if problem := _batch_problem(line, rule, (target, draft, drafted, rng), expected):
             line.add("violation", problem)
             break
     return f"{BATCH_COUNT} calls of {rows} rows of one possible output each gave each row its own"
 
 
-def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], due: Any) -> str:
+def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], expected: Any) -> str:
     try:
         results = list(rule(*batch))
     except Exception as error:
         return f"raised {describe_exception(error)}"
     line.calls += 1
-    if len(results) != len(due):
-        return f"returned {len(results)} rows for {len(due)}"
+    if len(results) != len(expected):
+        return f"returned {len(results)} rows for {len(expected)}"
     for b, row in enumerate(results):
         tokens = [int(x) for x in (row.tolist() if hasattr(row, "tolist") else row)]
         tokens = tokens[: tokens.index(-1)] if -1 in tokens else tokens
-        if not tokens or tokens != due[b, : len(tokens)].tolist():
+        only = expected[b].tolist()
+        if not tokens or tokens != only[: len(tokens)]:
             return (
-                f"row {b} of {len(due)} emitted {tokens} where its target allows only "
-                f"{due[b].tolist()}"
+                f"row {b} of {len(expected)} emitted {tokens} where its target allows only {only}"
             )
     return ""
 
@@ -283,34 +266,28 @@ def probe_drafter(
 
     ``lost``: what came of probes that ended the use of the GPU in another process.
     """
-    probes = [found for found in others if found.name not in _TARGET_ROW_PROBES]
-    if any(found.hung for found in others):
+    probes = [probe for probe in others if probe.name not in _TARGET_ROW_PROBES]
+    if any(probe.hung for probe in others):
         return tuple(probes)
-    bodies: dict[str, ProbeBody] = {
-        "one-hot draft row": lambda line: _keeps_contract(line, rule, np.eye(5)[[0, 4]], 1),
-        "more siblings than tokens": lambda line: _keeps_contract(
-            line, rule, np.array([[0.5, 0.5]]), 5
-        ),
-        "more siblings than likely tokens": lambda line: _keeps_contract(
-            line, rule, np.array([[0.0, 1.0, 0.0, 0.0]]), 3
-        ),
-        "large draft row": lambda line: _keeps_contract(line, rule, _large_row(), 4),
-        "prefixes": lambda line: _unusual_prefixes(line, rule),
-        "drafts something": lambda line: _drafts_something(line, rule),
+    large = np.random.Generator(np.random.PCG64(1000)).standard_exponential(_LARGE_VOCAB)
+    rows: dict[str, tuple[Any, int]] = {
+        "one-hot draft row": (np.eye(5)[[0, 4]], 1),
+        "more siblings than tokens": ([[0.5, 0.5]], 5),
+        "more siblings than likely tokens": ([[0.0, 1.0, 0.0, 0.0]], 3),
+        "large draft row": ([large / large.sum()], 4),
     }
-    with warnings.catch_warnings(), np.errstate(all="ignore"), preserved_generator_states():
-        warnings.simplefilter("ignore")
+    bodies: dict[str, ProbeBody] = {
+        name: partial(_keeps_contract, rule=rule, rows=np.array(given), k=k)
+        for name, (given, k) in rows.items()
+    }
+    bodies["prefixes"] = partial(_unusual_prefixes, rule=rule)
+    bodies["drafts something"] = partial(_drafts_something, rule=rule)
+    with suppress_warnings(), preserved_generators():
         for name, body in bodies.items():
             report_activity(f"the probe {name!r}")
             known = gpu_lost_probe(name, probes, lost)
             probes.append(known or run_probe(name, body, DRAFTER_PROBE_SECONDS, ProbeRecorder()))
     return tuple(probes)
-
-
-def _large_row() -> Row:
-    rng = np.random.Generator(np.random.PCG64(1000))
-    row = rng.standard_exponential(_LARGE_VOCAB)
-    return np.array([row / row.sum()])
 
 
 def _keeps_contract(line: ProbeRecorder, rule: Rule, rows: Row, k: int) -> str:
@@ -333,7 +310,7 @@ def _call_drafter(
         made.append((answer.tokens, answer.reported))
         return answer.tokens, ""
 
-    outcome: CallOutcome = line.call(lambda: attempt_call(call))
+    outcome = line.call(lambda: attempt_call(call))
     if outcome.tokens is None:
         line.add("violation", outcome.fault)
     return made[0] if made else None
@@ -508,6 +485,11 @@ class ForcedCalls:
             raise self.source.failure  # the code may have swallowed it
         return outcome
 
+    @property
+    def grade(self) -> Literal["warning", "violation"]:
+        """What a fault of the last call is: a warning, if it takes draws that hardly ever come."""
+        return "violation" if self.source.probability > MAX_EDGE_PROBABILITY else "warning"
+
 
 def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -> str:
     """One draw at the edge at a time, then all of them; the rest are seeded."""
@@ -525,19 +507,14 @@ def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -
                 try:
                     outcome = forced.run(line, case, drafted, seed, edge, at)
                 except GpuLost as lost:
-                    raise GpuLost(f"{lost.text} ({case.name})", grade=_edge_grade(forced)) from None
-                problem = outcome.fault or outcome.impossible
-                if problem:
-                    line.add(_edge_grade(forced), f"{problem} ({case.name})")
+                    raise GpuLost(f"{lost.text} ({case.name})", grade=forced.grade) from None
+                if problem := outcome.fault or outcome.impossible:
+                    line.add(forced.grade, f"{problem} ({case.name})")
     if not sound:
         line.add("not run", "the code breaks its contract on ordinary numbers too")
     elif not drawn:
         line.add("not run", "no draw of the code could be forced: it makes none that is known")
     return "every draw in turn, and all at once"
-
-
-def _edge_grade(forced: ForcedCalls) -> Literal["warning", "violation"]:
-    return "violation" if forced.source.probability > MAX_EDGE_PROBABILITY else "warning"
 
 
 def _edge_blocks(contract: Contract) -> Iterator[tuple[ProbeCase, Tokens]]:
@@ -578,10 +555,10 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
     if not sound:
         line.add("not run", "the code breaks its contract on ordinary numbers too")
     elif shift is not None and _depends_on_history(one, another, shift[0]):
+        first, second = map(_describe_outcome, shift[1:])
         problem = (
-            "depends on earlier calls: the same inputs and draws gave "
-            f"{_describe_outcome(shift[1])}, and {_describe_outcome(shift[2])} after a call on "
-            "other inputs"
+            f"depends on earlier calls: the same inputs and draws gave {first}, and {second} after "
+            "a call on other inputs"
         )
         # Draws that one call leaves to the next, as random.gauss does, change no law.
         line.add("warning", f"{problem}; its law stays the same")
@@ -590,11 +567,11 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
     elif not drawn and (shift or restless):
         line.add("not run", "no draw of the code could be forced: it draws from elsewhere")
     elif twice := (restless or shift):
+        first, second = map(_describe_outcome, twice[1:])
         line.add(
             "warning",
-            f"the same inputs and draws gave {_describe_outcome(twice[1])} and then "
-            f"{_describe_outcome(twice[2])}: it "
-            "keeps state between calls, or draws from a source that is not known",
+            f"the same inputs and draws gave {first} and then {second}: it keeps state between "
+            "calls, or draws from a source that is not known",
         )
     return "the same inputs and draws gave the same tokens"
 
@@ -628,19 +605,22 @@ def _law_depends_on_history(
                 another(3 * STATE_LAW_CALLS + seed)
             outcome = one(seed + after * STATE_LAW_CALLS)
             counts.setdefault((outcome.tokens, outcome.fault), [0, 0])[after] += 1
-    many = [pair for pair in counts.values() if sum(pair) >= STATE_LAW_MIN_COUNT]
-    rest = [
-        sum(pair[i] for pair in counts.values() if sum(pair) < STATE_LAW_MIN_COUNT) for i in (0, 1)
-    ]
-    table = [*many, rest] if any(rest) else many
+    pairs = np.array(list(counts.values()))
+    many = pairs.sum(axis=1) >= STATE_LAW_MIN_COUNT
+    table = np.vstack([pairs[many], pairs[~many].sum(axis=0)])
+    table = table[table.any(axis=1)]
     if len(table) < 2:
         return False
-    from scipy.stats import chi2_contingency  # half a second that few processes need
+    # As scipy.stats.chi2_contingency does, which must not be imported while the twins stand in.
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    off = np.abs(table - expected)
+    if len(table) == 2:  # Yates
+        off -= np.minimum(0.5, off)
+    statistic = float((off**2 / expected).sum())
+    return bool(special.chdtrc(len(table) - 1, statistic) < STATE_LAW_ALPHA)
 
-    return bool(chi2_contingency(np.array(table)).pvalue < STATE_LAW_ALPHA)
 
-
-def _describe_outcome(outcome: CallOutcome) -> str:
+def _describe_outcome(outcome: Any) -> str:
     return outcome.fault if outcome.tokens is None else str(list(outcome.tokens))
 
 
@@ -683,20 +663,24 @@ def run_probes(
     is an event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft
     that neither model can emit, rows that are no distributions).
 
-    ``rule``: a ``verify`` function, or a ``step`` function, class or factory. ``contract``: which
-    of the two. ``eos``: the token at which a decoding loop ends a generation of a step rule.
-    ``batched``, ``rows``: the code with its batch axis, of which ``rule`` is one row, and the rows
-    of a call. ``seconds``: limit of each probe: processor seconds, or the wall clock where the code
-    waits; a third where to wait for ever is no violation. A call that takes over half of it when it
-    ends is a hang, a violation, unless the calls that returned are slow too; after a hang nothing
-    more is run. ``lost``: what came of probes that ended the use of the GPU in another process.
-    After one that is a violation nothing more is run. Returns tuple of Probe: one for each probe,
-    also for those not run, always in the same order. Raises ``ValueError`` where ``seconds`` is not
-    positive, or the step rule cannot be built anew for every trial. Raises ``GpuLost`` where a
-    probe ended the use of the GPU by this process; those in which right code may do so are not run
-    but in a child, which may be lost.
+    ``rule``: a ``verify`` function, or a ``step`` function, class or factory. ``eos``: the token at
+    which a decoding loop ends a generation of a step rule. ``batched``, ``rows``: the code with its
+    batch axis, of which ``rule`` is one row, and the rows of a call. ``seconds``: limit of each
+    probe: processor seconds, or the wall clock where the code waits; a third where to wait for ever
+    is no violation. A call that takes over half of it when it ends is a hang, a violation, unless
+    the calls that returned are slow too; after a hang nothing more is run. ``lost``: what came of
+    probes that ended the use of the GPU in another process; after a violation among them nothing
+    more is run.
+
+    Returns one for each probe, also for those not run, always in the same order. Raises
+    ``ValueError`` if ``seconds`` is not positive, or the step rule cannot be built anew for every
+    trial, and ``GpuLost`` if a probe ended the use of the GPU by this process; those in which right
+    code may do so are run in a child alone, which may be lost.
     """
-    _check_run_probes(contract, seconds)
+    if contract not in ("verify", "step"):
+        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
+    if not seconds > 0:
+        raise ValueError(f"seconds={seconds}: pass a positive number")
     call = make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
@@ -729,47 +713,33 @@ def run_probes(
         lines.append(result)
         hung = name if result.hung else ""
 
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        stack.enter_context(np.errstate(all="ignore"))
-        stack.enter_context(preserved_generator_states())
-        _one_torch_thread(stack)
-        run("output", lambda line: output_type(line, honest), WARM_UP_FACTOR * seconds)
-        _one_torch_thread(stack)  # the code may have imported it only now
-        for name, body in _seeded_probes(honest).items():
-            run(name, body)
-        # The twins stand in only from here on: an import under them would draw from us.
-        with forced_generator(rule) as (source, generator):
-            forcing = ForcedCalls(call, contract, source, generator)
-            run("u = 0", lambda line: edge_uniforms(line, forcing, "first"))
-            run("u = 1 - ulp", lambda line: edge_uniforms(line, forcing, "last"))
-            run("repeated calls", lambda line: repeated_calls(line, forcing))
-        if batched is not None and rows is not None:
-            run("batch rows", lambda line: batch_rows(line, batched, rows, seeded_generator))
+    with suppress_warnings(), preserved_generators(), one_torch_thread():
+        run("output", partial(output_type, plain=honest), WARM_UP_FACTOR * seconds)
+        with one_torch_thread():  # the code may have imported it only now
+            for name, body in _seeded_probes(honest).items():
+                run(name, body)
+            # The twins stand in only from here on: an import under them would draw from us.
+            with forced_generator(rule) as (source, generator):
+                forced = ForcedCalls(call, contract, source, generator)
+                run("u = 0", partial(edge_uniforms, forced=forced, edge="first"))
+                run("u = 1 - ulp", partial(edge_uniforms, forced=forced, edge="last"))
+                run("repeated calls", partial(repeated_calls, forced=forced))
+            if batched is not None and rows is not None:
+                run("batch rows", partial(batch_rows, rule=batched, rows=rows))
     return tuple(lines)
 
 
 def exercise_rule(rule: Rule, contract: Contract) -> None:
     """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
     honest, line = SeededCalls(make_caller(rule, contract), contract), ProbeRecorder()
-    with warnings.catch_warnings(), np.errstate(all="ignore"), preserved_generator_states():
-        warnings.simplefilter("ignore")
-        for case in (
-            PLAIN_ROWS,
-            invocation.SINGLE_DRAFT,
-            EQUAL_ROWS,
-            invocation.DISJOINT_SUPPORT,
-            invocation.large_case(),
-        ):
+    single, disjoint = invocation.SINGLE_DRAFT, invocation.DISJOINT_SUPPORT
+    with suppress_warnings(), preserved_generators():
+        for case in (PLAIN_ROWS, single, EQUAL_ROWS, disjoint, invocation.large_case()):
             for seed in range(4):
                 honest.run(line, case, seed)
 
 
 def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
-    def on(case: ProbeCase, calls: int = CALLS_PER_CASE) -> ProbeBody:
-        return lambda line: check_valid_inputs(line, honest, case, calls)
-
     def needs_verify(body: ProbeBody, why: str) -> ProbeBody:
         def skip(line: ProbeRecorder) -> str:
             line.add("not run", why)
@@ -777,43 +747,30 @@ def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
 
         return body if honest.contract == "verify" else skip
 
+    on = partial(partial, check_valid_inputs, plain=honest)
+    malformed = partial(partial, malformed_rows, plain=honest)
     return {
-        "gamma = 1": on(invocation.SINGLE_DRAFT),
-        "large vocabulary": on(invocation.large_case(), calls=12),
-        "ids 0 and V-1": lambda line: end_tokens(line, honest),
-        "p = q": on(EQUAL_ROWS),
-        "disjoint support": on(invocation.DISJOINT_SUPPORT),
-        "one-hot drafts": on(invocation.ONE_HOT_DRAFT),
-        "one-hot targets": on(invocation.ONE_HOT_TARGET),
+        "gamma = 1": on(case=invocation.SINGLE_DRAFT),
+        "large vocabulary": on(case=invocation.large_case(), calls=12),
+        "ids 0 and V-1": partial(end_tokens, plain=honest),
+        "p = q": on(case=EQUAL_ROWS),
+        "disjoint support": on(case=invocation.DISJOINT_SUPPORT),
+        "one-hot drafts": on(case=invocation.ONE_HOT_DRAFT),
+        "one-hot targets": on(case=invocation.ONE_HOT_TARGET),
         "p = q = 0 at a draft token": needs_verify(
-            lambda line: undraftable_tokens(line, honest), "the rule drafts its own tokens"
+            partial(undraftable_tokens, plain=honest), "the rule drafts its own tokens"
         ),
-        "zero rows": lambda line: malformed_rows(line, honest, invocation.ZERO_ROWS),
-        "NaN rows": lambda line: malformed_rows(line, honest, invocation.NAN_ROWS),
+        "zero rows": malformed(rows=invocation.ZERO_ROWS),
+        "NaN rows": malformed(rows=invocation.NAN_ROWS),
         "inputs": needs_verify(
-            lambda line: inputs_unmodified(line, honest),
+            partial(inputs_unmodified, plain=honest),
             "rows are handed out fresh and the prefix is a tuple",
         ),
     }
 
 
-def _one_torch_thread(stack: ExitStack) -> None:
-    """Keep tiny tensors off a busy second core, which makes them many times slower."""
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        stack.callback(torch.set_num_threads, torch.get_num_threads())
-        torch.set_num_threads(1)
-
-
 def _skipped_probe(name: str, why: str) -> Probe:
     return Probe(name=name, outcome="not run", message=why)
-
-
-def _check_run_probes(contract: Contract, seconds: float) -> None:
-    if contract not in ("verify", "step"):
-        raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
-    if not seconds > 0:
-        raise ValueError(f"seconds={seconds}: pass a positive number")
 
 
 def run_subject_probes(
@@ -865,16 +822,13 @@ def _check_signature(subject: Subject) -> None:
         signature = inspect.signature(subject.rule)
     except (TypeError, ValueError):
         return
-    if not accepts_arguments(signature, 4):
-        raise UsageError(
-            f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
-            f"draft_tokens, rng){_suggested_contract(signature)}"
-        )
-
-
-def _suggested_contract(signature: inspect.Signature) -> str:
-    if not accepts_arguments(signature, 5):
-        return ""
-    if "parents" in signature.parameters:
-        return "; it looks like a tree rule: --contract tree"
-    return "; it looks like a step rule: --contract step"
+    if accepts_arguments(signature, 4):
+        return
+    hint = ""
+    if accepts_arguments(signature, 5):
+        contract = "tree" if "parents" in signature.parameters else "step"
+        hint = f"; it looks like a {contract} rule: --contract {contract}"
+    raise UsageError(
+        f"{subject.name}{signature} cannot be called as verify(target_probs, draft_probs, "
+        f"draft_tokens, rng){hint}"
+    )

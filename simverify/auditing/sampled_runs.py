@@ -9,7 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from simverify.auditing.enumeration import (
     read_tokens,
     takes_step_arguments,
 )
-from simverify.auditing.instances import SmallModel
+from simverify.auditing.instances import SmallModel, parse_rows
 from simverify.auditing.sandbox import suppress_warnings
 from simverify.battery.battery import detectable_faults, slot_rows
 from simverify.errors import SimverifyError
@@ -69,8 +69,7 @@ class Emissions:
 
     def __init__(self, length: int) -> None:
         self.tokens: Ints = np.zeros((0, length), dtype=np.int64)
-        self.lengths: Ints = np.zeros(0, dtype=np.int64)
-        self.accepted: Ints = np.zeros(0, dtype=np.int64)
+        self.lengths = self.accepted = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -92,11 +91,6 @@ _BATCH_SECONDS = 0.06
 """Seconds in which as many are answered as are asked at once: each has a limit of its own."""
 
 
-def supports_streaming(rule: Callable[..., Any]) -> bool:
-    """Whether code has ``ask``, ``answer`` and ``repeat`` beside its call."""
-    return hasattr(rule, "ask")
-
-
 def stream_calls(
     rule: Any,
     arguments: Callable[[int], tuple[Any, ...]],
@@ -105,24 +99,25 @@ def stream_calls(
     next_rng: Callable[[], Any],
     later: Callable[[int], None],
 ) -> Iterator[Any]:
-    """Yield what each of ``calls`` returns, in order.
+    """Yield what each of ``calls`` of a rule with ``ask``, ``answer`` and ``repeat`` returns.
 
     ``arguments(n)``: those of call n but its generator, which is the next of ``next_rng()``.
-    ``call(function, *arguments)`` runs what belongs to the code. ``later`` is told how many calls
-    were asked after the one that is answered.
+    ``call(function, *arguments)`` runs what belongs to the code. ``later`` gets how many calls were
+    asked after the one that is answered.
     """
     done, many = 0, 1
     while done < len(calls):
         began = time.monotonic()
         requests = [call(rule.ask, *arguments(n), next_rng()) for n in calls[done : done + many]]
+        behind = range(len(requests) - 1, -1, -1)
         answers = []
-        for number, one in enumerate(requests):
-            later(len(requests) - 1 - number)
-            answers.append(call(rule.answer, one))
+        for request, count in zip(requests, behind, strict=True):
+            later(count)
+            answers.append(call(rule.answer, request))
         took = time.monotonic() - began
-        for number, (one, answer) in enumerate(zip(requests, answers, strict=True)):
-            later(len(requests) - 1 - number)
-            call(rule.repeat, one, answer)
+        for request, answer, count in zip(requests, answers, behind, strict=True):
+            later(count)
+            call(rule.repeat, request, answer)
             yield answer
         done += len(requests)
         many = min(2 * many, MAX_IN_FLIGHT) if took < _BATCH_SECONDS else max(1, many // 2)
@@ -161,49 +156,38 @@ class SampledInstance:
         return f"{self.model.name}, gamma={self.gamma}{after}"
 
 
-_TWO_TOKEN_TABLE = SmallModel("table, V=2", 2, ((1, 2), (3, 1)), ((2, 1), (1, 4)))
+def _small_model(name: str, gamma: int, targets: str, drafts: str) -> SmallModel:
+    return SmallModel(name, gamma, tuple(parse_rows(targets)), tuple(parse_rows(drafts)))
+
+
+_TWO_TOKEN_TABLE = _small_model("table, V=2", 2, "1 2, 3 1", "2 1, 1 4")
 """With V = 2 a table of two rows is all there is."""
 
 _FINE_INSTANCES: tuple[tuple[Model, int], ...] = (
     (compact(), 3),
-    (SmallModel("table, V=4", 2, ((4, 1, 2, 3), (1, 5, 0, 4)), ((1, 5, 2, 2), (6, 0, 1, 3))), 2),
+    (_small_model("table, V=4", 2, "4 1 2 3, 1 5 0 4", "1 5 2 2, 6 0 1 3"), 2),
 )
 """Few cells, many faults: compact, and a table whose rows depend on the two tokens before, with
 zeros on either side and residuals of two tokens."""
 
 _COARSE_INSTANCES = (
-    SmallModel(
-        "long drafts, V=2",
-        4,
-        ((3, 1), (2, 1), (1, 4)),
-        ((1, 1), (1, 2), (2, 3)),
-    ),
-    SmallModel(
-        # Ties of the likeliest tokens, one target row and one draft row of a single token,
-        # one pair of equal rows.
+    _small_model("long drafts, V=2", 4, "3 1, 2 1, 1 4", "1 1, 1 2, 2 3"),
+    # Ties of the likeliest tokens, one target row and one draft row of a single token, one pair of
+    # equal rows.
+    _small_model(
         "ties, V=5",
         2,
-        ((2, 2, 1, 1, 2), (0, 1, 0, 0, 0), (1, 1, 1, 1, 1), (3, 0, 3, 0, 1), (1, 2, 3, 4, 5)),
-        ((1, 3, 3, 1, 2), (1, 1, 1, 1, 1), (0, 0, 0, 1, 0), (3, 0, 1, 0, 3), (1, 2, 3, 4, 5)),
+        "2 2 1 1 2, 0 1 0 0 0, 1 1 1 1 1, 3 0 3 0 1, 1 2 3 4 5",
+        "1 3 3 1 2, 1 1 1 1 1, 0 0 0 1 0, 3 0 1 0 3, 1 2 3 4 5",
     ),
-    SmallModel(
-        # Every token has mass in some row, and seven of them in the residual of the first.
+    # Every token has mass in some row, and seven of them in the residual of the first.
+    _small_model(
         "wide, V=12",
         1,
-        (
-            (3, 1, 2, 0, 1, 4, 3, 2, 1, 2, 0, 2),
-            (0, 4, 0, 0, 0, 0, 3, 0, 0, 2, 0, 0),
-            (0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 4, 0),
-            (0, 0, 2, 0, 0, 3, 0, 0, 0, 0, 0, 4),
-            (0, 0, 0, 2, 4, 0, 0, 0, 3, 0, 0, 0),
-        ),
-        (
-            (1, 2, 0, 1, 2, 1, 1, 1, 4, 1, 1, 1),
-            (0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
-            (0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0),
-            (1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0),
-            (0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1),
-        ),
+        "3 1 2 0 1 4 3 2 1 2 0 2, 0 4 0 0 0 0 3 0 0 2 0 0, 0 0 0 3 0 0 0 2 0 0 4 0, "
+        "0 0 2 0 0 3 0 0 0 0 0 4, 0 0 0 2 4 0 0 0 3 0 0 0",
+        "1 2 0 1 2 1 1 1 4 1 1 1, 0 1 0 1 0 0 1 0 0 0 0 0, 0 0 0 1 0 0 0 1 0 0 0 0, "
+        "1 0 1 0 0 1 0 0 0 0 0 0, 0 0 0 0 1 0 0 0 1 0 0 1",
     ),
 )
 """What the others lack: the longest drafts, ties and rows of one token, the largest vocabulary."""
@@ -218,29 +202,24 @@ def default_sampled_instances(
     does not fit. ``eos`` is end of sequence to the code under audit; ``resets``: it keeps
     state, and is also run on after an earlier generation.
     """
-    fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab] or [
-        (_TWO_TOKEN_TABLE, 2)
-    ]
+    fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab]
+
+    def instance(model: Model, gamma: int, *, coarse: bool = False) -> SampledInstance:
+        end = eos if eos is not None and eos < model.vocab_size else None
+        return SampledInstance(model, gamma, eos=end, coarse=coarse)
+
     chosen = [
-        SampledInstance(model, min(gamma, max_gamma), eos=_eos_in_vocab(eos, model))
-        for model, gamma in fine
+        instance(model, min(gamma, max_gamma)) for model, gamma in fine or [(_TWO_TOKEN_TABLE, 2)]
     ]
     if resets:
-        end = 1 if eos is None else _eos_in_vocab(eos, _TWO_TOKEN_TABLE)
-        chosen.append(
-            SampledInstance(_TWO_TOKEN_TABLE, min(2, max_gamma), eos=end, earlier_calls=2)
-        )
+        reset = instance(_TWO_TOKEN_TABLE, min(2, max_gamma))
+        chosen.append(replace(reset, eos=1 if eos is None else reset.eos, earlier_calls=2))
     chosen += [
-        SampledInstance(model, model.gamma, eos=_eos_in_vocab(eos, model), coarse=True)
+        instance(model, model.gamma, coarse=True)
         for model in _COARSE_INSTANCES
         if model.gamma <= max_gamma and model.vocab_size <= max_vocab
     ]
     return tuple(chosen)
-
-
-def _eos_in_vocab(eos: int | None, model: Model) -> int | None:
-    """Return ``eos`` if the model's vocabulary has it."""
-    return eos if eos is not None and eos < model.vocab_size else None
 
 
 class InstanceTables:
@@ -296,7 +275,7 @@ class InstanceTables:
         for target, draft in zip(self.target, self.draft, strict=True):
             both = np.hstack([target, draft])
             rows, index = np.unique(both, axis=0, return_inverse=True)
-            p, q = rows[:, : self.vocab_size], rows[:, self.vocab_size :]
+            p, q = np.hsplit(rows, 2)
             result.append((index.ravel().astype(np.int64), p, q))
         return result
 
@@ -378,11 +357,10 @@ class TrialRunner:
         ends: float,
         seconds: float,
     ) -> None:
-        self.instance = instance
+        self.instance, self.rows = instance, rows
         self.number, self.pilot = number, pilot
         self.length = instance.gamma + 1
         self.tables = InstanceTables(instance, self.length)
-        self.rows = rows
         self.emissions = Emissions(self.length)
         root = np.random.SeedSequence(seed, spawn_key=(number, int(pilot)))
         code, *ours = root.spawn(3)
@@ -391,8 +369,7 @@ class TrialRunner:
         self._bits = np.random.Philox(code)
         self._rng = np.random.Generator(self._bits)
         self._address: Any = self._bits.state
-        self._rule = rule
-        self._contract = contract
+        self._rule, self._contract = rule, contract
         self._call_number = self._ahead = 0
         self._ends, self._hang = ends, min(CALL_HANG_SECONDS, seconds / 2)
         self._call_started = 0.0
@@ -405,11 +382,7 @@ class TrialRunner:
         report_activity(f"the sampled tier on {self.instance.name}")
         begin_instance()
         count = trials - len(self.emissions)
-        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
-        outputs: list[Tokens] = []
-        firsts: list[int] = []
-        while len(outputs) < count:
-            self._slice(emitted, outputs, firsts, count)
+        outputs, firsts = self._outputs(count)
         lengths = np.array([len(x) for x in outputs], dtype=np.int64)
         padded = np.zeros((count, self.length), dtype=np.int64)
         for position, column in enumerate(itertools.zip_longest(*outputs, fillvalue=0)):
@@ -428,18 +401,19 @@ class TrialRunner:
         self._call_number = trial // rows
         first = self._call_number * rows
         self._drafts.bit_generator.advance(first * self.instance.gamma)  # type: ignore[attr-defined]
-        emitted = self._verify(rows) if self._contract == "verify" else self._steps(rows)
-        outputs: list[Tokens] = []
-        while len(outputs) < rows:
-            self._slice(emitted, outputs, [], rows)
+        outputs, _ = self._outputs(rows)
         return outputs[trial - first]
 
+    def _outputs(self, count: int) -> tuple[list[Tokens], list[int]]:
+        """Return so many outputs, and how many tokens the first call of each gave."""
+        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
+        results: list[tuple[Tokens, int]] = []
+        while len(results) < count:
+            self._slice(emitted, results, count)
+        return [tokens for tokens, _ in results], [first for _, first in results]
+
     def _slice(
-        self,
-        emitted: Iterator[tuple[Tokens, int]],
-        outputs: list[Tokens],
-        firsts: list[int],
-        count: int,
+        self, emitted: Iterator[tuple[Tokens, int]], results: list[tuple[Tokens, int]], count: int
     ) -> None:
         """Run for a moment; a deadline strikes only where one call outlasts it."""
         left = self._ends - time.monotonic()
@@ -448,10 +422,8 @@ class TrialRunner:
         pause = time.monotonic() + _SLICE_SECONDS
         try:
             with deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
-                while len(outputs) < count and time.monotonic() < pause:
-                    tokens, first = next(emitted)
-                    outputs.append(tokens)
-                    firsts.append(first)
+                while len(results) < count and time.monotonic() < pause:
+                    results.append(next(emitted))
         except DeadlineExpired:
             took = time.monotonic() - self._call_started
             if took >= self._hang:
@@ -481,7 +453,7 @@ class TrialRunner:
             return target[codes[index]].copy(), draft[codes[index]].copy(), drafts[index].copy()
 
         calls = range(0, count, rows)
-        if supports_streaming(self._rule):
+        if hasattr(self._rule, "ask"):
             returned = stream_calls(
                 self._rule, arguments, calls, self._call, self._next_rng, self._later
             )
@@ -492,9 +464,8 @@ class TrialRunner:
             for block, tokens in zip(blocks[first : first + rows], results, strict=True):
                 emitted = cut_at_eos(self._checked(tokens), self.instance.eos)
                 if len(emitted) > gamma + 1:
-                    raise ContractMisuse(
-                        f"too-many: returned {len(emitted)} tokens for gamma = {gamma}"
-                    )
+                    message = f"too-many: returned {len(emitted)} tokens for gamma = {gamma}"
+                    raise ContractMisuse(message)
                 if emitted[:-1] != block[: len(emitted) - 1]:
                     raise ContractMisuse(
                         f"not-a-prefix: returned {emitted} for the draft {block}: all but the "
@@ -510,9 +481,8 @@ class TrialRunner:
         """Return one row of tokens each from a padded array or a list of rows."""
         raw = result.tolist() if hasattr(result, "tolist") else result
         if not isinstance(raw, list | tuple) or len(raw) != rows:
-            raise ContractMisuse(
-                f"shape: a call of {rows} rows returned a {type(result).__name__} of another length"
-            )
+            what = f"a {type(result).__name__} of another length"
+            raise ContractMisuse(f"shape: a call of {rows} rows returned {what}")
         ended = []
         for row in raw:
             tokens = list(row) if hasattr(row, "__iter__") else [row]
@@ -577,8 +547,7 @@ class TrialRunner:
         except BaseException as error:  # the code may raise anything, SystemExit too
             if is_user_interrupt(error):
                 raise
-            message = f"raises: {describe_exception(error)}"
-            raise ContractMisuse(message) from None
+            raise ContractMisuse(f"raises: {describe_exception(error)}") from None
 
     def _next_rng(self) -> np.random.Generator:
         """Return the generator, put at the start of the next call's own stream."""

@@ -9,7 +9,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,6 @@ from simverify.verifiers import VERIFIERS
 
 # The trial of a failing sampled run to look at, and its address.
 
-
 _MIN_DEVIATIONS = 4.0
 """Standard deviations from which on an output is called too frequent."""
 
@@ -68,8 +67,8 @@ def trial_of_misuse(
     misuse: ContractMisuse, runners: Sequence[TrialRunner], contract: Contract
 ) -> results.FailingTrial:
     """Return the trial in which the code broke its contract."""
-    runner = runners[misuse.number]
     why = f"the first that breaks the contract: {misuse}"
+    runner = runners[misuse.number]
     return _failing_trial(runner, contract, misuse.trial, why, pilot=misuse.pilot)
 
 
@@ -78,15 +77,15 @@ def choose_trial(
 ) -> results.FailingTrial:
     """Return the trial that shows best what the instances numbered ``failed`` show.
 
-    The first that emits a token of probability zero; else the first that emits the beginning
-    of an output that is most too frequent, by standard deviations; else, where no output is
-    and what failed is a dependence, the very first.
+    The first that emits a token of probability zero; else the first that emits the beginning of an
+    output that is most too frequent, by standard deviations; else, where no output is and what
+    failed is a dependence, the very first.
     """
-    for number in failed:
-        if (hit := _first_impossible_token(runners[number])) is not None:
+    for runner in (runners[n] for n in failed):
+        if (hit := _first_impossible_token(runner)) is not None:
             trial, position, token = hit
             why = f"the first with token {token} at position {position + 1}, where p = 0"
-            return _failing_trial(runners[number], contract, trial, why)
+            return _failing_trial(runner, contract, trial, why)
     excess, number, trial, why = max(_most_overfrequent_prefix(runners[n], n) for n in failed)
     if excess < _MIN_DEVIATIONS:
         number, trial = failed[0], 0
@@ -146,27 +145,22 @@ def _failing_trial(
 
 
 def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Instance:
-    gamma = instance.gamma
+    model, gamma = instance.model, instance.gamma
     depth = gamma
     if contract == "step":
         # The last call of an earlier generation may begin deeper than that of the output.
         depth += max(gamma, (instance.earlier_calls - 1) * (gamma + 1))
-    prefixes = [
-        prefix
+    prefixes = {
+        ",".join(map(str, prefix)): prefix
         for length in range(depth + 1)
-        for prefix in itertools.product(range(instance.model.vocab_size), repeat=length)
-    ]
-    keys = [",".join(map(str, prefix)) for prefix in prefixes]
+        for prefix in itertools.product(range(model.vocab_size), repeat=length)
+    }
     return results.Instance(
-        name=instance.model.name,
-        vocab_size=instance.model.vocab_size,
+        name=model.name,
+        vocab_size=model.vocab_size,
         gamma=gamma,
-        target_probs={
-            k: tuple(instance.model.target(x).tolist()) for k, x in zip(keys, prefixes, strict=True)
-        },
-        draft_probs={
-            k: tuple(instance.model.draft(x).tolist()) for k, x in zip(keys, prefixes, strict=True)
-        },
+        target_probs={key: tuple(model.target(x).tolist()) for key, x in prefixes.items()},
+        draft_probs={key: tuple(model.draft(x).tolist()) for key, x in prefixes.items()},
         earlier_calls=instance.earlier_calls,
         eos=instance.eos,
     )
@@ -183,13 +177,11 @@ _ACCEPTANCE_ALPHA = 1e-4
 def optimum_test(tables: InstanceTables, emissions: Emissions, alpha: float) -> stats.TestResult:
     """No lossless rule without state has a larger Pr(tau >= l), at any l, than block."""
     block = tables.curve(VERIFIERS["block"])
+    levels = range(1, tables.instance.gamma + 1)
+    tails = [int((emissions.accepted >= level).sum()) for level in levels]
+    name = "acceptance above the optimum"
     return stats.acceptance_test(
-        _acceptance_tails(tables, emissions),
-        len(emissions),
-        np.zeros_like(block),
-        block,
-        alpha=alpha,
-        name="acceptance above the optimum",
+        tails, len(emissions), np.zeros_like(block), block, alpha=alpha, name=name
     )
 
 
@@ -238,10 +230,7 @@ def _acceptance_counts(
 
 
 def optimality_text(
-    tables: InstanceTables,
-    emissions: Emissions,
-    contract: Contract,
-    alpha: float,
+    tables: InstanceTables, emissions: Emissions, contract: Contract, alpha: float
 ) -> str:
     """Say how far E[tau] is from the optimum, and which rules it is like; it never decides."""
     values = emissions.accepted.astype(np.float64)
@@ -250,28 +239,17 @@ def optimality_text(
     if contract == "step":
         # How many drafts a position has is not known, so neither is the optimum.
         return f"the first call emits {values.mean() + 1:.4f} tokens on average"
+    mean, variance = float(values.mean()), float(values.var(ddof=1))
+    most = float(tables.instance.gamma)
     low, high = stats.empirical_bernstein(
-        float(values.mean()),
-        float(values.var(ddof=1)),
-        len(values),
-        low=0.0,
-        high=float(tables.instance.gamma),
-        error=alpha / 2,
+        mean, variance, len(values), low=0.0, high=most, error=alpha / 2
     )
     curves = {name: float(tables.curve(VERIFIERS[name]).sum()) for name in _RULES_WITH_KNOWN_LAW}
     best = curves["block"]
     alike = [name for name, value in curves.items() if low <= value <= high]
     place = "within error of" if high >= best else "below"
-    text = (
-        f"E[tau] = {values.mean():.4f} ({low:.4f} to {high:.4f}), {place} the optimum "
-        f"{best:.4f} (block)"
-    )
+    text = f"E[tau] = {mean:.4f} ({low:.4f} to {high:.4f}), {place} the optimum {best:.4f} (block)"
     return text + (f"; as {' and '.join(alike)}" if alike else "")
-
-
-def _acceptance_tails(tables: InstanceTables, emissions: Emissions) -> list[int]:
-    levels = range(1, tables.instance.gamma + 1)
-    return [int((emissions.accepted >= level).sum()) for level in levels]
 
 
 # Independence of the calls and the rows of a batch: pairs of emissions of one instance.
@@ -303,12 +281,9 @@ def independence_tests(
     above = np.cumsum(law)
     pits = np.clip(above[codes] - (1.0 - uniforms) * law[codes], 0.0, 1.0)
     yield from _lag_tests(tables, emissions.tokens[:, 0], codes, pits, size, share["lags"])
-    if size > 1:
-        calls = len(codes) // size
-        shape, width = (calls, size), min(size, MAX_ROWS)
-        every = codes.reshape(shape)[:, :width], pits.reshape(shape)[:, :width]
-        if calls > 1:
-            yield from _row_pair_tests(*every, float((law**2).sum()), share["every pair"])
+    if size > 1 and len(codes) > size:
+        every = (x.reshape(-1, size)[:, :MAX_ROWS] for x in (codes, pits))
+        yield from _row_pair_tests(*every, float((law**2).sum()), share["every pair"])
 
 
 def _lag_tests(
@@ -331,10 +306,9 @@ def _lag_tests(
             pairs = stats.pair_sums(pits[first], pits[first + lag])
             yield stats.pit_correlation(pairs, alpha=alpha, name=f"{name}: correlation")
         for phase in range(2):
-            if span == n:
-                first = stats.disjoint_pairs(n, lag, phase)
-            else:
-                first = _pairs_at_lag(n, span, lag, phase)
+            # Disjoint pairs within each of the batches; all calls are one.
+            within = stats.disjoint_pairs(span, lag, phase)
+            first = (np.arange(0, n, span)[:, None] + within).ravel()
             if not len(first):
                 continue
             second, half = first + lag, f"{name}, phase {phase}"
@@ -348,12 +322,6 @@ def _lag_tests(
             )
 
 
-def _pairs_at_lag(n: int, span: int, lag: int, phase: int) -> Ints:
-    """Disjoint pairs at ``lag`` within each of the batches of ``span`` rows."""
-    within = stats.disjoint_pairs(span, lag, phase)
-    return (np.arange(0, n, span)[:, None] + within).ravel()
-
-
 def _row_pair_tests(
     codes: Ints, pits: Floats, chance: float, alpha: float
 ) -> Iterator[stats.TestResult]:
@@ -363,41 +331,28 @@ def _row_pair_tests(
     Bonferroni over all of them.
     """
     size = codes.shape[1]
-    lags = np.arange(1, size)
     rows = np.arange(size)
     pairs = {
-        "rows {} and {} of a call": (codes, codes, pits, pits, rows[:, None] < rows),
-        "row {} and the next call's row {}": (
-            codes[:-1],
-            codes[1:],
-            pits[:-1],
-            pits[1:],
-            rows[:, None] != rows,
-        ),
+        "rows {} and {} of a call": (0, rows[:, None] < rows),
+        "row {} and the next call's row {}": (1, rows[:, None] != rows),
     }
-    number = sum(int(allowed.sum()) for *_, allowed in pairs.values())
+    number = sum(int(allowed.sum()) for _, allowed in pairs.values())
     each = alpha / (2 * len(pairs))
-    for name, (first, second, u, v, allowed) in pairs.items():
-        n = len(first)
+    for name, (later, allowed) in pairs.items():
+        n = len(codes) - later
+        first, second, u, v = codes[:n], codes[later:], pits[:n], pits[later:]
         equal = np.zeros((size, size), dtype=np.int64)
-        for lag in lags:
+        for lag in range(1, size):
             # Row i of the first with row i + lag of the second, counted round.
             matches = (first == np.roll(second, -lag, axis=1)).sum(axis=0)
             equal[rows, (rows + lag) % size] = matches
-        i, j = np.unravel_index(int(np.where(allowed, equal, -1).argmax()), equal.shape)
-        test = stats.duplicates_test(
-            int(equal[i, j]),
-            n,
-            chance,
-            alpha=each / number,
-            name=name.format(i + 1, j + 1) + ": equal outputs",
-        )
+        i, j = divmod(int(np.where(allowed, equal, -1).argmax()), size)
+        count, title = int(equal[i, j]), name.format(i + 1, j + 1) + ": equal outputs"
+        test = stats.duplicates_test(count, n, chance, alpha=each / number, name=title)
         yield _worst_of_many(test, number, each)
         if n >= MIN_PAIRS:
             products = (u - 0.5).T @ (v - 0.5)
-            i, j = np.unravel_index(
-                int(np.where(allowed, np.abs(products), -1.0).argmax()), products.shape
-            )
+            i, j = divmod(int(np.where(allowed, np.abs(products), -1.0).argmax()), size)
             spread = float(np.abs(u[:, i] - 0.5).sum())
             sums = PairSums(n=n, products=float(products[i, j]), spreads=spread)
             title = name.format(i + 1, j + 1) + ": correlation"
@@ -464,9 +419,8 @@ def judge_emissions(
     shares = callable_shares(look.alpha)
     levels = {name: share * look.fraction for name, share in shares.items()}
     slots = counts_by_position(tables, emissions)
-    faults = (
-        counts_by_slot(tables, emissions) if contract == "verify" else _position_directions(slots)
-    )
+    by_slot = contract == "verify"
+    faults = counts_by_slot(tables, emissions) if by_slot else _position_directions(slots)
     battery = judge_tokens(
         slots, faults, shares, fraction=look.fraction, last=look.last, power=power
     )
@@ -541,29 +495,6 @@ def _position_directions(slots: list[SlotCounts]) -> FaultCounts:
         faults,
         [(x.counts, x.target, single_slot_rows(faults, x.target, x.draft)) for x in slots],
     )
-
-
-def predict_detectable(
-    tables: InstanceTables, pilot: Emissions, trials: int, look: LookBudget, *, power: float
-) -> float:
-    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
-    slots = counts_by_position(tables, pilot)
-    scale = trials / len(pilot)
-    totals = [np.rint(slot.counts.sum(axis=1) * scale).astype(np.int64) for slot in slots]
-    parts = [
-        stats.expected_g2(total, slot.target)
-        for total, slot in zip(totals, slots, strict=True)
-        if total.any()
-    ]
-    shares = callable_shares(look.alpha * look.fraction)
-    return detectable_deviation(parts, slots, shares, power=power)
-
-
-def make_certificate(
-    tables: InstanceTables, emissions: Emissions, *, delta: float
-) -> stats.Certificate:
-    """Bound the mean one-token TV on this instance; see ``battery.certify``."""
-    return certify_slots(counts_by_position(tables, emissions), delta=delta)
 
 
 def _joint_tests(
@@ -650,10 +581,9 @@ def plan_samples(
     """Size the run on each instance by its pilot, which is run here.
 
     Each instance gets as many trials as promise what is asked of it, in whole batches; all
-    proportionally fewer if they and the pilots would exceed ``samples``. Asked for is the
-    first of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the
-    first if none does. None if the budget ends with the pilots. Raises ``Misuse`` or ``TimeUp``
-    as the code does.
+    proportionally fewer if they and the pilots would exceed ``samples``. Asked for is the first
+    of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the first if
+    none does. None if the budget ends with the pilots. Raises what the code's calls raise.
     """
     rows = pilots[0].rows or 1
     pilot = whole_batches(PILOT_TRIALS, rows)
@@ -665,9 +595,25 @@ def plan_samples(
         started = time.monotonic()
         runner.run(pilot)
         each.append((time.monotonic() - started) / pilot)
+    share = alpha / len(pilots)
 
     def plan(detect: float) -> SamplePlan:
-        return _plan_for_detect(pilots, each, rows, budget, alpha=alpha, detect=detect, power=power)
+        wanted = []
+        for runner in pilots:
+            asked_for = instance_detect(runner.instance, detect)
+            wanted.append(whole_batches(_required_trials(runner, share, asked_for, power), rows))
+        part = min(1.0, budget / sum(wanted))
+        samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
+        sizes = list(zip(pilots, samples, strict=True))
+        return SamplePlan(
+            instances=tuple(runner.instance.name for runner in pilots),
+            samples=tuple(samples),
+            detectable=tuple(_detectable_tv(runner, n, share, power) for runner, n in sizes),
+            alpha=alpha,
+            power=power,
+            detect=detect,
+            seconds=math.fsum(n * took for n, took in zip(samples, each, strict=True)),
+        )
 
     first = plan(detects[0])
     left = (ends - time.monotonic()) / SLOWDOWN_ALLOWANCE
@@ -676,49 +622,26 @@ def plan_samples(
     return next((x for x in map(plan, detects[1:]) if x.seconds <= left), first)
 
 
-def _plan_for_detect(
-    pilots: Sequence[TrialRunner],
-    each: Sequence[float],
-    rows: int,
-    budget: int,
-    *,
-    alpha: float,
-    detect: float,
-    power: float,
-) -> SamplePlan:
-    """Return the plan for ``detect`` by pilots that have run, at ``each`` seconds a trial."""
-    share = alpha / len(pilots)
-    wanted = [
-        whole_batches(
-            _required_trials(runner, share, instance_detect(runner.instance, detect), power), rows
-        )
-        for runner in pilots
-    ]
-    part = min(1.0, budget / sum(wanted))
-    samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
-    return SamplePlan(
-        instances=tuple(runner.instance.name for runner in pilots),
-        samples=tuple(samples),
-        detectable=tuple(
-            _detectable_tv(runner, n, share, power)
-            for runner, n in zip(pilots, samples, strict=True)
-        ),
-        alpha=alpha,
-        power=power,
-        detect=detect,
-        seconds=math.fsum(n * took for n, took in zip(samples, each, strict=True)),
-    )
-
-
 def whole_batches(trials: int, rows: int) -> int:
     """Round ``trials`` up to a multiple of ``rows``."""
     return -(-trials // rows) * rows
 
 
 def _detectable_tv(pilot: TrialRunner, trials: int, alpha: float, power: float) -> float:
-    """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials."""
-    last = LookBudget(alpha, LOOK_SCHEDULE[-1][1], last=True)
-    return predict_detectable(pilot.tables, pilot.emissions, trials, last, power=power)
+    """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials.
+
+    By the contexts that the pilot met.
+    """
+    slots = counts_by_position(pilot.tables, pilot.emissions)
+    scale = trials / len(pilot.emissions)
+    totals = [np.rint(slot.counts.sum(axis=1) * scale).astype(np.int64) for slot in slots]
+    parts = [
+        stats.expected_g2(total, slot.target)
+        for total, slot in zip(totals, slots, strict=True)
+        if total.any()
+    ]
+    shares = callable_shares(alpha * LOOK_SCHEDULE[-1][1])
+    return detectable_deviation(parts, slots, shares, power=power)
 
 
 def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: float) -> int:
@@ -738,55 +661,12 @@ def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: flo
     return math.ceil(most * TRIAL_MARGIN)
 
 
-# The documents of a sampled run: the size, promise and bound of each instance.
-
-
-def make_certificates(
-    runners: Sequence[TrialRunner], delta: float
-) -> tuple[stats.Certificate, ...]:
-    """Bound the mean one-token TV on each instance; all bounds hold but for ``delta``."""
-    each = delta / len(runners)
-    return tuple(make_certificate(r.tables, r.emissions, delta=each) for r in runners)
-
-
-def worst_certificate(bounds: Sequence[stats.Certificate], delta: float) -> results.Certificate:
-    """Return the largest of the bounds that hold together but for ``delta``."""
-    largest = max(bounds, key=lambda c: c.bound)
-    return results.Certificate(
-        bound=largest.bound, delta=delta, method=largest.method, assumption=largest.assumption
-    )
+# The run, and its document.
 
 
 def findings_of_tests(texts: Iterable[str]) -> list[results.Finding]:
     """Return what the sampled tier's tests found as findings of the audit."""
     return [results.Finding(kind="tests", text=text) for text in texts]
-
-
-def sampled_model_documents(
-    runners: Sequence[TrialRunner],
-    judged: Sequence[LookResult],
-    bounds: Sequence[stats.Certificate],
-    detect: float,
-) -> tuple[results.SampledModel, ...]:
-    """Return what is known of each instance; ``judged`` and ``bounds`` are empty or one for each.
-
-    ``detect``: what the run is asked for.
-    """
-    unknown: list[float | None] = [None] * len(runners)
-    deviations = [finite_or_none(j.detectable) for j in judged] or unknown
-    most: list[float | None] = [c.bound for c in bounds] or unknown
-    return tuple(
-        results.SampledModel(
-            name=runner.instance.name,
-            vocab_size=runner.tables.vocab_size,
-            gamma=runner.instance.gamma,
-            samples=len(runner.emissions),
-            detect=instance_detect(runner.instance, detect),
-            detectable=detectable,
-            bound=bound,
-        )
-        for runner, detectable, bound in zip(runners, deviations, most, strict=True)
-    )
 
 
 CERTIFICATE_DELTA = 1e-3
@@ -830,42 +710,30 @@ def sample_callable(
 ) -> SampledAudit:
     """Put ``rule`` on trial by sampling.
 
-    ``rule``: under ``contract``; a step rule may be a class or factory, built anew per trial.
-    ``contract``: {"verify", "step"}, a step rule is run from reset until gamma + 1 tokens are out.
-    ``instances``: sequence of SampledInstance, what to run it on; each gets an equal part of alpha,
-    and as many trials as it needs. ``seed``: of drafts, streams and completions. ``alpha``:
+    ``rule``: under ``contract``; a step rule may be a class or factory, built anew per trial, and
+    is run from reset until gamma + 1 tokens are out. ``instances``: each gets an equal part of
+    alpha, and as many trials as it needs. ``seed``: of drafts, streams and completions. ``alpha``:
     probability that a lossless rule fails; optimality spends a tenth of it apart. ``detect``,
     ``power``: a mean one-token TV of ``detect``, by position and rows, on any instance is found
     with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a larger one,
-    see :func:`~simverify.auditing.sampled_tier.instance_detect`. ``coarser``: what to ask for
-    instead where ``detect`` would take longer than ``seconds``: the first that fits, by the pilot's
-    clock. The result says which. ``samples``: budget of trials, the pilots' included.
-    ``seconds``: wall-clock limit, which can only end the run, to INCONCLUSIVE. ``batch``: blocks
-    per call of a batched verify rule: ``rule(target_probs (B, gamma+1, V), draft_probs (B, gamma,
-    V), draft_tokens (B, gamma), rng)`` returns int (B, gamma+1), padded with -1, or a list of B
-    rows. None: one block, no batch axis. ``say``: is told the plan in one line before the run
-    starts. Raises ``ValueError`` where an argument is out of range, or ``rule`` fits neither form
-    of its contract.
+    see :func:`instance_detect`. ``coarser``: asked for in turn where ``detect`` would take longer
+    than ``seconds`` by the pilot's clock; the result says which. ``samples``: budget of trials,
+    the pilots' included. ``seconds``: wall-clock limit, which can only end the run, to
+    INCONCLUSIVE. ``batch``: blocks per call of a batched verify rule: ``rule(target_probs (B,
+    gamma+1, V), draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int (B,
+    gamma+1), padded with -1, or a list of B rows; None: one block, no batch axis. ``say``: gets the
+    plan in one line before the run starts. Raises ``ValueError`` if an argument is out of range, or
+    ``rule`` fits neither form of its contract.
     """
     detects = (detect, *coarser)
-    _check_sample_callable(contract, instances, alpha, detects, power, samples, seconds, batch)
     run = _SampledRun(
-        rule,
-        contract,
-        tuple(instances),
-        seed,
-        alpha,
-        detects,
-        power,
-        samples,
-        seconds,
-        batch,
+        rule, contract, tuple(instances), seed, alpha, detects, power, samples, seconds, batch
     )
     with seeded_global_generators(seed):
         return run.run(say)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _SampledRun:
     rule: Callable[..., Any]
     contract: Contract
@@ -877,52 +745,87 @@ class _SampledRun:
     samples: int
     seconds: float
     batch: int | None
+    judged: list[LookResult] = field(default_factory=list)
+    looks: int = 0
+    plan: SamplePlan | None = None
+
+    def __post_init__(self) -> None:
+        if self.contract not in ("verify", "step"):
+            raise ValueError(f"contract is {self.contract!r}: pass 'verify' or 'step'")
+        if not self.instances:
+            raise ValueError("instances are empty: pass one or more, as default_instances() gives")
+        for x in self.instances:
+            if x.gamma < 1 or x.model.vocab_size ** (x.gamma + 1) > MAX_OUTPUT_COUNT:
+                raise ValueError(
+                    f"{x.name} has {x.model.vocab_size}^{x.gamma + 1} outputs: pass gamma 1 or "
+                    f"more and at most {MAX_OUTPUT_COUNT} outputs"
+                )
+        rates = [("alpha", self.alpha), *(("detect", x) for x in self.detects)]
+        for name, value in (*rates, ("power", self.power)):
+            if not 0 < value < 1:
+                raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
+        if self.samples < 1 or not self.seconds > 0:
+            given = f"samples={self.samples}, seconds={self.seconds}"
+            raise ValueError(f"{given}: both must be positive")
+        if self.batch is not None and (self.batch < 1 or self.contract == "step"):
+            given = f"batch is {self.batch} under {self.contract}"
+            raise ValueError(f"{given}: pass 1 or more rows, under verify")
 
     def run(self, say: Callable[[str], None] | None) -> SampledAudit:
         ends = time.monotonic() + self.seconds
-        judged: list[LookResult] = []
-        looks = 0
         runners = self._runners(ends, pilot=False)
-        plan = None
+        reason = misuse = None
         try:
-            plan = plan_samples(
-                self._runners(ends, pilot=True),
-                alpha=self.alpha,
-                detects=self.detects,
-                power=self.power,
-                samples=self.samples,
-                ends=ends,
-            )
-            if plan is None:
-                return self._result(runners, judged, looks, plan, "the budget ends in the pilot")
-            if say is not None:
-                say(plan.line)
-            randomisers = [
-                np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2)))
-                for i in range(len(runners))
-            ]
-            share = self.alpha / len(runners)
-            schedules = [plan_looks(n, alpha=share) for n in plan.samples]
-            uniforms = [r.random(n) for r, n in zip(randomisers, plan.samples, strict=True)]
-            for at in range(max(map(len, schedules))):
-                fresh = []
-                for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
-                    look = schedule[min(at, len(schedule) - 1)]
-                    runner.run(whole_batches(look.samples, self.batch or 1))
-                    spent = LookBudget(share, look.alpha / share, last=look is schedule[-1])
-                    fresh.append(self._judge(runner, spent, u))
-                judged, looks = fresh, at + 1
-                if any(j.findings for j in judged):
-                    break
-        except ContractMisuse as misuse:
-            return self._result(runners, judged, looks, plan, None, misuse=misuse)
+            reason = self._look(runners, ends, say)
+        except ContractMisuse as error:
+            misuse = error
         except TimeLimitReached:
             reason = f"the time limit of {self.seconds:g} s passed"
-            return self._result(runners, judged, looks, plan, reason)
         except StaleDraw:
             reason = STALE_DRAWS_REASON
-            return self._result(runners, judged, looks, plan, reason)
-        return self._result(runners, judged, looks, plan, None)
+        return self._result(runners, reason, misuse)
+
+    def _look(
+        self, runners: list[TrialRunner], ends: float, say: Callable[[str], None] | None
+    ) -> str | None:
+        """Plan the run and judge it look by look; return why it ended without a verdict, if so."""
+        self.plan = plan_samples(
+            self._runners(ends, pilot=True),
+            alpha=self.alpha,
+            detects=self.detects,
+            power=self.power,
+            samples=self.samples,
+            ends=ends,
+        )
+        if self.plan is None:
+            return "the budget ends in the pilot"
+        if say is not None:
+            say(self.plan.line)
+        share = self.alpha / len(runners)
+        schedules = [plan_looks(n, alpha=share) for n in self.plan.samples]
+        uniforms = [
+            np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2))).random(n)
+            for i, n in enumerate(self.plan.samples)
+        ]
+        for at in range(max(map(len, schedules))):
+            judged = []
+            for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
+                look = schedule[min(at, len(schedule) - 1)]
+                runner.run(whole_batches(look.samples, self.batch or 1))
+                result = judge_emissions(
+                    runner.tables,
+                    runner.emissions,
+                    self.contract,
+                    LookBudget(share, look.alpha / share, last=look is schedule[-1]),
+                    uniforms=u[: len(runner.emissions)],
+                    power=self.power,
+                    rows=self.batch,
+                )
+                judged.append(result)
+            self.judged, self.looks = judged, at + 1
+            if any(result.findings for result in judged):
+                break
+        return None
 
     def _runners(self, ends: float, *, pilot: bool) -> list[TrialRunner]:
         return [
@@ -940,121 +843,95 @@ class _SampledRun:
             for number, instance in enumerate(self.instances)
         ]
 
-    def _judge(self, runner: TrialRunner, look: LookBudget, uniforms: Any) -> LookResult:
-        return judge_emissions(
-            runner.tables,
-            runner.emissions,
-            self.contract,
-            look,
-            uniforms=uniforms[: len(runner.emissions)],
-            power=self.power,
-            rows=self.batch,
-        )
-
     def _result(
-        self,
-        runners: list[TrialRunner],
-        judged: list[LookResult],
-        looks: int,
-        plan: SamplePlan | None,
-        reason: str | None,
-        *,
-        misuse: ContractMisuse | None = None,
+        self, runners: list[TrialRunner], reason: str | None, misuse: ContractMisuse | None
     ) -> SampledAudit:
-        findings = findings_of_tests(text for j in judged for text in j.findings)
+        judged = self.judged
+        findings = findings_of_tests(text for look in judged for text in look.findings)
         if misuse is not None:
             findings.insert(0, make_finding("contract", str(misuse)))
-        detect = self.detects[0] if plan is None else plan.detect
+        detect = self.detects[0] if self.plan is None else self.plan.detect
         if reason is None and not findings:
-            reason = self._short(judged, detect)
+            reason = self._power_shortfall(detect)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
-        tests = [test_document(test) for j in judged for test in j.tests]
-        named = self._named(runners, diagnose=bool(findings)) if judged else None
-        bounds = make_certificates(runners, CERTIFICATE_DELTA) if verdict == "PASS" else ()
+        named = self._diagnosis(runners, diagnose=bool(findings)) if judged else None
+        bounds = self._certificates(runners) if verdict == "PASS" else []
+        fine = (j.detectable for x, j in zip(self.instances, judged, strict=False) if not x.coarse)
+        unknown: list[None] = [None] * len(runners)
         tier = results.SampledTier(
             samples=sum(len(runner.emissions) for runner in runners),
-            looks=looks,
+            looks=self.looks,
             alpha=self.alpha,
             detect=detect,
             power=self.power,
-            tests=tuple(tests),
-            detectable=finite_or_none(self._detectable(judged)),
-            certificate=worst_certificate(bounds, CERTIFICATE_DELTA) if bounds else None,
+            tests=tuple(test_document(test) for look in judged for test in look.tests),
+            detectable=finite_or_none(max(fine, default=math.inf)),
+            certificate=max(bounds, key=lambda c: c.bound) if bounds else None,
             faults=faults_document(named),
             localisation=suspect_document(_fault_location(judged, named)),
-            optimality="; ".join(j.optimality for j in judged) or None,
+            optimality="; ".join(look.optimality for look in judged) or None,
             findings=tuple(findings),
-            instances=sampled_model_documents(runners, judged, bounds, detect),
+            instances=tuple(
+                results.SampledModel(
+                    name=runner.instance.name,
+                    vocab_size=runner.tables.vocab_size,
+                    gamma=runner.instance.gamma,
+                    samples=len(runner.emissions),
+                    detect=instance_detect(runner.instance, detect),
+                    detectable=None if look is None else finite_or_none(look.detectable),
+                    bound=None if certificate is None else certificate.bound,
+                )
+                for runner, look, certificate in zip(
+                    runners, judged or unknown, bounds or unknown, strict=True
+                )
+            ),
         )
-        trial = None
+        trial = hurried = None
         if misuse is not None:
             trial = trial_of_misuse(misuse, runners, self.contract)
         elif findings:
-            failed = [number for number, j in enumerate(judged) if j.findings]
+            failed = [number for number, look in enumerate(judged) if look.findings]
             trial = choose_trial(runners, failed, self.contract)
         reason = reason if verdict == "INCONCLUSIVE" else None
-        hurried = None
         if detect > self.detects[0]:
             hurried = (
                 f"a TV of {self.detects[0]:g} would have taken longer than {self.seconds:g} s, so "
                 f"{detect:g} was asked for: raise --seconds, or state --detect"
             )
-        return SampledAudit(verdict, tier, plan, reason, trial, hurried)
+        return SampledAudit(verdict, tier, self.plan, reason, trial, hurried)
 
-    def _named(self, runners: list[TrialRunner], *, diagnose: bool) -> FaultDiagnosis:
+    def _certificates(self, runners: list[TrialRunner]) -> list[results.Certificate]:
+        """Bound the mean one-token TV on each instance; all bounds hold but for the delta."""
+        each = CERTIFICATE_DELTA / len(runners)
+        slots = (counts_by_position(runner.tables, runner.emissions) for runner in runners)
+        bounds = (certify_slots(counts, delta=each) for counts in slots)
+        return [
+            results.Certificate(
+                bound=c.bound, delta=CERTIFICATE_DELTA, method=c.method, assumption=c.assumption
+            )
+            for c in bounds
+        ]
+
+    def _diagnosis(self, runners: list[TrialRunner], *, diagnose: bool) -> FaultDiagnosis:
         """Ask the catalogue about all instances together, by slots of single calls."""
         # Only code without state has slots that follow the target.
         stateless = self.contract == "verify" or takes_step_arguments(self.rule)
         tables = [counts_by_slot(runner.tables, runner.emissions) for runner in runners]
         return diagnose_faults(tables, diagnose=diagnose and stateless)
 
-    def _short(self, judged: list[LookResult], detect: float) -> str | None:
+    def _power_shortfall(self, detect: float) -> str | None:
         """Say on which instance the run promises too little; None if on none."""
-        for instance, judgement in zip(self.instances, judged, strict=True):
+        for instance, look in zip(self.instances, self.judged, strict=True):
             wanted = instance_detect(instance, detect)
-            if judgement.detectable > wanted:
+            if look.detectable > wanted:
                 return (
-                    f"the calls on {instance.name} promise a TV of {judgement.detectable:.3g}, "
+                    f"the calls on {instance.name} promise a TV of {look.detectable:.3g}, "
                     f"not {wanted:g}: raise max_samples"
                 )
         return None
-
-    def _detectable(self, judged: list[LookResult]) -> float:
-        """Return what is found on every instance that is not coarse; inf before a look."""
-        pairs = zip(self.instances, judged, strict=True) if judged else ()
-        return max((j.detectable for x, j in pairs if not x.coarse), default=math.inf)
 
 
 def _fault_location(judged: list[LookResult], named: FaultDiagnosis | None) -> FaultLocation | None:
     """Where the instances that failed point; the first of them that points anywhere."""
     places = [locate_fault(replace(j.evidence, named=named)) for j in judged if j.findings]
     return next((place for place in places if place.part), places[0] if places else None)
-
-
-def _check_sample_callable(
-    contract: str,
-    instances: Sequence[SampledInstance],
-    alpha: float,
-    detects: Sequence[float],
-    power: float,
-    samples: int,
-    seconds: float,
-    batch: int | None,
-) -> None:
-    if contract not in ("verify", "step"):
-        raise ValueError(f"contract is {contract!r}: pass 'verify' or 'step'")
-    if not instances:
-        raise ValueError("instances are empty: pass one or more, as default_instances() gives")
-    for x in instances:
-        if x.gamma < 1 or x.model.vocab_size ** (x.gamma + 1) > MAX_OUTPUT_COUNT:
-            raise ValueError(
-                f"{x.name} has {x.model.vocab_size}^{x.gamma + 1} outputs: pass gamma 1 or more "
-                f"and at most {MAX_OUTPUT_COUNT} outputs"
-            )
-    for name, value in (("alpha", alpha), *(("detect", x) for x in detects), ("power", power)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
-    if samples < 1 or not seconds > 0:
-        raise ValueError(f"samples={samples}, seconds={seconds}: both must be positive")
-    if batch is not None and (batch < 1 or contract == "step"):
-        raise ValueError(f"batch is {batch} under {contract}: pass 1 or more rows, under verify")

@@ -270,7 +270,7 @@ def _picklable_error(error: BaseException) -> BaseException:
     return error
 
 
-# The process around a sampled run: its warnings, its own generators, torch's threads.
+# The process around a run: its warnings, its own generators, torch's threads.
 
 
 @contextmanager
@@ -282,25 +282,44 @@ def suppress_warnings() -> Iterator[None]:
 
 
 @contextmanager
+def preserved_generators() -> Iterator[None]:
+    """Put the process's own generators back on leaving."""
+    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
+    torch = sys.modules.get("torch")
+    state = torch.get_rng_state() if torch else None
+    try:
+        yield
+    finally:
+        np.random.set_state(legacy)  # noqa: NPY002
+        random.setstate(python)
+        if torch:
+            torch.set_rng_state(state)
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Keep tiny tensors off a busy second core, which makes them many times slower."""
+    torch = sys.modules.get("torch")
+    threads = torch.get_num_threads() if torch else 0
+    try:
+        if torch:
+            torch.set_num_threads(1)
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(threads)
+
+
+@contextmanager
 def seeded_global_generators(seed: int) -> Iterator[None]:
     """Seed the process's own generators once, and put them back; torch runs on one thread.
 
     Never again within a run: a generator that is seeded per call hides what calls share.
     """
-    legacy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
     words = np.random.SeedSequence(seed).generate_state(2)
-    np.random.seed(words[0])  # noqa: NPY002
-    random.seed(int(words[1]))
-    torch = sys.modules.get("torch")
-    saved = (torch.get_rng_state(), torch.get_num_threads()) if torch else None
-    try:
-        if torch:
+    with preserved_generators(), one_torch_thread():
+        np.random.seed(words[0])  # noqa: NPY002
+        random.seed(int(words[1]))
+        if torch := sys.modules.get("torch"):
             torch.manual_seed(int(words[1]))
-            torch.set_num_threads(1)
         yield
-    finally:
-        np.random.set_state(legacy)  # noqa: NPY002
-        random.setstate(python)
-        if torch and saved:
-            torch.set_rng_state(saved[0])
-            torch.set_num_threads(saved[1])

@@ -1,6 +1,7 @@
 """Probes of repeated calls, and of the step contract, whose rules may keep state."""
 
 import secrets
+import sys
 
 import numpy as np
 import pytest
@@ -56,7 +57,18 @@ class Spare:
         return strict(p, q, x, lambda: self.random(rng), lambda r: rng.choice(len(r), p=r))
 
 
-def test_state_from_another_call_that_changes_the_law_is_a_violation():
+class NoScipyStats:
+    """A finder of modules that refuses one."""
+
+    @staticmethod
+    def find_spec(name, *_):
+        assert name != "scipy.stats", "imported under the twins"
+
+
+def test_state_from_another_call_that_changes_the_law_is_a_violation(monkeypatch):
+    # Imported while the twins stand in, it would be made of them: the probe does without it.
+    monkeypatch.delitem(sys.modules, "scipy.stats", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [NoScipyStats, *sys.meta_path])
     found = by_name(Stale())["repeated calls"]
     assert found.outcome == "violation"
     assert "depends on earlier calls" in found.message
