@@ -66,64 +66,37 @@ def _known_bindings(space: dict[str, Any], replacement: Replacement, like: Hasha
     return known
 
 
-class _NamespaceHolder:
-    """Names of a module or of an object."""
+@dataclass(frozen=True, eq=False)
+class _Holder:
+    """What binds names: a module's dictionary, a class, a function's defaults, a closure's cell."""
 
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names = names
+    owner: dict[Any, Any] | type | FunctionType | CellType
 
     def read(self) -> Mapping[Any, Any]:
-        return self.names
-
-    def put(self, name: str, value: Any) -> None:
-        self.names[name] = value
-
-
-class _ClassHolder:
-    """Names of a class."""
-
-    def __init__(self, own: type) -> None:
-        self.own = own
-
-    def read(self) -> Mapping[str, Any]:
-        return vars(self.own)
-
-    def put(self, name: str, value: Any) -> None:
-        setattr(self.own, name, value)
-
-
-class _DefaultsHolder:
-    """Defaults of a function's positional arguments."""
-
-    def __init__(self, function: FunctionType) -> None:
-        self.function = function
-
-    def read(self) -> dict[int, Any]:
-        return dict(enumerate(self.function.__defaults__ or ()))
-
-    def put(self, place: int, value: Any) -> None:
-        values = list(self.function.__defaults__ or ())
-        values[place] = value
-        self.function.__defaults__ = tuple(values)
-
-
-class _CellHolder:
-    """A variable that a function closes over; it may have no value yet."""
-
-    def __init__(self, cell: CellType) -> None:
-        self.cell = cell
-
-    def read(self) -> dict[str, Any]:
+        owner = self.owner
+        if isinstance(owner, dict):
+            return owner
+        if isinstance(owner, type):
+            return vars(owner)
+        if isinstance(owner, FunctionType):
+            return dict(enumerate(owner.__defaults__ or ()))
         try:
-            return {"": self.cell.cell_contents}
-        except ValueError:
+            return {"": owner.cell_contents}
+        except ValueError:  # a variable without a value
             return {}
 
-    def put(self, _: str, value: Any) -> None:
-        self.cell.cell_contents = value
-
-
-_Holder = _NamespaceHolder | _ClassHolder | _DefaultsHolder | _CellHolder
+    def put(self, name: Any, value: Any) -> None:
+        owner = self.owner
+        if isinstance(owner, dict):
+            owner[name] = value
+        elif isinstance(owner, type):
+            setattr(owner, name, value)
+        elif isinstance(owner, FunctionType):
+            values = list(owner.__defaults__ or ())
+            values[name] = value
+            owner.__defaults__ = tuple(values)
+        else:
+            owner.cell_contents = value
 
 
 @dataclass
@@ -164,14 +137,14 @@ class _JointBindings(_Bindings):
         defaults: list[Mapping[int, Any]] = []
         self._contents: list[Any] = []
         for holder, before in every:
-            if isinstance(holder, _DefaultsHolder):
-                self._functions.append(holder.function)
+            if isinstance(holder.owner, FunctionType):
+                self._functions.append(holder.owner)
                 defaults.append(before)
-            elif not isinstance(holder, _CellHolder):
+            elif not isinstance(holder.owner, CellType):
                 self._mappings.append(holder.read())  # the mapping itself: it changes with it
                 names.append(before)
             elif before:
-                self._cells.append(holder.cell)
+                self._cells.append(holder.owner)
                 self._contents.append(before[""])
             else:
                 self.all.append((holder, before))  # a variable without a value
@@ -225,7 +198,7 @@ class _BindingSearch:
 
     def at_module(self, namespace: dict[str, Any]) -> None:
         """Look at a module's names, and into what is its own."""
-        for value in self._left(_NamespaceHolder(namespace)):
+        for value in self._left(namespace):
             self.inside(value, namespace.get("__name__"))
 
     def inside(self, value: Any, module: str | None) -> None:
@@ -244,26 +217,27 @@ class _BindingSearch:
                 self._function(value)
         elif inspect.isclass(value):
             if (module is None or value.__module__ == module) and value.__module__ != "builtins":
-                for item in self._left(_ClassHolder(value)):
+                for item in self._left(value):
                     if isinstance(item, FunctionType):
                         self._function(item)
         elif module is not None or isinstance(value, ModuleType):
             return
         elif isinstance(getattr(value, "__dict__", None), dict):
-            self._left(_NamespaceHolder(vars(value)))
+            self._left(vars(value))
             self.inside(type(value), None)
 
     def _function(self, function: FunctionType) -> None:
         if function.__defaults__:
-            self._left(_DefaultsHolder(function))
+            self._left(function)
         if function.__kwdefaults__:
-            self._left(_NamespaceHolder(function.__kwdefaults__))
+            self._left(function.__kwdefaults__)
         for cell in function.__closure__ or ():
-            for value in self._left(_CellHolder(cell)):
+            for value in self._left(cell):
                 self.inside(value, None)
 
-    def _left(self, holder: _Holder) -> list[Any]:
-        """Note what a holder binds and what has to change; return the values that stay."""
+    def _left(self, owner: Any) -> list[Any]:
+        """Note what an owner binds and what has to change; return the values that stay."""
+        holder = _Holder(owner)
         items = dict(holder.read())
         self.found.all.append((holder, items))
         left = []

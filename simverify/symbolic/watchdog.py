@@ -141,18 +141,8 @@ def _raise_user_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 _SHARED_MODULES = (
-    "builtins",
-    "math",
-    "random",
-    "itertools",
-    "functools",
-    "operator",
-    "time",
-    "numpy",
-    "numpy.random",
-    "numpy.linalg",
-    "torch",
-    "torch.nn.functional",
+    *("builtins", "math", "random", "itertools", "functools", "operator", "time"),
+    *("numpy", "numpy.random", "numpy.linalg", "torch", "torch.nn.functional"),
 )
 
 
@@ -250,34 +240,26 @@ def _extend_deadline(seconds: float) -> None:
 
 
 @contextmanager
-def _published_deadline(seconds: float) -> Iterator[None]:
-    """Say that what runs inside is interrupted after ``seconds``."""
-    if _board is None:
-        yield
-        return
-    before = _board.deadlines
-    _board.write(min(before, _deadlines_in(seconds)), _board.place)
-    try:
-        yield
-    finally:
-        _board.write(before, _board.place)
-
-
-@contextmanager
-def uninterruptible_call(seconds: float, what: Callable[[], str]) -> Iterator[None]:
-    """Say that a call is made inside that nothing in this process can interrupt.
-
-    It has ``seconds``; ``what`` is asked only where a parent reads it, when the call is its end.
-    """
+def _published_deadline(seconds: float, doing: Callable[[], str] | None = None) -> Iterator[None]:
+    """Say that what runs inside is interrupted after ``seconds``; ``doing`` is added inside."""
     if _board is None:
         yield
         return
     before, place = _board.deadlines, _board.place
-    _board.write(min(before, _deadlines_in(seconds)), f"{place}, {what()}")
+    inside = f"{place}, {doing()}" if doing else place
+    _board.write(min(before, _deadlines_in(seconds)), inside)
     try:
         yield
     finally:
-        _board.write(before, place)
+        _board.write(before, place if doing else _board.place)
+
+
+def uninterruptible_call(seconds: float, what: Callable[[], str]) -> AbstractContextManager[None]:
+    """Say that a call is made inside that nothing in this process can interrupt.
+
+    It has ``seconds``; ``what`` is asked only where a parent reads it, when the call is its end.
+    """
+    return _published_deadline(seconds, what)
 
 
 REPEAT_SECONDS = 0.25
@@ -291,27 +273,23 @@ class Stopwatch:
 
     They are processor seconds of this thread; where it hardly used any, because it sleeps or
     blocks, those of the wall clock, less what it waited for a processor. ``wall``: when it was
-    made, by :func:`monotonic_now`.
+    made, by :func:`monotonic_now`. ``of_process``: count those of all threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_process: bool = False) -> None:
         self._thread = threading.get_native_id()
-        self.wall, self._cpu = time.monotonic(), time.thread_time()
-        self._kept_waiting = run_queue_seconds(self._thread)
+        self._processor = time.process_time if of_process else time.thread_time
+        self.wall, self._cpu = time.monotonic(), self._processor()
+        self._waited = run_queue_seconds(self._thread)
 
     def seconds(self) -> float:
         """Seconds since it was made, in the thread that made it."""
-        wall, cpu = time.monotonic() - self.wall, time.thread_time() - self._cpu
-        if (
-            cpu > MIN_PROCESSOR_SHARE * wall
-        ):  # whatever it waited for, and asking costs more than all of this
+        wall, cpu = time.monotonic() - self.wall, self._processor() - self._cpu
+        # Whatever it waited for; asking costs more than all of this.
+        if cpu > MIN_PROCESSOR_SHARE * wall:
             return cpu
-        return _counted_seconds(wall, cpu, run_queue_seconds(self._thread) - self._kept_waiting)
-
-
-def _counted_seconds(wall: float, cpu: float, waited: float) -> float:
-    active = max(cpu, wall - waited)
-    return cpu if cpu > MIN_PROCESSOR_SHARE * active else active
+        active = max(cpu, wall - (run_queue_seconds(self._thread) - self._waited))
+        return cpu if cpu > MIN_PROCESSOR_SHARE * active else active
 
 
 def run_queue_seconds(thread: int, process: int | str = "self") -> float:
@@ -406,9 +384,8 @@ def _interrupt_by_thread(seconds: float) -> Iterator[None]:
     lock = threading.Lock()
     done = threading.Event()
     struck = False
-    wall, cpu = time.monotonic(), time.process_time()
-    native = threading.get_native_id()
-    waited = run_queue_seconds(native)
+    # The processor seconds of another thread cannot be read everywhere.
+    stopwatch = Stopwatch(of_process=True)
 
     def strike() -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineExpired))
@@ -417,12 +394,7 @@ def _interrupt_by_thread(seconds: float) -> Iterator[None]:
         nonlocal struck
         wait = seconds
         while not done.wait(wait):
-            # The processor seconds of another thread cannot be read everywhere.
-            left = seconds - _counted_seconds(
-                time.monotonic() - wall,
-                time.process_time() - cpu,
-                run_queue_seconds(native) - waited,
-            )
+            left = seconds - stopwatch.seconds()
             if left > 0:
                 _extend_deadline(left)
                 wait = max(left, 1e-2)
