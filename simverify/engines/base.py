@@ -19,18 +19,6 @@ from simverify.engines.extract import function_parameters
 from simverify.errors import SimverifyError, UsageError
 from simverify.folders import distribution_of, find_package
 
-BLOCK_DEFAULTS: dict[str, Any] = {"contract": "verify", "tier": "exact", "needs": ("torch",)}
-"""What engines that judge a block have in common."""
-
-LOOP_DEFAULTS: dict[str, Any] = {
-    "contract": "step",
-    "tier": "exact",
-    "needs": ("torch",),
-    "gamma": 2,
-    "vocab": 4,
-}
-"""What decoding loops have in common: each call is many paths, so a table audits them small."""
-
 
 @dataclass(frozen=True)
 class Engine:

@@ -16,13 +16,15 @@ ENTRY_POINT_GROUP = "simverify.verifiers"
 """Entry points of other distributions: a ``verify`` callable, or an :class:`Engine`."""
 
 
-def _adapter_engines() -> Iterator[Engine]:
-    """Yield the engines of every adapter: each file of the catalogue names its own."""
-    for adapter in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
-        yield from importlib.import_module(adapter.name).ENGINES
+def _catalogue() -> Iterator[Engine]:
+    """Yield the engines that stand at the top of the catalogue's files, alone or in tuples."""
+    for file in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}."):
+        for value in vars(importlib.import_module(file.name)).values():
+            values = value if isinstance(value, tuple) else (value,)
+            yield from (one for one in values if isinstance(one, Engine))
 
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in _adapter_engines()}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in _catalogue()}
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,15 @@ def test_what_the_adapter_raises_is_the_adapters(tmp_path, monkeypatch):
     def broken(*_given):
         raise_ = lambda *arguments: 1 // 0  # noqa: E731
         raise_.__code__ = raise_.__code__.replace(
-            co_filename=lmdeploy.__file__, co_name="a line of the adapter"
+            co_filename=blocks.__file__, co_name="a line of the adapter"
         )
         return raise_
 
-    from simverify.engines.catalogue import lmdeploy
+    from simverify.engines import declare
+    from simverify.engines.catalogue import blocks
 
-    monkeypatch.setattr(lmdeploy, "as_verify", broken)
-    with pytest.raises(SimverifyError, match=r"adapter does not fit it: ZeroDivisionError.*lmdep"):
+    monkeypatch.setattr(declare, "as_verify", broken)
+    with pytest.raises(SimverifyError, match=r"adapter does not fit it: ZeroDivisionError.*blocks"):
         _deviation("pass", tmp_path)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.whole_laws import compare_verify
 
 from simverify.engines import (
     ENGINES,
@@ -17,6 +18,7 @@ from simverify.engines import (
     unloaded_engine,
 )
 from simverify.errors import SimverifyError, UsageError
+from simverify.models.base import compact
 
 MODULE = """
 from pathlib import Path
@@ -71,6 +73,43 @@ def test_an_entry_point_may_be_an_engine(fake):
     engine = get_engine("fake-step")
     assert (engine.contract, engine.tier) == ("step", "sampled")
     assert engine.load() == "fake_engine.py"
+
+
+ADAPTER = """
+from simverify.engines import block_engine
+
+@block_engine("outside", "outside_rules/rules.py:accept", "outside>=1,<2", "tokens p q")
+def outside(accept, draft_tokens, target, draft, draft_len):
+    return [accept(draft_tokens[0].tolist(), p=target[0].exp(), q=draft[0].exp())]
+"""
+
+RULES = """
+import torch
+
+def accept(tokens, p, q):
+    for i, token in enumerate(tokens):
+        if torch.rand((), dtype=p.dtype) * q[i, token] >= p[i, token]:
+            return [*tokens[:i], int(torch.multinomial((p[i] - q[i]).clamp(min=0), 1))]
+    return [*tokens, int(torch.multinomial(p[-1], 1))]
+"""
+
+
+def test_an_adapter_in_one_file_of_another_distribution(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    about = {"METADATA": "Metadata-Version: 2.1\nName: outside\nVersion: 1.2\n"}
+    about["entry_points.txt"] = "[simverify.verifiers]\noutside = outside_adapter:outside\n"
+    files = {f"outside-1.2.dist-info/{name}": text for name, text in about.items()}
+    files |= {"outside_adapter.py": ADAPTER, "outside_rules/rules.py": RULES}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    engine = get_engine("outside")
+    assert (engine.requirement, engine.version) == ("outside>=1,<2", "1.2")
+    assert compare_verify(engine.load(), compact(), 2).max_abs_deviation < 1e-12
+    (tmp_path / "outside_rules/rules.py").write_text(RULES.replace("p, q", "rows"))
+    with pytest.raises(SimverifyError, match="takes tokens, rows, and no p, q"):
+        engine.load()
 
 
 def test_entry_points_that_do_not_load_are_errors_of_theirs(fake):

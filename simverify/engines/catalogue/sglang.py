@@ -11,10 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapt import COIN_BITS, Signature, VerifyFunction, as_verify, compiled_on_gpu
-from simverify.engines.base import BLOCK_DEFAULTS, Engine
+from simverify.engines.base import Engine
+from simverify.engines.declare import LOGITS, make_engine
 from simverify.engines.extract import load_file, load_function, torch, torch_without_seeding
 from simverify.triton_cpu import load_tiles
 
+FOLDER, RELEASES = "sglang/kernels/ops/speculative", "sglang>=0.5.23,<0.6"
 CHAIN_FUNCTION = "chain_speculative_sampling_triton"
 
 
@@ -50,42 +52,27 @@ def sglang_chain_sampling(
     return as_verify(sample, Signature("coins", "torch", "float32", device), "padded")
 
 
-def load_chain_sampling(path: Path, *, block: bool, device: str = "cpu") -> VerifyFunction:
-    """Return a rule as a ``verify`` callable: run without a GPU, or compiled for one."""
+def _load_chain_sampling(path: Path, *, block: bool, device: str = "cpu") -> VerifyFunction:
     name = "simverify_loaded.sglang_reject_sampling"
     module = load_tiles(path, [CHAIN_FUNCTION]) if device == "cpu" else load_file(path, name)
     return sglang_chain_sampling(getattr(module, CHAIN_FUNCTION), block=block, device=device)
 
 
-def _make_engine(name: str, *, block: bool) -> Engine:
-    engine = Engine(
-        name=name,
-        package="sglang",
-        source="kernels/ops/speculative/reject_sampling.py",
-        function=CHAIN_FUNCTION,
-        **BLOCK_DEFAULTS,
-        loader=partial(load_chain_sampling, block=block),
-        versions=">=0.5.23,<0.6",
-        parameters=(
-            "predicts",
-            "accept_index",
-            "accept_token_num",
-            "candidates",
-            "retrive_index",
-            "uniform_samples",
-            "target_probs",
-            "draft_probs",
-            "block_verification",
-        ),
+def _make_chain_engine(name: str, *, block: bool) -> Engine:
+    engine = make_engine(
+        name,
+        f"{FOLDER}/reject_sampling.py:{CHAIN_FUNCTION}",
+        RELEASES,
+        "predicts accept_index accept_token_num candidates retrive_index uniform_samples "
+        "target_probs draft_probs block_verification",
+        partial(_load_chain_sampling, block=block),
     )
-    compiled = partial(load_chain_sampling, block=block, device="cuda")
+    compiled = partial(_load_chain_sampling, block=block, device="cuda")
     return compiled_on_gpu(engine, compiled, tolerance=1e-6, coin_bits=COIN_BITS["float32"])
 
 
-ENGINES: tuple[Engine, ...] = (
-    _make_engine("sglang", block=False),
-    _make_engine("sglang-block", block=True),
-)
+sglang = _make_chain_engine("sglang", block=False)
+sglang_block = _make_chain_engine("sglang-block", block=True)
 
 
 # ``blockwise_rejection_torch``, the reference of SGLang's DSpark verification.
@@ -100,8 +87,7 @@ DSPARK_KEY, SGLANG_DSPARK_COUNTERS = 7, 1 << 30
 """Of the server's seed, which is one for all its steps; and steps that a server may be at."""
 
 
-def load_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
-    """Return the function as a ``verify`` callable, with its seeds or with none."""
+def _load_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
     given: dict[str, Any] = {} if seeded else {"torch": torch_without_seeding()}
     rule = load_function(path, DSPARK_FUNCTION, **given)
 
@@ -117,39 +103,22 @@ def load_dspark(path: Path, *, seeded: bool) -> VerifyFunction:
         )
         return [[*draft_tokens[0, : int(accepted[0])].tolist(), int(last[0])]]
 
-    return as_verify(sample, Signature(arrays="torch", logits=True, randomness="numpy"))
+    return as_verify(sample, replace(LOGITS, randomness="numpy"))
 
 
-DSPARK_EXACT_ENGINE = Engine(
-    name="sglang-dspark",
-    package="sglang",
-    source="kernels/ops/speculative/dspark/blockwise_rejection.py",
-    function=DSPARK_FUNCTION,
-    **BLOCK_DEFAULTS,
-    loader=partial(load_dspark, seeded=False),
-    note="the adapter replaces the generator that it seeds itself: see sglang-dspark-as-is",
-    versions=">=0.5.23,<0.6",
-    parameters=(
-        "candidates",
-        "target_logits",
-        "draft_logits",
-        "target_temperatures",
-        "draft_temperatures",
-        "noise",
-    ),
-)
-DSPARK_AS_IS_ENGINE: dict[str, Any] = {
-    "name": "sglang-dspark-as-is",
-    "tier": "sampled",
-    "gamma": 2,
-    "vocab": 4,
-    "note": "",
-}
-ENGINES += (
-    DSPARK_EXACT_ENGINE,
-    replace(
-        DSPARK_EXACT_ENGINE,
-        **DSPARK_AS_IS_ENGINE,
-        loader=partial(load_dspark, seeded=True),
-    ),
+def _make_dspark_engine(name: str, *, seeded: bool, **fields: Any) -> Engine:
+    return make_engine(
+        name,
+        f"{FOLDER}/dspark/blockwise_rejection.py:{DSPARK_FUNCTION}",
+        RELEASES,
+        "candidates target_logits draft_logits target_temperatures draft_temperatures noise",
+        partial(_load_dspark, seeded=seeded),
+        **fields,
+    )
+
+
+DSPARK_NOTE = "the adapter replaces the generator that it seeds itself: see sglang-dspark-as-is"
+sglang_dspark = _make_dspark_engine("sglang-dspark", seeded=False, note=DSPARK_NOTE)
+sglang_dspark_as_is = _make_dspark_engine(
+    "sglang-dspark-as-is", seeded=True, tier="sampled", gamma=2, vocab=4
 )

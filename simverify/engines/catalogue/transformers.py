@@ -2,20 +2,22 @@
 
 ``generation.utils._speculative_sampling`` takes logits and draws from torch's global generator;
 batch 1; since 4.37. Older releases (5.17 is one) also ask whether the draft ends the text, and the
-oldest how many drafts may be kept.
+oldest how many drafts may be kept. Copies of it: Hierarchical Speculative Decoding, Spec-Bench.
 """
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from simverify.engines.adapt import Signature, VerifyFunction, as_verify
-from simverify.engines.base import BLOCK_DEFAULTS, LOOP_DEFAULTS, Engine
-from simverify.engines.extract import import_package, load_function, torch
+from simverify.engines.adapt import VerifyFunction, as_verify
+from simverify.engines.base import Engine
+from simverify.engines.declare import LOGITS, LOOP_FIELDS, block_engine, make_engine
+from simverify.engines.extract import function_parameters, import_package, load_function, torch
 from simverify.engines.fake_models import (
     IdTokenizer,
     RowsModel,
@@ -23,15 +25,11 @@ from simverify.engines.fake_models import (
     model_maker,
     without_weight_draws,
 )
+from simverify.errors import SimverifyError
 
-FUNCTION = "_speculative_sampling"
+FUNCTION, FILE = "_speculative_sampling", "transformers/generation/utils.py"
 DRAFT_END_ARGUMENTS = ("is_done_candidate", "last_assistant_token_is_eos")
-PARAMETERS = (
-    "candidate_input_ids",
-    "candidate_logits",
-    "candidate_length",
-    "new_logits",
-)
+PARAMETERS = "candidate_input_ids candidate_logits candidate_length new_logits"
 
 
 def wrap_speculative_sampling(
@@ -42,22 +40,14 @@ def wrap_speculative_sampling(
     ``dtype``: of the logits, by torch's name.
     """
     parameters = inspect.signature(function).parameters
-    options = {
-        **options,
-        **{name: False for name in DRAFT_END_ARGUMENTS if name in parameters},
-    }
+    options |= {name: False for name in DRAFT_END_ARGUMENTS if name in parameters}
 
     def sample(draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
         gamma = draft_tokens.shape[1]
         room = {"max_matches": gamma} if "max_matches" in parameters else {}
         return function(draft_tokens, draft, gamma, target, **options, **room)[0]
 
-    return as_verify(sample, Signature(arrays="torch", dtype=dtype, logits=True))
-
-
-def load_transformers(path: Path) -> VerifyFunction:
-    """Return Transformers' function as a ``verify`` callable, in float64."""
-    return wrap_speculative_sampling(load_transformers_function(path))
+    return as_verify(sample, replace(LOGITS, dtype=dtype))
 
 
 def load_transformers_function(path: Path) -> Any:
@@ -65,26 +55,19 @@ def load_transformers_function(path: Path) -> Any:
     return load_function(path, FUNCTION)
 
 
-def make_engine(name: str, loader: Callable[[Path], Callable[..., Any]], **options: Any) -> Engine:
-    """Return an engine of the function; ``options``: what its fields are besides."""
-    given = {
-        **BLOCK_DEFAULTS,
-        "versions": ">=4.37,<6",
-        "parameters": PARAMETERS,
-        **options,
-    }
-    return Engine(
-        name=name,
-        package="transformers",
-        source="generation/utils.py",
-        function=FUNCTION,
-        loader=loader,
-        tolerance=1e-9,
-        **given,
+def _speculative_sampling_engine(
+    name: str, versions: str, more_parameters: str = "", note: str = "", **options: Any
+) -> Engine:
+    def load(path: Path) -> VerifyFunction:
+        return wrap_speculative_sampling(load_transformers_function(path), **options)
+
+    place, parameters = f"{FILE}:{FUNCTION}", f"{PARAMETERS} {more_parameters}"
+    return make_engine(
+        name, place, f"transformers{versions}", parameters, load, tolerance=1e-9, note=note
     )
 
 
-ENGINES: tuple[Engine, ...] = (make_engine("transformers", load_transformers),)
+transformers = _speculative_sampling_engine("transformers", ">=4.37,<6")
 
 
 # Drafts for Gemma 4: greedy, and reported as if they were sampled.
@@ -115,8 +98,7 @@ class Gemma4AssistantStandIn:
         return SimpleNamespace(logits=logits, last_hidden_state=torch.zeros(1, 1, 1))
 
 
-def load_gemma(path: Path) -> Callable[..., Any]:
-    """Return the generator, and the rule behind it, as a ``step`` callable."""
+def _load_gemma(path: Path) -> Callable[..., Any]:
     library = import_package(path.parents[1], TESTED_FILES)
     drafters, rule = library.generation.candidate_generator, library.generation.utils
     made = getattr(drafters, GEMMA_CANDIDATE_GENERATOR)
@@ -134,22 +116,16 @@ def load_gemma(path: Path) -> Callable[..., Any]:
     return loop_as_step(loop, counted=(rule._speculative_sampling, made))
 
 
-ENGINES += (
-    Engine(
-        name="hf-argmax-raw-q",
-        package="transformers",
-        loader=load_gemma,
-        note=GEMMA_NOTE,
-        whole=True,
-        source="generation/candidate_generator.py",
-        function=f"{GEMMA_CANDIDATE_GENERATOR}.get_candidates",
-        contract="step",
-        tier="exact",
-        tolerance=1e-9,
-        versions=">=5.22,<6",
-        needs=("torch",),
-        parameters=("input_ids", "model_kwargs", "model_outputs", "is_first_iteration"),
-    ),
+hf_argmax_raw_q = make_engine(
+    "hf-argmax-raw-q",
+    f"transformers/generation/candidate_generator.py:{GEMMA_CANDIDATE_GENERATOR}.get_candidates",
+    "transformers>=5.22,<6",
+    "input_ids model_kwargs model_outputs is_first_iteration",
+    _load_gemma,
+    contract="step",
+    tolerance=1e-9,
+    note=GEMMA_NOTE,
+    whole=True,
 )
 
 
@@ -167,18 +143,15 @@ CANDIDATE_GENERATORS = {
 }
 
 
-def load_generate(way: str, path: Path) -> Callable[..., Any]:
-    """Return ``generate`` in one of its ways as a ``step`` callable."""
+def _load_generate(way: str, path: Path) -> Callable[..., Any]:
     library = import_package(path.parents[1], TESTED_FILES)
     made, drafters = model_maker(library), library.generation.candidate_generator
 
     @functools.cache
     def pair(size: int) -> Any:
         lead = torch.arange(size if way == "lookup" else 0)[None]
-        more, words = (
-            way == "universal",
-            (IdTokenizer(range(size)), IdTokenizer(range(size, -1, -1))),
-        )
+        more = way == "universal"
+        words = IdTokenizer(range(size)), IdTokenizer(range(size, -1, -1))
         with without_weight_draws():
             model, assistant = made(size, lead.shape[1]), made(size + more)
             if more:
@@ -205,18 +178,16 @@ GENERATE_NOTE = (
     "in 5.22.2 to 5.24.0 the mistake is in get_target_logits of candidate_generator.py, far "
     "before the line named here: docs/reference/findings-servers.md"
 )
-ENGINES += tuple(
-    Engine(
-        name=f"transformers-{way}",
-        package="transformers",
-        source="generation/utils.py",
-        function="GenerationMixin.generate",
-        loader=partial(load_generate, way),
-        versions=">=5.22,<6",
-        parameters=("inputs", "assistant_model", "kwargs"),
+GENERATE_ENGINES = tuple(
+    make_engine(
+        f"transformers-{way}",
+        f"{FILE}:GenerationMixin.generate",
+        "transformers>=5.22,<6",
+        "inputs assistant_model kwargs",
+        partial(_load_generate, way),
         whole=True,
-        **{**LOOP_DEFAULTS, "vocab": 2},
         note=GENERATE_NOTE if way == "universal" else "",
+        **LOOP_FIELDS | {"vocab": 2},
     )
     for way in CANDIDATE_GENERATORS
 )
@@ -229,25 +200,65 @@ ENGINES += tuple(
 # of v, and TV(v, p) = (1 - w) TV(p, q), a dose of known size.
 
 
-def load_ensemble(weight: float, path: Path) -> VerifyFunction:
-    """Return its function with an ensemble weight."""
-    return wrap_speculative_sampling(
-        load_transformers_function(path), assistant_ensemble_weight=weight
+ENSEMBLE_ENGINES = tuple(
+    _speculative_sampling_engine(
+        f"hf-ensemble-{weight:g}",
+        ">=5.23,<6",
+        "assistant_ensemble_weight",
+        "called with the option assistant_ensemble_weight, which is lossy by design",
+        assistant_ensemble_weight=weight,
     )
-
-
-def _make_ensemble_engine(weight: float) -> Engine:
-    known = {
-        "versions": ">=5.23,<6",
-        "parameters": (*PARAMETERS, "assistant_ensemble_weight"),
-    }
-    note = "called with the option assistant_ensemble_weight, which is lossy by design"
-    return make_engine(
-        f"hf-ensemble-{weight:g}", partial(load_ensemble, weight), note=note, **known
-    )
-
-
-ENGINES += (
-    _make_ensemble_engine(0.9),
-    _make_ensemble_engine(0.99),
+    for weight in (0.9, 0.99)
 )
+
+
+# Hierarchical Speculative Decoding: ``_speculative_sampling`` of its Transformers.
+#
+# Three of its rules: backward and clever, which the paper calls lossless; block; token. Its file
+# mixes tabs and spaces, so that Python does not read it: tabs are taken for four columns here.
+
+
+HSD_TAB_SIZE = 4
+HSD_RULE_OPTIONS: dict[str, dict[str, bool]] = {
+    "clever": {"backward": True, "clever": True},
+    "blockwise": {"blockwise": True},
+    "tokenwise": {},
+}
+
+
+def _load_hsd(options: dict[str, bool], path: Path) -> VerifyFunction:
+    known = function_parameters(path, FUNCTION, tab=HSD_TAB_SIZE)
+    if missing := sorted({*options, "is_done_candidate", "stop"}.difference(known)):
+        raise SimverifyError(f"{FUNCTION} of {path} takes no {', '.join(missing)}")
+    rule = load_function(path, FUNCTION, tab=HSD_TAB_SIZE)
+
+    def verify(draft_tokens: Any, target: Any, draft: Any, draft_len: Any) -> Any:
+        gamma, done = draft_tokens.shape[1], draft_len < 0
+        never = lambda *_, **__: False  # noqa: E731
+        return rule(draft_tokens, draft, gamma, target, done, stop=never, **options)[0]
+
+    return as_verify(verify, LOGITS)
+
+
+HSD_ENGINES = tuple(
+    make_engine(
+        f"hsd-{name}",
+        f"{FILE}:{FUNCTION}",
+        "ZhouYuxuanYX/Hierarchical-Speculative-Decoding@b8575e2",
+        "",
+        partial(_load_hsd, options),
+    )
+    for name, options in HSD_RULE_OPTIONS.items()
+)
+
+
+@block_engine(
+    "spec-bench-sps",
+    f"model/sps/decoding.py:{FUNCTION}",
+    "hemingkx/Spec-Bench@fd2c1cd",
+    f"{PARAMETERS} last_assistant_token_is_eos max_matches",
+)
+def spec_bench(rule: Any, draft_tokens: Any, target: Any, draft: Any, _: Any) -> Any:
+    """Spec-Bench's, of its plain speculative decoding, with room for every match and no end."""
+    gamma = draft_tokens.shape[1]
+    return rule(draft_tokens, draft, gamma, target, False, gamma + 1)[0]

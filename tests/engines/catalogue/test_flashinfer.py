@@ -6,7 +6,7 @@ from support.whole_laws import compare_verify
 
 from simverify.cli import run
 from simverify.engines import get_engine
-from simverify.engines.catalogue.flashinfer import flashinfer_chain_sampling
+from simverify.engines.catalogue.blocks import flashinfer_chain_sampling
 from simverify.errors import SimverifyError, UsageError
 from simverify.models.base import compact
 
