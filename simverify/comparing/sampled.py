@@ -46,7 +46,7 @@ from simverify.battery.battery import (
 from simverify.comparing.curves import AcceptanceCurve, sample_bounds
 from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel, Model
-from simverify.results import ANY_DEVIATION
+from simverify.results import ANY_DEVIATION, NodeCounts
 from simverify.simulators.kernels.trees import Family
 from simverify.simulators.run import (
     COARSE_CELLS,
@@ -66,7 +66,7 @@ from simverify.simulators.run import (
     simulate,
     stack_rows,
 )
-from simverify.simulators.trees import sample_trees, simulate_trees
+from simverify.simulators.trees import count_nodes, sample_trees, simulate_trees
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
 from simverify.trees import Drafting, get_scheme, shape_of_levels
@@ -87,6 +87,9 @@ with state twice as many, since its faults show in some positions alone."""
 MAX_STREAMED_ENTRIES = 1 << 30
 """Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
 
+MAX_NODE_CALLS = 1 << 16
+"""Most calls of which each node is counted: a tenth of a second, and .002 of a call in doubt."""
+
 MAX_STREAMED_CALLS = 1 << 15
 """Most tokens of single calls of a rule with state, which say what it is not."""
 
@@ -100,7 +103,10 @@ CountFunction = Callable[[RunPart, int], Counts]
 
 @dataclass(frozen=True, eq=False)
 class ModelKernel:
-    """One verifier's kernel on one model, as it runs: its counts follow from these alone."""
+    """One verifier's kernel on one model, as it runs: its counts follow from these alone.
+
+    ``drafting``: the trees that are drafted for it; None: a single draft.
+    """
 
     verifier: "Verifier | TreeVerifier"
     model: Model
@@ -108,6 +114,7 @@ class ModelKernel:
     gamma: int
     seed: int
     threads: int
+    drafting: Drafting | None = field(default=None, kw_only=True)
 
     @property
     def by_slot(self) -> bool:
@@ -136,10 +143,11 @@ class ModelKernel:
 
     @property
     def trees(self) -> Drafting | None:
-        """The trees that it judges: a chain of a rule whose kernel is a ``Family``, else None."""
-        if self.by_slot and isinstance(resolve_part(self.verifier.kernel), Family):
+        """The trees of its kernel: a chain where a single draft's is a ``Family``, or None."""
+        single = self.drafting is None and self.by_slot
+        if single and isinstance(resolve_part(self.verifier.kernel), Family):
             return Drafting(shape_of_levels([1] * self.gamma), get_scheme("iid"))
-        return None
+        return self.drafting
 
     def position(self, index: int) -> str:
         """Name of a position, counted from 1."""
@@ -186,6 +194,13 @@ class ModelKernel:
             return self._sample(min(most, trials), 1, self.positions)
         size = min(2 * most, trials * self.positions)
         return self._sample(size, self.positions, self.positions)
+
+    def count_nodes(self, trials: int) -> NodeCounts:
+        """Count the nodes that the first ``trials`` calls kept, ``MAX_NODE_CALLS`` at most."""
+        assert self.drafting is not None
+        calls = min(trials, MAX_NODE_CALLS)
+        counts = count_nodes(self.tables, self.verifier, self.drafting, calls, seed=self.seed)
+        return NodeCounts(calls=calls, kept=tuple(counts.tolist()))
 
     def sample_first_calls(self, trials: int) -> TokenSample:
         """Keep the first tokens of single calls, whatever the rule."""
@@ -260,7 +275,8 @@ class KernelTrial(ModelKernel):
 
 ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
-NOT_JUDGED_DEVIATION = "none, as the rule's own law is not known"
+NOT_JUDGED = TestReport((), (), 0.0, "none, as the rule's own law is not known")
+"""Stands for the tests of acceptance where nothing is tested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +329,7 @@ def judge_acceptance(
     Where nobody knows the law nothing is tested, nor said.
     """
     if trial.curve is None:
-        return TestReport(tests=(), findings=(), detectable=0.0, deviation=NOT_JUDGED_DEVIATION)
+        return NOT_JUDGED
     lower, upper, alpha = _tau_bounds(trial.curve, trial.gamma, shares["acceptance"])
     law = stats.acceptance_test(counts.tail_counts, counts.trials, lower, upper, alpha=alpha)
     tests, findings = [law], []
