@@ -52,32 +52,14 @@ def capture(
 ) -> Manifest:
     """Decode the prompts with token verification and record every block that it drafts.
 
-    Parameters
-    ----------
-    pair, prompts, prompts_file
-        As in :func:`~simverify.comparing.real.compare_pair`.
-    folder
-        A new or empty folder, or that of the same recording, which was killed: it is continued.
-    gamma, tokens
-        Draft length; emitted tokens, which take a few blocks more than tokens / (gamma + 1).
-    request_tokens
-        Most new tokens of one request; fewer where the context is short.
-    seed
-        Of all draws.
-    statistics
-        Record the sums of a run of every rule without state, and no rows: a few bytes a token at
-        any vocabulary. The tests of a comparison need no more; code under audit needs rows.
-    max_bytes
-        Most bytes of rows.
-    method
-        How drafts are made; the recorded rows are the laws that they came from.
-    progress
-        Receives lines.
+    Options are those of :func:`~simverify.comparing.real.compare_pair`. ``folder``: a new or empty
+    one, or that of the same recording, which was killed: it is continued. ``tokens``: emitted
+    ones, which take a few blocks more than tokens / (gamma + 1). ``statistics``: record the sums of
+    a run of every rule without state, and no rows: a few bytes a token at any vocabulary. The tests
+    of a comparison need no more; code under audit needs rows, of ``max_bytes`` at most. ``method``:
+    how drafts are made; the recorded rows are the laws that they came from.
 
-    Raises
-    ------
-    UsageError
-        If a value is out of range, rows may not fit, or the folder is taken.
+    Raises ``UsageError`` if a value is out of range, rows may not fit, or the folder is taken.
     """
     require_safetensors()
     if max_bytes < 1:

@@ -552,33 +552,25 @@ def compare_pair(
 ) -> doc.CompareRun:
     """Decode the prompts with every verifier, judge the tokens, and time it against no draft.
 
+    Options that are not named here are those of :func:`simverify.compare`; the result names the
+    kind of the deviation to ``detect``. Lanes take the ``prompts`` in turn, over and over.
+
     Parameters
     ----------
     pair
-        Target, draft, tokenizer and sampling, as
-        :func:`~simverify.models.transformer.load_pair` returns them.
-    prompts
-        Texts; lanes take them in turn, over and over.
+        As :func:`~simverify.models.transformer.load_pair` returns it.
     verifiers
         Some of token, block, greedy and match. On draft trees, some of the rules for trees, and
         token and block beside them; None: all that are lossless there.
-    gamma
-        Draft length; the depth of the trees.
     drafting
-        The trees that are drafted; None: a single draft.
+        The trees that are drafted, of depth ``gamma``; None: a single draft.
     methods
         How drafts are made, one after the other; rows and bounds name theirs.
     tokens
         Emitted tokens a verifier; by default as many as the promised power needs.
-    lanes
-        Requests decoded side by side, 2 or more.
-    request_tokens
-        Most new tokens of one request; fewer where the context is short.
-    cost_ratio
-        Time of a draft token over that of a target call, for the latency model; the measured one
-        stands beside it.
-    alpha, detect
-        As in :func:`simverify.compare`; the result names the kind of deviation.
+    lanes, request_tokens
+        Requests decoded side by side, 2 or more; most new tokens of one, fewer where the context
+        is short.
     seed
         Of all draws. Batches of another size round differently and may emit other tokens.
     prompts_file
@@ -697,25 +689,13 @@ def compare_trace(
 ) -> doc.CompareRun:
     """Call every verifier on every block of the trace in ``folder``, and judge its tokens.
 
-    Parameters
-    ----------
-    folder
-        As :func:`~simverify.comparing.capture.capture` wrote it.
-    verifiers
-        Some of token, block and match.
-    gamma
-        That of the trace, or None.
-    cost_ratio, alpha, detect
-        As in :func:`simverify.compare`.
-    seed
-        Of the verifiers' coins; None: that of the recording, which statistics cannot change.
-    progress
-        Receives lines.
+    Options are those of :func:`simverify.compare`. ``folder``: as written by
+    :func:`~simverify.comparing.capture.capture`. ``verifiers``: some of token, block and match.
+    ``gamma``: that of the trace, or None. ``seed``: of the verifiers' coins; None: that of the
+    recording, which statistics cannot change.
 
-    Raises
-    ------
-    UsageError
-        If the trace is damaged, of another gamma, or too short, or a verifier carries state.
+    Raises ``UsageError`` if the trace is damaged, of another gamma, or too short, or a verifier
+    carries state.
     """
     trace = open_trace(folder)
     made = trace.manifest
