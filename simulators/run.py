@@ -43,9 +43,8 @@ from simverify.verifiers.base import resolve_part
 
 # Features of emitted tokens: sums for every test, constant in number, that add up.
 #
-# The contexts need not repeat: a token comes with its own target and draft row, at any
-# vocabulary. A batch of rows goes in, a :class:`Features` comes out, and the rows may be
-# forgotten; those of disjoint batches add up.
+# Contexts need not repeat: each token comes with its own target and draft row, at any vocabulary.
+# Of a batch of rows only its :class:`Features` are kept; those of disjoint batches add up.
 
 
 ORDERS: tuple[Order, ...] = ("ratio", "index", "descending")
@@ -59,30 +58,15 @@ _SUM_TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Features:
-    """Sums over emitted tokens, one field per test of the battery; those of batches add up.
+    """Sums over ``n`` emitted tokens, one field per test of the battery; those of batches add up.
 
-    Attributes
-    ----------
-    n : int
-        Tokens.
-    unsupported : int
-        Tokens of probability 0 under their target row.
-    pits : int64 array (3, 65536)
-        Histograms of the randomised PITs: ascending q/p, token id, likeliest token first;
-        ties by token id. One uniform randomises all three. For ``pit_ks``.
-    q_above_p : IndicatorSums
-        Of 1{q > p}.
-    rare : tuple of IndicatorSums
-        Of 1{P(x) < 1e-3} and 1{P(x) < 1e-5}.
-    accept, contrast, surprise : ScoreSums
-        Of the scores of that name (:mod:`simverify.stats.scores`).
-    ratios : RatioSums
-        Of the faults whose law needs the slot's own rows alone; ``growth`` is NaN where
-        tokens were streamed.
-    pairs : PairSums
-        Of the PITs in q/p order of tokens that follow each other.
-    pair_table : int64 array (8, 8)
-        The same pairs by cell, those that share no token.
+    ``unsupported``: tokens of probability 0 under their target row. ``pits``: int64 (3, 65536),
+    histograms of the randomised PITs in the orders of ``ORDERS``, ties by token id; one uniform
+    randomises all three. ``q_above_p``: of 1{q > p}. ``rare``: of 1{P(x) < 1e-3} and
+    1{P(x) < 1e-5}. ``accept``, ``contrast``, ``surprise``: of the scores of that name
+    (:mod:`simverify.stats.scores`). ``ratios``: of the faults whose law needs only the slot's own
+    rows; ``growth`` is NaN where tokens were streamed. ``pairs``: of the PITs in q/p order of
+    tokens that follow each other; ``pair_table``: int64 (8, 8), those that share no token, by cell.
     """
 
     n: int
@@ -119,38 +103,25 @@ def features(
 ) -> Features:
     """Sum up the features of a batch of emitted tokens.
 
-    Two passes over each row and no copy of them; memory beside the rows is 400 bytes a token.
-    Sums are float64 whatever the rows. float32 entries are rounded by up to 2^-25 of
-    themselves: the PIT, scores and ratios are then those of a law within TV 3e-8 of the
-    unrounded one, and exact for the rows as given, each divided by its float64 sum. Powers of
-    float32 entries, in the laws of a wrong temperature, are good to 5e-6 of themselves.
+    ``p``, ``q``: float32 or float64 (n, V), the rows of each token's slot; every row sums to 1
+    within 1e-9, or 1e-4 in float32. For a slot without a draft row pass any row fixed beforehand,
+    such as the previous slot's or ``p`` itself. ``tokens``: int (n,), n fixed beforehand.
+    ``uniforms``: float64 (n,) in [0, 1), independent of all else; they randomise the PITs.
 
-    Parameters
-    ----------
-    p, q : float32 or float64 array (n, V)
-        Target and draft row of each token's slot; every row sums to 1 within 1e-9, or 1e-4
-        in float32. For a slot without a draft row pass any row fixed beforehand, such as the
-        previous slot's or ``p`` itself.
-    tokens : int array (n,)
-        Emitted tokens; n fixed beforehand.
-    uniforms : float64 array (n,)
-        In [0, 1), independent of all else; they randomise the PITs.
-    judged : bool array (n,), optional
-        False where ``q`` judged no draft, as at a bonus token: the faults do no harm there,
-        but for the target's temperature. Default: all True.
-    follows : bool array (n,), optional
-        True where the token makes a pair with the one before it in the batch, whose PIT the
-        choice must not depend on: of single calls, pairs within calls alone are no fair sample
-        (the first of them was kept), those of all tokens in their order are. Default: all
-        False.
-    threads : int
-        Threads that share the rows; they change no result.
+    ``judged``: bool (n,), False where ``q`` judged no draft, as at a bonus token: there only the
+    fault of the target's temperature does harm. Default: all True. ``follows``: bool (n,), True
+    where the token makes a pair with the one before it. The PIT of that one must not decide
+    whether it does: all tokens in their order are a fair sample, and pairs within calls alone are
+    not, as the first of them was kept. Default: all False. ``threads`` change no result.
 
-    Raises
-    ------
-    ValueError
-        If shapes or dtypes differ, there is no token, V < 2, a row is no law, a token is
-        outside 0..V-1 or a uniform outside [0, 1).
+    Each row is read twice and not copied; memory beside the rows is 400 bytes a token. Sums are
+    float64 whatever the rows. float32 entries are rounded by up to 2^-25 of themselves: the PIT,
+    scores and ratios are then those of a law within TV 3e-8 of the unrounded one, and exact for
+    the rows as given, each divided by its float64 sum. Powers of float32 entries, in the laws of a
+    wrong temperature, are good to 5e-6 of themselves.
+
+    Raises ``ValueError`` for other shapes or dtypes, no token, V < 2, a row that is no law, a
+    token outside 0..V-1 or a uniform outside [0, 1).
     """
     p, q, ids, v = _check_batch(p, q, tokens, uniforms)
     slots = _check_flags("judged", judged, ids, default=True)
@@ -212,17 +183,9 @@ def _indicator_sums(columns: Floats, place: int) -> stats.IndicatorSums:
 
 
 def _score_sums(columns: Floats, place: int, width: float) -> stats.ScoreSums:
-    score, mean, variance, third, fourth, low, high = columns[place : place + 7]
-    return stats.score_sums(
-        score,
-        mean=mean,
-        variance=variance,
-        third=third,
-        fourth=fourth,
-        low=low,
-        high=high,
-        width=width,
-    )
+    names = ("mean", "variance", "third", "fourth", "low", "high")
+    moments = dict(zip(names, columns[place + 1 : place + 7], strict=True))
+    return stats.score_sums(columns[place], **moments, width=width)
 
 
 def _ratio_sums(wealth: Any, n: int) -> stats.RatioSums:
@@ -315,19 +278,16 @@ TRIALS_PER_SMALL_SHARD = 1 << 10
 
 PIT_BINS = 1 << 12
 
-NO_TRAIL = np.empty((0, 0, 2), np.int64)
-"""For a run whose tokens are counted and not kept."""
-
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What :func:`simulate` counted over ``trials`` generations; counts of shards add up.
+    """The counts of ``trials`` generations; counts of shards add up.
 
     ``accepted``: int64 (gamma+1,), tau of the first call. ``lengths``: int64 (2, calls), sum
     and sum of squares of the tokens out after each call. ``transitions``: int64 (positions,
     S+1, cells) emitted tokens by position, row and cell of tokens. ``pits``: int64 (2,
     positions, bins), randomised PITs in q/p and in token order, and ``unsupported`` the
-    tokens of probability 0 among them. What was not asked for is empty.
+    tokens of probability 0 among them. Arrays are empty where nothing was to be counted.
     """
 
     trials: int
@@ -338,20 +298,115 @@ class Counts:
     unsupported: int
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.trials + other.trials,
-            self.accepted + other.accepted,
-            self.lengths + other.lengths,
-            self.transitions + other.transitions,
-            self.pits + other.pits,
-            self.unsupported + other.unsupported,
-        )
+        names = [field.name for field in fields(self)]
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
     def tail_counts(self) -> Ints:
         """Number of first calls with tau >= l, l = 1..gamma."""
         tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
         return tails
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A compiled loop over trials of ``calls`` calls that accept ``gamma`` tokens at most.
+
+    ``start()`` returns for one thread ``run(begin, end, cells, accepted, lengths, transitions,
+    pits, unsupported, trail)``, whose arguments are those of ``kernels.chains.generate``.
+    """
+
+    start: Callable[[], Callable[..., None]]
+    gamma: int
+    seed: int
+    calls: int = 1
+
+    def count(
+        self,
+        trials: int,
+        threads: int,
+        *,
+        transition_shape: tuple[int, int, int] = (0, 1, 1),
+        cells: Ints | None = None,
+        pit_positions: int = 0,
+        first_trial: int = 0,
+    ) -> Counts:
+        """Run ``trials`` trials, numbered from ``first_trial``, and count their tokens.
+
+        ``transition_shape`` (positions, rows, cells) or ``pit_positions`` ask for the tokens at
+        the first positions; with several calls a generation then ends when they are full.
+        ``cells`` int64 (V,) is the cell that counts each token, by default its own. Neither
+        ``threads`` nor their timing changes the result.
+        """
+        places = np.arange(transition_shape[2]) if cells is None else cells
+
+        def empty() -> Counts:
+            return self._empty(transition_shape, pit_positions)
+
+        def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
+            counts, run, done, unsupported = empty(), self.start(), 0, np.zeros(1, np.int64)
+            no_trail = np.empty((0, 0, 2), np.int64)
+            while (shard := take()) is not None:
+                run(*shard, places, *_arrays(counts), unsupported, no_trail)
+                done += shard[1] - shard[0]
+            return replace(counts, trials=done, unsupported=int(unsupported[0]))
+
+        shard = TRIALS_PER_SHARD if self.calls == 1 else TRIALS_PER_SMALL_SHARD
+        return sum(run_on_threads(work, first_trial, trials, threads, shard), empty())
+
+    def trails(self, positions: int) -> Callable[[int, int], Ints]:
+        """Return the function that runs trials from a first to an end and keeps their tokens.
+
+        It gives int64 (trials, positions, 2), state and token of each position, -1 where none is
+        emitted.
+        """
+        run, counts, nothing = self.start(), self._empty(), np.zeros(1, np.int64)
+
+        def emitted(first: int, end: int) -> Ints:
+            trail = np.full((end - first, positions, 2), -1, np.int64)
+            run(first, end, nothing[:0], *_arrays(counts), nothing, trail)
+            return trail
+
+        return emitted
+
+    def sample(self, n: int, positions: int) -> "TokenSample":
+        """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ..."""
+        # The fewest tokens of a trial.
+        least = positions if self.calls >= positions else 1
+        emitted, parts, total, first = self.trails(positions), [], 0, 0
+        while total < n:
+            trials = min(TRIAL_CHUNK, -(-(n - total) // least))
+            trail = emitted(first, first + trials)
+            uniforms = np.empty((positions + positions % 2, trials))
+            fill_tile(np.uint64(self.seed), first, PIT, 0, uniforms)
+            trial, position = np.nonzero(trail[:, :, 1] >= 0)
+            states, tokens = trail[trial, position].T
+            parts.append((states, tokens, position, uniforms[position, trial]))
+            total += len(tokens)
+            first += trials
+        return TokenSample(*(np.concatenate(column)[:n] for column in zip(*parts, strict=True)))
+
+    def _empty(
+        self, transition_shape: tuple[int, int, int] = (0, 1, 1), pit_positions: int = 0
+    ) -> Counts:
+        shapes = (self.gamma + 1,), (2, self.calls), transition_shape, (2, pit_positions, PIT_BINS)
+        return Counts(0, *(np.zeros(shape, np.int64) for shape in shapes), 0)
+
+
+def _arrays(counts: Counts) -> tuple[Ints, ...]:
+    return counts.accepted, counts.lengths, counts.transitions, counts.pits
+
+
+def chain_loop(
+    tables: Any, rule: str, gamma: int, *, seed: int, calls: int = 1, eos: int | None = None
+) -> Loop:
+    """Return the loop over generations of at most ``calls`` calls under the rule named ``rule``."""
+    number, stop = rule_number(rule), -1 if eos is None else eos
+
+    def run(begin: int, end: int, *counted: Any) -> None:
+        generate(tables, number, gamma, np.uint64(seed), begin, end, calls, stop, *counted)
+
+    return Loop(lambda: run, gamma, seed, calls)
 
 
 def simulate(
@@ -364,59 +419,11 @@ def simulate(
     threads: int,
     calls: int = 1,
     eos: int | None = None,
-    transition_shape: tuple[int, int, int] = (0, 1, 1),
-    cells: Ints | None = None,
-    pit_positions: int = 0,
-    first_trial: int = 0,
+    **counted: Any,
 ) -> Counts:
-    """Run ``trials`` generations of at most ``calls`` calls under the rule named ``rule``.
-
-    ``transition_shape`` (positions, rows, cells) or ``pit_positions`` ask for the tokens
-    emitted at the first positions; with several calls a generation then ends when they are
-    full. ``cells`` int64 (V,) is the cell that counts each token, by default its own.
-    Trials are numbered from ``first_trial``. Neither ``threads`` nor their timing changes the
-    result.
-    """
-    number = rule_number(rule)
-
-    def empty() -> Counts:
-        return Counts(
-            0,
-            np.zeros(gamma + 1, np.int64),
-            np.zeros((2, calls), np.int64),
-            np.zeros(transition_shape, np.int64),
-            np.zeros((2, pit_positions, PIT_BINS), np.int64),
-            0,
-        )
-
-    def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
-        counts = empty()
-        done = 0
-        unsupported = np.zeros(1, np.int64)
-        stop = -1 if eos is None else eos
-        places = np.arange(transition_shape[2]) if cells is None else cells
-        while (shard := take()) is not None:
-            generate(
-                tables,
-                number,
-                gamma,
-                np.uint64(seed),
-                *shard,
-                calls,
-                stop,
-                places,
-                counts.accepted,
-                counts.lengths,
-                counts.transitions,
-                counts.pits,
-                unsupported,
-                NO_TRAIL,
-            )
-            done += shard[1] - shard[0]
-        return replace(counts, trials=done, unsupported=int(unsupported[0]))
-
-    shard = TRIALS_PER_SHARD if calls == 1 else TRIALS_PER_SMALL_SHARD
-    return sum(run_on_threads(work, first_trial, trials, threads, shard), empty())
+    """Run ``trials`` generations under the rule named ``rule``; see :meth:`Loop.count`."""
+    loop = chain_loop(tables, rule, gamma, seed=seed, calls=calls, eos=eos)
+    return loop.count(trials, threads, **counted)
 
 
 def rule_number(name: str) -> int:
@@ -485,7 +492,7 @@ FIRST_TRIAL = 1 << 62
 STRATA_PER_SHARD = 1 << 12
 """Strata a thread takes at a time."""
 
-_BYTE_MASK = np.uint64(0xFF)
+_LAST_BYTE = np.uint64(0xFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -567,7 +574,7 @@ def count_rows(model: NgramModel) -> tuple[Any, Floats, npt.NDArray[np.int64]]:
             order.contexts,
             np.uint64(256**length - 1),
             order.starts,
-            (order.codes & _BYTE_MASK).astype(np.uint8),
+            (order.codes & _LAST_BYTE).astype(np.uint8),
             order.counts,
         )
         for length, order in enumerate(model.orders)
@@ -582,7 +589,7 @@ def _longer_context_rows(order: NgramOrder, lower: Floats) -> Floats:
     context = np.repeat(np.arange(len(kinds)), kinds)
     total = order.totals + kinds
     rows = lower * (kinds / total)[:, None]
-    rows[context, (order.codes & _BYTE_MASK).astype(np.intp)] += order.counts / total[context]
+    rows[context, (order.codes & _LAST_BYTE).astype(np.intp)] += order.counts / total[context]
     return rows
 
 
@@ -615,24 +622,17 @@ _MAX_GUIDE_CELLS = 1 << 16
 
 
 def model_tables(model: Model) -> Any:
-    """Return the tables of ``model`` for the compiled loops.
-
-    Raises ``TypeError`` for a model that has none.
-    """
+    """Return the tables of ``model`` for the compiled loops; ``TypeError`` if it has none."""
     if isinstance(model, MarkovModel):
         return markov_tables(model)
-    from simverify.models.ngram import NgramModel
-
     if isinstance(model, NgramModel):
         return ngram_tables(model)
     raise TypeError(f"no compiled tables for {type(model).__name__}")
 
 
 def markov_tables(model: MarkovModel) -> MarkovTables:
-    """Return the sorted prefix sums and alias tables of a Markov model.
-
-    Filled row by row: at V = 152,064 one more table of floats is 79 MB.
-    """
+    """Return the sorted prefix sums and alias tables of a Markov model."""
+    # Filled row by row: at V = 152,064 one more table of floats is 79 MB.
     p = stack_rows(model.target_rows, model.target_start)
     q = stack_rows(model.draft_rows, model.draft_start)
     rows, size = p.shape
@@ -772,15 +772,14 @@ def merge_cells(table: npt.NDArray[Any], cells: Ints) -> npt.NDArray[Any]:
     return sums.astype(table.dtype)
 
 
-# The first tokens that a run emits, each with its rows: what no count by context keeps.
+# The first tokens that a run emits, each with its rows, which counts by context do not keep.
 #
-# Every draw has an address, so the same trials are run again and their tokens written out; the
-# run itself keeps counts alone. They are the first n in the order of trials and positions, n
-# fixed beforehand and the last trial cut where they are full: then each token follows its own
-# target row, given all before it, whatever the rule accepted.
+# Every draw has an address, so the same trials are run again and their tokens written out. They are
+# the first n in the order of trials and positions; n is fixed beforehand, and the last trial is cut
+# there. So each token follows its own target row, given all before it, whatever the rule accepted.
 
 
-_TRIAL_CHUNK = 1 << 13
+TRIAL_CHUNK = 1 << 13
 """Trials that are run at a time."""
 
 _MAX_ROW_ENTRIES = 1 << 20
@@ -794,8 +793,8 @@ _MAX_ROW_THREADS = 4
 class TokenSample:
     """Emitted tokens in the order of trials and positions, arrays (n,).
 
-    ``states``: int64, what stands for each token's context; ``tokens`` and ``positions``
-    int64; ``uniforms``: float64 in [0, 1), what randomises the PITs of the run's own counts.
+    ``states``: int64, each token's context; ``tokens`` and ``positions`` int64; ``uniforms``:
+    float64 in [0, 1), those that randomise the PITs of the run's own counts.
     """
 
     states: Ints
@@ -811,53 +810,7 @@ def sample_tokens(
 
     A trial makes at most ``calls`` calls, and is over once its positions are full.
     """
-    number = rule_number(rule)
-    nothing = np.zeros((0, 1, 1), np.int64), np.zeros((2, 0, PIT_BINS), np.int64)
-
-    def trials(first: int, end: int, trail: Ints) -> None:
-        generate(
-            tables,
-            number,
-            gamma,
-            np.uint64(seed),
-            first,
-            end,
-            calls,
-            -1,
-            np.zeros(0, np.int64),
-            np.zeros(gamma + 1, np.int64),
-            np.zeros((2, calls), np.int64),
-            *nothing,
-            np.zeros(1, np.int64),
-            trail,
-        )
-
-    # The fewest tokens of a trial.
-    each = positions if calls >= positions else 1
-    return first_tokens(trials, n, seed=seed, each=each, positions=positions)
-
-
-def first_tokens(
-    run: Callable[[int, int, Ints], None], n: int, *, seed: int, each: int, positions: int
-) -> TokenSample:
-    """Return the first ``n`` tokens at the first ``positions`` of the trials 0, 1, ...
-
-    ``run(first, end, trail)`` runs trials ``first`` to ``end``-1, which emit ``each`` tokens or
-    more, and writes int64 (trials, positions, 2): state and token of each that is emitted.
-    """
-    parts, total, first = [], 0, 0
-    while total < n:
-        trials = min(_TRIAL_CHUNK, -(-(n - total) // each))
-        trail = np.full((trials, positions, 2), -1, np.int64)
-        run(first, first + trials, trail)
-        uniforms = np.empty((positions + positions % 2, trials))
-        fill_tile(np.uint64(seed), first, PIT, 0, uniforms)
-        trial, position = np.nonzero(trail[:, :, 1] >= 0)
-        states, tokens = trail[trial, position].T
-        parts.append((states, tokens, position, uniforms[position, trial]))
-        total += len(tokens)
-        first += trials
-    return TokenSample(*(np.concatenate(column)[:n] for column in zip(*parts, strict=True)))
+    return chain_loop(tables, rule, gamma, seed=seed, calls=calls).sample(n, positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -889,44 +842,44 @@ class RowLookup:
 
 
 def sample_features(
-    found: TokenSample, rows: RowLookup, judged: npt.NDArray[np.bool_], threads: int
+    sample: TokenSample, rows: RowLookup, judged: npt.NDArray[np.bool_], threads: int
 ) -> Features:
     """Sum up the features of a sample; ``judged`` bool (n,) as :func:`features` takes it.
 
-    Tokens that follow each other in the sample are its pairs, from one trial to the next too:
-    those within trials alone would be chosen by whether the first of them ended its trial.
+    All tokens that follow each other are pairs, from one trial to the next too. Those within
+    trials alone would be selected by whether the first of them ended its trial.
     """
-    follows = np.ones(len(found.tokens), bool)
+    follows = np.ones(len(sample.tokens), bool)
     layers = min(threads, _MAX_ROW_THREADS)
 
     def work(part: slice) -> Features:
         return features(
-            *rows.lookup(found.states[part]),
-            found.tokens[part],
-            found.uniforms[part],
+            *rows.lookup(sample.states[part]),
+            sample.tokens[part],
+            sample.uniforms[part],
             judged=judged[part],
             follows=follows[part],
             threads=threads // layers,
         )
 
-    parts = list(rows.parts(len(found.tokens)))
+    parts = list(rows.parts(len(sample.tokens)))
     with ThreadPoolExecutor(layers) as pool:
-        # As many at a time as there are threads, or what is done would pile up before the sum.
+        # As many at a time as there are threads, or results would pile up before the sum.
         rounds = (parts[i : i + layers] for i in range(0, len(parts), layers))
         return reduce(add, (more for some in rounds for more in pool.map(work, some)))
 
 
 def pits_and_ratios(
-    found: TokenSample, rows: RowLookup, judged: npt.NDArray[np.bool_]
+    sample: TokenSample, rows: RowLookup, judged: npt.NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """PITs (3, n) in the orders of ``features.ORDERS``, and P_m/P (M, n) of its faults."""
-    records = np.empty((len(found.tokens), feature_kernels.RECORD))
-    ratios = np.empty((len(found.tokens), len(feature_kernels.FAULTS)))
-    for part in rows.parts(len(found.tokens)):
+    records = np.empty((len(sample.tokens), feature_kernels.RECORD))
+    ratios = np.empty((len(sample.tokens), len(feature_kernels.FAULTS)))
+    for part in rows.parts(len(sample.tokens)):
         feature_kernels.fill(
-            *rows.lookup(found.states[part]),
-            found.tokens[part],
-            found.uniforms[part],
+            *rows.lookup(sample.states[part]),
+            sample.tokens[part],
+            sample.uniforms[part],
             judged[part],
             records[part],
             ratios[part],
@@ -939,7 +892,6 @@ def pits_and_ratios(
 
 
 _BYTE_BITS = np.uint64(8)
-_LAST_BYTE = np.uint64(0xFF)
 
 
 def ngram_tables(model: NgramModel) -> NgramTables:
@@ -947,7 +899,13 @@ def ngram_tables(model: NgramModel) -> NgramTables:
 
     Raises ``ValueError`` if the model has more contexts than a state can tell apart.
     """
-    _check_ngram(model)
+    for length, bits in ((2, ROW_BITS), (3, NODE3_BITS), (4, NODE4_BITS)):
+        contexts, room = len(model.orders[length].contexts), 2**bits - VOCAB_SIZE - 1
+        if contexts > room:
+            raise ValueError(
+                f"model has {contexts} contexts of {length} bytes and a state tells {room} apart: "
+                f"train on less text"
+            )
     trigrams, fourgrams, fivegrams = model.orders[2:]
     pairs = trigrams.contexts
     q = _ngram_draft_rows(model)
@@ -987,17 +945,6 @@ def ngram_tables(model: NgramModel) -> NgramTables:
         up4=_shift_by_one((up + 1).astype(np.uint32)),
         ratio4=_shift_by_one(p4 / q3[up]),
     )
-
-
-def _check_ngram(model: NgramModel) -> None:
-    for length, bits in ((2, ROW_BITS), (3, NODE3_BITS), (4, NODE4_BITS)):
-        contexts = len(model.orders[length].contexts)
-        room = 2**bits - VOCAB_SIZE - 1
-        if contexts > room:
-            raise ValueError(
-                f"model has {contexts} contexts of {length} bytes and a state tells {room} apart: "
-                f"train on less text"
-            )
 
 
 def _ngram_draft_rows(model: NgramModel) -> Floats:
@@ -1053,7 +1000,7 @@ def _alias_cells(q: Floats) -> Words:
 
 def _held_out_states(model: NgramModel, row_of_pair: Ints) -> Ints:
     """States (n,) of the held-out contexts."""
-    codes = model.contexts.copy().view(">u4").astype(np.uint64).ravel()
+    codes = _context_codes(model)
     node4 = find_sorted(model.orders[4].contexts, codes) + 1
     node3 = find_sorted(model.orders[3].contexts, codes & np.uint64(0xFFFFFF)) + 1
     row = row_of_pair[codes & np.uint64(0xFFFF)]

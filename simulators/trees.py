@@ -4,7 +4,7 @@ The tables that the kernels of each rule read are made here, once for each model
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -26,14 +26,7 @@ from simverify.simulators.kernels.trees import (
     count_ways,
     generate_trees,
 )
-from simverify.simulators.run import (
-    NO_TRAIL,
-    PIT_BINS,
-    Counts,
-    TokenSample,
-    first_tokens,
-    run_on_threads,
-)
+from simverify.simulators.run import TRIAL_CHUNK, Counts, Loop, TokenSample
 from simverify.trees import ROOT, Drafting, TreeShape
 from simverify.verifiers.base import Verifier, excess, resolve_part
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier, k_seq
@@ -70,9 +63,6 @@ def kernel_drafts(tables: MarkovTables, drafting: Drafting) -> Drafts:
     )
 
 
-_TRIAL_CHUNK = 1 << 13
-"""Trials whose tokens are kept at a time."""
-
 Rule = str | TreeVerifier | Verifier
 """A rule for draft trees or its name; or one for a single draft whose kernel is a ``Family``, on
 chains."""
@@ -97,59 +87,17 @@ def simulate_trees(
     *,
     seed: int,
     threads: int,
-    transition_shape: tuple[int, int, int] = (0, 1, 1),
-    cells: Ints | None = None,
-    pit_positions: int = 0,
-    first_trial: int = 0,
+    **counted: Any,
 ) -> Counts:
     """Draft and judge ``trials`` trees from the model's start by ``rule``.
 
-    As :func:`~simverify.simulators.run.simulate` with one call: ``transition_shape`` (positions,
-    rows, cells), ``cells`` int64 (V,), ``pit_positions`` and ``first_trial`` mean the same, and
-    so does what is counted, tau going up to the depth of the tree. Neither ``threads`` nor their
-    timing changes the result.
+    ``counted`` as in :meth:`~simverify.simulators.run.Loop.count`; tau goes up to the depth of
+    the tree. Neither ``threads`` nor their timing changes the result.
 
     Raises ``UsageError`` for a rule that is not one of :func:`compiled_rules`, or a model whose
     rows do not follow from its last token.
     """
-    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
-    places = np.arange(transition_shape[2]) if cells is None else cells
-
-    def empty() -> Counts:
-        return Counts(
-            0,
-            np.zeros(drafting.shape.depth + 1, np.int64),
-            np.zeros((2, 1), np.int64),
-            np.zeros(transition_shape, np.int64),
-            np.zeros((2, pit_positions, PIT_BINS), np.int64),
-            0,
-        )
-
-    def work(take: Callable[[], tuple[int, int] | None]) -> Counts:
-        counts = empty()
-        done = 0
-        unsupported = np.zeros(1, np.int64)
-        scratch = run.scratch()
-        while (shard := take()) is not None:
-            run.loop(
-                tables,
-                run.family,
-                run.drafts,
-                scratch,
-                np.uint64(seed),
-                *shard,
-                places,
-                counts.accepted,
-                counts.lengths,
-                counts.transitions,
-                counts.pits,
-                unsupported,
-                NO_TRAIL,
-            )
-            done += shard[1] - shard[0]
-        return replace(counts, trials=done, unsupported=int(unsupported[0]))
-
-    return sum(run_on_threads(work, first_trial, trials, threads), empty())
+    return _tree_loop(tables, rule, drafting, seed)[0].count(trials, threads, **counted)
 
 
 def sample_trees(
@@ -160,62 +108,35 @@ def sample_trees(
     They are those that :func:`simulate_trees` counts; by default at all positions, the depth of
     the tree and one.
     """
-    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
-    scratch = run.scratch()
-    depth = drafting.shape.depth
-    return first_tokens(
-        lambda first, end, trail: _write_emitted(tables, run, scratch, seed, first, end, trail),
-        n,
-        seed=seed,
-        each=1,
-        positions=depth + 1 if positions is None else positions,
-    )
+    loop, _ = _tree_loop(tables, rule, drafting, seed)
+    return loop.sample(n, loop.gamma + 1 if positions is None else positions)
 
 
 def count_nodes(tables: Any, rule: Rule, drafting: Drafting, trials: int, *, seed: int) -> Ints:
     """Return how many of the trials 0, 1, ... kept the way through each node, int64 (n,).
 
-    They are those that :func:`simulate_trees` counts. Of equal siblings the first is meant whose
+    They are those that :func:`simulate_trees` counts. Among equal siblings the first counts whose
     descendants hold the other accepted tokens.
     """
-    run = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
-    scratch, shape = run.scratch(), drafting.shape
-    counts = np.zeros(len(shape), np.int64)
-    for first in range(0, trials, _TRIAL_CHUNK):
-        end = min(first + _TRIAL_CHUNK, trials)
-        trail = np.full((end - first, shape.depth + 1, 2), -1, np.int64)
-        _write_emitted(tables, run, scratch, seed, first, end, trail)
-        most = max_children(shape)
-        count_ways(tables, run.drafts, np.uint64(seed), first, trail, most, counts)
+    loop, inputs = _tree_loop(tables, rule, drafting, seed)
+    emitted, most = loop.trails(loop.gamma + 1), max_children(drafting.shape)
+    counts = np.zeros(len(drafting.shape), np.int64)
+    for first in range(0, trials, TRIAL_CHUNK):
+        trail = emitted(first, min(first + TRIAL_CHUNK, trials))
+        count_ways(tables, inputs.drafts, np.uint64(seed), first, trail, most, counts)
     return counts
 
 
-def _write_emitted(
-    tables: Any,
-    run: "_KernelInputs",
-    scratch: Scratch,
-    seed: int,
-    first: int,
-    end: int,
-    trail: Ints,
-) -> None:
-    """Run trials ``first`` to ``end``-1 and write what they emit to ``trail``, nothing else."""
-    run.loop(
-        tables,
-        run.family,
-        run.drafts,
-        scratch,
-        np.uint64(seed),
-        first,
-        end,
-        np.zeros(0, np.int64),
-        np.zeros(run.depth + 1, np.int64),
-        np.zeros((2, 1), np.int64),
-        np.zeros((0, 1, 1), np.int64),
-        np.zeros((2, 0, PIT_BINS), np.int64),
-        np.zeros(1, np.int64),
-        trail,
-    )
+def _tree_loop(
+    tables: Any, rule: Rule, drafting: Drafting, seed: int
+) -> "tuple[Loop, _KernelInputs]":
+    inputs = _kernel_inputs(_IdentityKey(tables), _family(rule, drafting), drafting)
+
+    def start() -> Callable[..., None]:
+        fixed = tables, inputs.family, inputs.drafts, inputs.scratch(), np.uint64(seed)
+        return lambda *trials: inputs.loop(*fixed, *trials)
+
+    return Loop(start, drafting.shape.depth, seed), inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +145,6 @@ class _KernelInputs:
 
     family: Any
     drafts: Any
-    depth: int
     places: int
     rows: tuple[int, int]
 
@@ -240,11 +160,11 @@ class _KernelInputs:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class _IdentityKey:
-    """Tables by what they are, not what is in them, so that a cache can tell them apart."""
+    """Tables as a key of a cache, by identity and not by content."""
 
-    def __init__(self, tables: Any) -> None:
-        self.tables = tables
+    tables: Any
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _IdentityKey) and other.tables is self.tables
@@ -253,8 +173,8 @@ class _IdentityKey:
         return id(self.tables)
 
 
-# A comparison takes one rule after the other, and each in several runs. Of a large vocabulary the
-# tables of a rule are hundreds of megabytes, so no more of them are kept.
+# A comparison takes one rule after the other, and each in several runs. For a large vocabulary the
+# tables of a rule take hundreds of megabytes, so only two are kept.
 @lru_cache(maxsize=2)
 def _kernel_inputs(given: _IdentityKey, family: Family, drafting: Drafting) -> _KernelInputs:
     tables = given.tables
@@ -267,7 +187,6 @@ def _kernel_inputs(given: _IdentityKey, family: Family, drafting: Drafting) -> _
     return _KernelInputs(
         family.build(tables, drafting),
         kernel_drafts(tables, drafting),
-        shape.depth,
         max(shape.depth + 2, max_children(shape)),
         (family.rows(drafting), tables.draft.shape[1]),
     )
@@ -290,28 +209,29 @@ def _family(rule: Rule, drafting: Drafting) -> Family:
 def _uncached() -> Any:
     """Return the loop for kernels of other packages.
 
-    Numba's cache would run them as they were before an edit, and no process that cannot import
-    them could read what it holds of ours.
+    With Numba's cache they would run as they were before an edit, and a process that cannot import
+    them could not read the cache of our kernels.
     """
     return njit(nogil=True, error_model="numpy")(generate_trees.py_func)
 
 
-# Tables of the rules that walk down a tree: chances of acceptance, and what follows rejections.
+# Tables of the rules that walk down the tree: chances of acceptance, and laws after rejections.
 #
 # Each rule's formula is in its own file in ``simverify.verifiers.trees``. Chances and residuals
 # depend on the number of children k, and are tabled for each k that the shape has.
 
 
 Law = tuple[Row, Row]
-"""Chance (V,) that a token is accepted, and what is drawn after a rejection (V,), unnormalised."""
+"""Chance (V,) that a token is accepted, and the law after a rejection (V,), unnormalised."""
 
 
 def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
     """The token rule on the first child."""
-    laws = _acceptance_and_residuals(
-        tables, drafting, lambda p, q, k: (acceptance_probability(p, q), excess(p, q))
-    )
-    return _make_walk(tables, drafting, *laws, tested=lambda k: 0)
+
+    def law(p: Row, q: Row, k: int) -> Law:
+        return acceptance_probability(p, q), excess(p, q)
+
+    return _make_walk(tables, drafting, law, tested=lambda k: 0)
 
 
 def target_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
@@ -329,7 +249,7 @@ def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
         rho, accepted = k_seq.accepted_shares(p, q, k)
         return acceptance_probability(p, rho * q), excess(p, accepted)
 
-    return _make_walk(tables, drafting, *_acceptance_and_residuals(tables, drafting, law))
+    return _make_walk(tables, drafting, law)
 
 
 def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
@@ -357,9 +277,7 @@ def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
         as_second = acceptance_probability(excess(p, q), share - q)
         return q[hub] * as_second + (1 - q[hub]) * acceptance_probability(p, q), excess(p, share)
 
-    return _make_walk(
-        tables, drafting, *_acceptance_and_residuals(tables, drafting, law), tested=lambda k: k - 1
-    )
+    return _make_walk(tables, drafting, law, tested=lambda k: k - 1)
 
 
 def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
@@ -369,13 +287,11 @@ def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
         certain = likeliest_tokens(q, k - 1).tolist()
         last = exclude_tokens(q, certain)
         if not last.any():
-            # There is no last child: all that the draft can emit is certain.
+            # There is no last child: all tokens of the draft are certain.
             return 0 * p, p
         return acceptance_probability(p, last), excess(p, last)
 
-    return _make_walk(
-        tables, drafting, *_acceptance_and_residuals(tables, drafting, law), tested=lambda k: k - 1
-    )
+    return _make_walk(tables, drafting, law, tested=lambda k: k - 1)
 
 
 def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
@@ -414,32 +330,22 @@ def residual_aliases(rows: Floats) -> Residuals:
     return Residuals(cut, other)
 
 
-def _acceptance_and_residuals(
-    tables: MarkovTables, drafting: Drafting, law: Callable[[Row, Row, int], Law]
-) -> tuple[Floats, Floats]:
-    """Return chances and residuals (laws, S+1, V), one each per number of children above 0."""
-    counts = _child_counts(drafting.shape)[1:]
-    accept, residuals = np.empty((2, len(counts), *tables.target.shape))
-    for which, k in enumerate(counts):
-        for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
-            accept[which, r], after = law(p, q, k)
-            residuals[which, r] = normalised(after, p)
-    return accept, residuals
-
-
 def _make_walk(
     tables: MarkovTables,
     drafting: Drafting,
-    accept: Floats,
-    residuals: Floats,
+    law: Callable[[Row, Row, int], Law],
     tested: Callable[[int], int] | None = None,
 ) -> Walk:
     """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
     counts = _child_counts(drafting.shape)
     test = np.full((len(counts), max(counts)), -1)
-    for kind, k in enumerate(counts[1:], start=1):
-        place = slice(k) if tested is None else tested(k)
-        test[kind, place] = kind - 1
+    # Chances and residuals (laws, S+1, V), one each per number of children above 0.
+    accept, residuals = np.empty((2, len(counts) - 1, *tables.target.shape))
+    for which, k in enumerate(counts[1:]):
+        test[which + 1, slice(k) if tested is None else tested(k)] = which
+        for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
+            accept[which, r], after = law(p, q, k)
+            residuals[which, r] = normalised(after, p)
     return Walk(
         _node_kinds(drafting.shape), test, accept, _next_laws(counts), residual_aliases(residuals)
     )

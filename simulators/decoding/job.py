@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats, Ints
+from simverify.checks import check_ranges
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
@@ -18,9 +19,12 @@ from simverify.results import Decoding, Drafter
 from simverify.simulators.decoding.loop import (
     RULES,
     Block,
+    Interval,
     Job,
     LaneStatistics,
+    Text,
     block_curves,
+    lane_generator,
     law_of_tau,
     verifier_factory,
 )
@@ -32,6 +36,7 @@ from simverify.verifiers.base import Verifier
 #
 # Features are summed up as tokens come: constant in memory.
 
+CONFIDENCE = 0.999
 
 _MAX_ENTRIES = 1 << 22
 """Entries of target rows kept before they are summed up, 32 MB; draft rows are as many."""
@@ -40,9 +45,9 @@ _MAX_ENTRIES = 1 << 22
 class TokenSums:
     """Sums up the tokens of blocks, in the order in which they come.
 
-    ``by_slot``: whether slots of a call follow the target, as they do of a rule without
-    state; if not, no slot counts as one that judged a draft, and no tokens as a pair.
-    ``one_draft``: whether q drafted a token a slot; the named faults are of such.
+    ``by_slot``: whether slots of a call follow the target, as those of a rule without state do; if
+    not, no slot counts as one that judged a draft, and no tokens as a pair. ``one_draft``: whether
+    q drafted one token a slot, as the named faults assume.
     """
 
     def __init__(
@@ -50,117 +55,139 @@ class TokenSums:
     ) -> None:
         self._gamma, self._by_slot, self._one_draft = gamma, by_slot, one_draft
         self._features: Features | None = None
-        self._kept: list[Block] = []
+        self._blocks: list[Block] = []
         self._entries = 0
-        self._uniforms = [_uniforms(seed, lane) for lane in range(lanes)]
+        self._uniforms = [lane_generator(seed, PIT, lane) for lane in range(lanes)]
 
     def add(self, block: Block) -> None:
         """Count the tokens that ``block`` emitted; it may have emitted none."""
-        if not block.emitted:
-            return
-        self._kept.append(block)
-        self._entries += block.p.size
+        if block.emitted:
+            self._blocks.append(block)
+            self._entries += block.p.size
         if self._entries >= _MAX_ENTRIES:
             self._sum_up()
 
     @property
     def features(self) -> Features:
         """Features of all tokens so far, one or more."""
-        self._sum_up()
+        if self._blocks:
+            self._sum_up()
         assert self._features is not None
         return self._features
 
     def _sum_up(self) -> None:
-        if not self._kept:
-            return
-        lengths = [len(block.emitted) for block in self._kept]
-        slots = np.concatenate([np.arange(n) for n in lengths])
-        # Which token comes next in this order depends on what a rule with state accepted.
-        follows = np.full(len(slots), self._by_slot)
+        blocks = [(block, len(block.emitted)) for block in self._blocks]
+        slots = np.concatenate([np.arange(n) for _, n in blocks])
         batch = features(
-            np.concatenate([b.p[:n] for b, n in zip(self._kept, lengths, strict=True)]),
-            np.concatenate([b.q[:n] for b, n in zip(self._kept, lengths, strict=True)]),
-            np.concatenate([b.emitted for b in self._kept]),
-            np.concatenate(
-                [self._uniforms[b.lane].random(n) for b, n in zip(self._kept, lengths, strict=True)]
-            ),
+            np.concatenate([block.p[:n] for block, n in blocks]),
+            np.concatenate([block.q[:n] for block, n in blocks]),
+            np.concatenate([block.emitted for block, _ in blocks]),
+            np.concatenate([self._uniforms[block.lane].random(n) for block, n in blocks]),
             judged=(slots < self._gamma) & self._by_slot & self._one_draft,
-            follows=follows,
+            # Which token comes next in this order depends on what a rule with state accepted.
+            follows=np.full(len(slots), self._by_slot),
         )
         self._features = batch if self._features is None else self._features + batch
-        self._kept, self._entries = [], 0
-
-
-def _uniforms(seed: int, lane: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, PIT], counter=[0, 0, 0, lane]))
+        self._blocks, self._entries = [], 0
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedRun:
-    """All that is judged of a rule's run: no rows.
+    """What is judged of every rule's run; rows are not kept.
 
     ``features``: of the emitted tokens. ``accepted``: int64 (gamma+1,), how often tau was each
-    value. ``worth``: per lane, the curves of :data:`RULES` on all blocks, then tau. ``taus``
-    int64 (calls,), ``laws`` float64 (calls, gamma+1): for each judged block the tau of a
-    first call, and its law given the rows and the drafts.
+    value. ``worth``: per lane, of each call some parts of gamma probabilities, then tau.
     """
 
     features: Features
     accepted: Ints
     worth: LaneStatistics
-    taus: Ints
-    laws: Floats
 
     @property
     def gamma(self) -> int:
-        """Draft length."""
+        """Draft length, or the depth of the trees."""
         return len(self.accepted) - 1
 
     @property
     def tails(self) -> Ints:
-        """Blocks of which l tokens or more were kept, l = 1..gamma."""
+        """Calls that kept l tokens or more, l = 1..gamma."""
         tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
         return tails
 
+    @property
+    def tau(self) -> Interval:
+        """The mean of tau."""
+        return self.interval(-1)
 
-class EmissionObserver:
-    """Observer of :func:`~simverify.simulators.decoding.loop.decode`; it keeps no rows.
+    def interval(self, part: int, level: int | None = None) -> Interval:
+        """Return the mean sum of part number ``part``, or of its one ``level``, from 0."""
+        weights = np.zeros(self.worth.sums.shape[1])
+        first = part * self.gamma if part >= 0 else len(weights) - 1
+        weights[first : first + self.gamma] = 1.0
+        if level is not None:
+            weights[first : first + self.gamma] = np.arange(self.gamma) == level
+        return self.worth.interval(weights, CONFIDENCE)
 
-    Parameters
-    ----------
-    job
-        What is decoded.
-    verifier
-        A verifier of :data:`RULES`. Slots of a call follow the target if it is without state;
-        of one with state only absolute positions do, and its first call is made again on every
-        block, by a judge of its own.
-    calls
-        So many first calls of each lane have their tau judged, a number to be fixed beforehand:
-        lanes that accept little call more often. None: all, where the rule has no say in it.
+
+@dataclass(frozen=True, eq=False)
+class DecodedBlocks(DecodedRun):
+    """A run on single drafts; the parts of ``worth`` are the curves of :data:`RULES`.
+
+    ``taus`` int64 (calls,), ``laws`` float64 (calls, gamma+1): for each judged block the tau of a
+    first call, and its law given the rows and the drafts.
+    """
+
+    taus: Ints
+    laws: Floats
+
+
+class RunObserver:
+    """Counts the calls of a run, each with ``parts`` of gamma probabilities; it keeps no rows."""
+
+    def __init__(self, gamma: int, lanes: int, seed: int, parts: int, **slots: bool) -> None:
+        self._tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, **slots)
+        self._accepted: Ints = np.zeros(gamma + 1, np.int64)
+        self._worth = LaneStatistics(lanes, parts * gamma + 1)
+
+    @property
+    def features(self) -> Features:
+        """Features of all tokens emitted so far."""
+        return self._tokens.features
+
+    def complete(self, block: Block) -> None:
+        """Count the tokens of ``block`` alone, such as samples that stand for missing ones."""
+        self._tokens.add(block)
+
+    def _count(self, block: Block, *parts: Floats) -> None:
+        self._accepted[block.tau] += 1
+        self._worth.add(block.lane, [*np.concatenate(parts), block.tau])
+        self._tokens.add(block)
+
+
+class EmissionObserver(RunObserver):
+    """Observer of :func:`~simverify.simulators.decoding.loop.decode` for a rule of :data:`RULES`.
+
+    Slots of a call follow the target if the rule has no state. Of a rule with state only absolute
+    positions do, and its first call is repeated on every block, by a judge of its own.
+
+    ``calls``: so many first calls of each lane have their tau judged. Fix the number beforehand,
+    as lanes that accept little call more often; None: all, where the rule cannot change it.
     """
 
     def __init__(self, job: Job, verifier: Verifier, calls: int | None = None) -> None:
+        by_slot = verifier.contract == "verify"
+        super().__init__(job.gamma, job.lanes, job.seed, len(RULES), by_slot=by_slot)
         self._rule, self._calls = verifier.name, calls
         self._first_call = verifier_factory(verifier) if verifier.contract == "step" else None
-        self._tokens = TokenSums(
-            gamma=job.gamma,
-            lanes=job.lanes,
-            seed=job.seed,
-            by_slot=verifier.contract == "verify",
-        )
-        self._coins = [_coins(job.seed, lane) for lane in range(job.lanes)]
-        self._accepted: Ints = np.zeros(job.gamma + 1, np.int64)
-        self._worth = LaneStatistics(job.lanes, len(RULES) * job.gamma + 1)
+        self._coins = [lane_generator(job.seed, PIT, lane, call=1) for lane in range(job.lanes)]
         self._taus: list[int] = []
         self._laws: list[Floats] = []
 
     def __call__(self, block: Block) -> None:
         """Count a block."""
-        self._accepted[block.tau] += 1
         if self._calls is None or self._worth.counts[block.lane] < self._calls:
             self._judge(block)
-        self._worth.add(block.lane, [*block_curves(block).ravel(), block.tau])
-        self._tokens.add(block)
+        self._count(block, *block_curves(block))
 
     def _judge(self, block: Block) -> None:
         tau = block.tau
@@ -170,29 +197,11 @@ class EmissionObserver:
         self._taus.append(tau)
         self._laws.append(law_of_tau(block, self._rule))
 
-    def complete(self, block: Block) -> None:
-        """Count the tokens of ``block`` alone: a target's samples that stand for missing ones."""
-        self._tokens.add(block)
-
     @property
-    def features(self) -> Features:
-        """Features of all tokens emitted so far."""
-        return self._tokens.features
-
-    @property
-    def decoded(self) -> DecodedRun:
-        """What there is so far."""
-        return DecodedRun(
-            features=self.features,
-            accepted=self._accepted,
-            worth=self._worth,
-            taus=np.array(self._taus, np.int64),
-            laws=np.array(self._laws),
-        )
-
-
-def _coins(seed: int, lane: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=[seed, PIT], counter=[0, 0, 1, lane]))
+    def decoded(self) -> DecodedBlocks:
+        """The run so far."""
+        taus, laws = np.array(self._taus, np.int64), np.array(self._laws)
+        return DecodedBlocks(self.features, self._accepted, self._worth, taus, laws)
 
 
 # A run as named arrays, for files, and back.
@@ -203,22 +212,22 @@ Arrays = dict[str, npt.NDArray[Any]]
 _ARRAY_FIELDS = ("accepted", "taus", "laws")
 
 
-def to_arrays(found: DecodedRun) -> Arrays:
-    """Return the numbers of ``found``, each array under the path of its field."""
-    arrays = {name: getattr(found, name) for name in _ARRAY_FIELDS}
-    arrays |= {"worth.sums": found.worth.sums, "worth.counts": found.worth.counts}
-    return arrays | _flatten(found.features, "features")
+def to_arrays(run: DecodedBlocks) -> Arrays:
+    """Return the numbers of ``run``, each array under the path of its field."""
+    arrays = {name: getattr(run, name) for name in _ARRAY_FIELDS}
+    arrays |= {"worth.sums": run.worth.sums, "worth.counts": run.worth.counts}
+    return arrays | _flatten(run.features, "features")
 
 
-def from_arrays(arrays: Arrays) -> DecodedRun:
-    """Return what :func:`to_arrays` was given, to the last bit.
+def from_arrays(arrays: Arrays) -> DecodedBlocks:
+    """Return the run that :func:`to_arrays` got, to the last bit.
 
     Raises ``ValueError`` if an array is missing or of another type.
     """
-    one = features([[0.5, 0.5]], [[0.5, 0.5]], [0], [0.5])
+    pattern = features([[0.5, 0.5]], [[0.5, 0.5]], [0], [0.5])
     try:
-        return DecodedRun(
-            features=_unflatten(one, arrays, "features"),
+        return DecodedBlocks(
+            features=_unflatten(pattern, arrays, "features"),
             worth=LaneStatistics.of(arrays["worth.sums"], arrays["worth.counts"]),
             **{name: arrays[name] for name in _ARRAY_FIELDS},
         )
@@ -232,7 +241,7 @@ def _flatten(value: Any, path: str) -> Arrays:
     elif isinstance(value, tuple):
         parts = {f"{path}.{i}": part for i, part in enumerate(value)}
     elif isinstance(value, str) or value is None:
-        return {}  # the same for all: names of faults, no laws of contexts
+        return {}  # the same in every run: names of faults, no laws of contexts
     else:
         return {path: np.asarray(value)}
     return {name: array for at, part in parts.items() for name, array in _flatten(part, at).items()}
@@ -271,7 +280,7 @@ def make_job(
     request_tokens: int = MAX_REQUEST_TOKENS,
     seed: int,
 ) -> Job:
-    """Return the job of ``tokens`` or a few more tokens, so that all lanes emit as many.
+    """Return the job of ``tokens`` tokens, or a few more so that all lanes emit equally many.
 
     Without ``lanes`` there are ``DEFAULT_LANES``, or fewer of eight tokens each.
 
@@ -281,16 +290,19 @@ def make_job(
         raise UsageError("there is no prompt: give one or more")
     if lanes is None:
         lanes = max(2, min(DEFAULT_LANES, tokens // 8))
-    _check_numbers(gamma, tokens, lanes, request_tokens)
+    least = {"gamma": (gamma, 1), "tokens": (tokens, 1), "lanes": (lanes, 2)}
+    least["tokens of a request"] = request_tokens, 1
+    check_ranges([(name, n, n >= low, f"{low} or more") for name, (n, low) in least.items()])
     texts = tuple(tuple(pair.encode(text)) for text in prompts)
-    return Job(
-        prompts=texts,
-        gamma=gamma,
-        lanes=lanes,
-        lane_tokens=-(-tokens // lanes),
-        request_tokens=min(request_tokens, _prompt_budget(pair, texts, gamma)),
-        seed=seed,
-    )
+    longest = max(range(len(texts)), key=lambda i: len(texts[i]))
+    # Tokens that every prompt leaves room for in the context, drafts included.
+    room = pair.context - gamma - 1 - len(texts[longest])
+    if room < 1:
+        raise UsageError(
+            f"prompt {longest + 1} has {len(texts[longest])} tokens: the context holds "
+            f"{pair.context}, {gamma + 1} of them for a block; shorten it"
+        )
+    return Job(texts, gamma, lanes, -(-tokens // lanes), min(request_tokens, room), seed)
 
 
 def decoding_document(
@@ -329,54 +341,27 @@ def drafter_document(method: DraftMethod) -> Drafter | None:
     )
 
 
-def _prompt_budget(pair: TransformerPair, prompts: Sequence[Sequence[int]], gamma: int) -> int:
-    """Tokens that every prompt leaves room for in the context, drafts included."""
-    longest = max(range(len(prompts)), key=lambda i: len(prompts[i]))
-    room = pair.context - gamma - 1 - len(prompts[longest])
-    if room < 1:
-        raise UsageError(
-            f"prompt {longest + 1} has {len(prompts[longest])} tokens: the context holds "
-            f"{pair.context}, {gamma + 1} of them for a block; shorten it"
-        )
-    return room
-
-
-def _check_numbers(gamma: int, tokens: int, lanes: int, request_tokens: int) -> None:
-    rules = (
-        ("gamma", gamma, 1),
-        ("tokens", tokens, 1),
-        ("lanes", lanes, 2),
-        ("tokens of a request", request_tokens, 1),
-    )
-    for name, value, least in rules:
-        if value < least:
-            raise UsageError(f"{name} is {value}: expected {least} or more")
-
-
 # The rows of a simulated model, as calls of Python code read them: each computed once.
 
-
-Text = tuple[int, ...]
 
 _MAX_CACHED_ROWS = 20_000
 """Rows kept of each model: 40 MB of 256 tokens."""
 
 
 class ModelRows:
-    """Rows after texts, which are not to be written into, and tokens drafted from them.
+    """Rows after texts, which you must not write into, and tokens drafted from them.
 
-    A row follows from the last tokens alone: from one of a Markov model, from four bytes of
-    ``ngram``.
+    A row follows from the last token of a Markov model, and from the last four bytes of ``ngram``.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._counts: int | None = None
+        self._order: int | None = None
         if isinstance(model, MarkovModel):
-            self._counts = 1
+            self._order = 1
         elif isinstance(model, NgramModel):
-            self._counts = TARGET_LENGTH - 1
-        self._known: dict[tuple[str, Text], Floats] = {}
+            self._order = TARGET_LENGTH - 1
+        self._cache: dict[tuple[str, Text], Floats] = {}
         self.both = (self.target, self.draft)
 
     def start(self, rng: np.random.Generator) -> Text:
@@ -400,16 +385,10 @@ class ModelRows:
         return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
 
     def _row(self, kind: str, text: Text) -> Floats:
-        key = kind, text if self._counts is None else text[-self._counts :]
-        row = self._known.get(key)
-        if row is None:
-            if len(self._known) >= _MAX_CACHED_ROWS:
-                self._known.clear()
-            row = self._known[key] = self._made(kind, key[1])
-        return row
-
-    def _made(self, kind: str, text: Sequence[int]) -> Any:
-        if kind == "target":
-            return self._model.target(text)
-        row = self._model.draft(text)
-        return row if kind == "draft" else np.cumsum(row)
+        key = kind, text if self._order is None else text[-self._order :]
+        if key not in self._cache:
+            if len(self._cache) >= _MAX_CACHED_ROWS:
+                self._cache.clear()
+            row = (self._model.target if kind == "target" else self._model.draft)(key[1])
+            self._cache[key] = np.cumsum(row) if kind == "cumulative" else row
+        return self._cache[key]

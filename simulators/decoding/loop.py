@@ -1,10 +1,10 @@
 """Speculative decoding of real models (Sun et al. 2025, algorithm 3), batched.
 
 Lanes run side by side. Each decodes request after request: a request ends with a token that
-ends sequences or with its last allowed one, and the lane goes on with its next prompt. A lane
-emits a number of tokens fixed beforehand, its last block cut, so that the emitted tokens of a
-lossless rule follow the target given all before them, whatever was accepted, and stopping at
-the end of a sequence chooses nothing.
+ends sequences or with its last allowed one, and the lane takes its next prompt. A lane emits a
+number of tokens that is fixed beforehand; its last block is cut. So the tokens of a lossless rule
+follow the target given all before them, whatever was accepted, and stopping at the end of a
+sequence selects nothing.
 """
 
 import itertools
@@ -26,20 +26,21 @@ from simverify.simulators.run import Features
 from simverify.verifiers.base import MAX_WEIGHT, Array, Verifier
 
 if TYPE_CHECKING:
-    from simverify.drafting.texts import Drafter
     from simverify.models.kv_cache import CachedModel, UncachedModel
 
+Text = tuple[int, ...]
 
-# Calls of a user's own rule: its law where that can be had, and counts.
+
+# Calls of a user's own rule: counts, and its law where it is known.
 
 
 @dataclass(frozen=True)
 class ExactCall:
-    """The exact law of the tokens in ``scope``, against the target's.
+    """The exact law of the tokens in ``scope``, compared with the target's.
 
-    ``accepted``: E[tau]; ``uncertain``: by how much it may be off, for paths too light to be run.
-    ``deviates``: whether the law is further from the target's than ``tolerance``, what the code's
-    own precision explains.
+    ``accepted``: E[tau]; ``uncertain``: its possible error, from paths too unlikely to be run.
+    ``deviates``: whether the law differs by more than ``tolerance``, which the code's precision
+    explains.
     """
 
     scope: str
@@ -53,12 +54,12 @@ class ExactCall:
 
 @dataclass(frozen=True, eq=False)
 class RuleCalls:
-    """All that is kept of the calls of one rule on one model: no rows.
+    """All that is kept of the calls of one rule on one model; rows are not.
 
-    ``accepted``: int64 (most+1,), how many first calls accepted 0, 1, ... tokens; ``features`` of
-    the tokens that are judged, None where a call broke the contract before there were any.
-    ``exact`` is None where the law cannot be written out. ``findings``: what the code did against
-    its contract. ``seconds``: of the calls, on the wall.
+    ``accepted``: int64 (most+1,), how many first calls accepted 0, 1, ... tokens. ``features``: of
+    the judged tokens, None where a call broke the contract before the first. ``exact``: None where
+    the law cannot be written out. ``findings``: what broke the contract. ``seconds``: wall clock
+    of the calls.
     """
 
     accepted: Ints
@@ -76,29 +77,21 @@ class LaneVerifier(Protocol):
 
     def reset(self) -> None:
         """Begin a new request."""
-        ...
 
-    def judge(
-        self,
-        position: int,
-        target_probs: Array,
-        draft_probs: Array,
-        draft_tokens: Any,
-        rng: np.random.Generator,
-    ) -> list[int]:
-        """Return the emitted tokens of a block that was drafted from ``position`` on."""
+    def judge(self, position: int, p: Array, q: Array, x: Any, rng: Any, /) -> list[int]:
+        """Return the emitted tokens of the block ``x`` that was drafted from ``position`` on."""
         ...
 
 
+@dataclass(frozen=True)
 class _StatelessVerifier:
-    def __init__(self, rule: Callable[..., Any]) -> None:
-        self._rule = rule
+    rule: Callable[..., Any]
 
     def reset(self) -> None:
         pass
 
-    def judge(self, _: int, p: Array, q: Array, x: Any, rng: np.random.Generator) -> list[int]:
-        emitted = [int(token) for token in self._rule(p, q, x, rng)]
+    def judge(self, _: int, p: Array, q: Array, x: Any, rng: Any) -> list[int]:
+        emitted = [int(token) for token in self.rule(p, q, x, rng)]
         accepted = emitted[:-1]
         if not emitted or len(emitted) > len(x) + 1 or accepted != list(x[: len(accepted)]):
             raise UsageError(
@@ -113,12 +106,7 @@ def verifier_factory(rule: Verifier | Callable[..., Any]) -> Callable[[], LaneVe
 
     ``rule``: a verifier of the project, a callable under the ``verify`` contract, or a class
     with ``reset`` and ``judge`` as :class:`~simverify.verifiers.greedy.GreedyBlock` has them.
-
-    Raises
-    ------
-    UsageError
-        If it is a class without the two: a rule that drafts itself cannot have its drafts
-        made for it.
+    Raises ``UsageError`` for a class without the two: such a rule makes its own drafts.
     """
     made = rule.rule if isinstance(rule, Verifier) else rule
     if not isinstance(made, type):
@@ -153,12 +141,12 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One call for one lane: its rows, and what came of it.
+    """One call for one lane: its rows and its outcome.
 
     ``p``, ``q``: float64 (gamma+1, V), target and draft rows after 0..gamma of the ``drafts``;
-    the verifier is given all but the last of q. ``tau``: accepted tokens. ``emitted``: the
-    tokens that count, the block cut where its request or lane ended; ``position``: index of
-    the first of them in the lane. ``first``: whether a request begins here.
+    the verifier gets all but the last of q. ``tau``: accepted tokens. ``emitted``: the tokens that
+    count, cut where the request or lane ended; ``position``: index of the first of them in the
+    lane. ``first``: whether a request begins here.
     """
 
     lane: int
@@ -175,8 +163,8 @@ class Block:
 class Clock:
     """Seconds of the wall clock by phase: drafting, the target's calls, the verifier.
 
-    ``calls`` counts those of all lanes, ``rounds`` the batches that they were made in.
-    ``prompt``: reading prompts, which costs as much without a draft and is no part of a token.
+    ``calls`` are those of all lanes, ``rounds`` their batches. ``prompt``: reading prompts, which
+    costs as much without a draft and is no part of a token's time.
     """
 
     prompt: float = 0.0
@@ -191,7 +179,12 @@ class Clock:
     @property
     def seconds_per_token(self) -> float:
         """Wall clock of all phases but the prompts' over emitted tokens, of all lanes together."""
-        return (self.draft + self.score + self.verify) / self.tokens
+        return self.decoding / self.tokens
+
+    @property
+    def decoding(self) -> float:
+        """Seconds of all phases but the prompts'."""
+        return self.draft + self.score + self.verify
 
 
 @dataclass
@@ -199,10 +192,10 @@ class Lane:
     """A lane's place: its request's tokens so far, and what its models have not been fed."""
 
     number: int
-    prompts: Sequence[Sequence[int]]
-    judge: LaneVerifier | None
+    job: Job
+    eos: frozenset[int]
+    judge: Any
     next_prompt: int
-    stride: int
     emitted: int = 0
     request: int = 0
     prefix: int = 0
@@ -210,33 +203,42 @@ class Lane:
     for_target: list[int] = field(default_factory=list)
     for_draft: list[int] = field(default_factory=list)
 
-    def block(
-        self, p: Floats, q: Floats, drafts: Ints, tau: int, emitted: tuple[int, ...]
-    ) -> Block:
-        """Return what a call made of ``drafts``, at the place where the lane is."""
-        x = tuple(drafts.tolist())
-        return Block(self.number, self.emitted, self.request == 0, p, q, x, tau, emitted)
+    @property
+    def done(self) -> bool:
+        """Whether it has emitted all of its tokens."""
+        return self.emitted >= self.job.lane_tokens
+
+    def cut(self, output: Sequence[int]) -> Text:
+        """Return the tokens of a call's ``output`` that count."""
+        job = self.job
+        room = min(job.lane_tokens - self.emitted, job.request_tokens - self.request)
+        return truncate_at_eos(output, room, self.eos)
+
+    def block(self, p: Floats, q: Floats, drafts: Text, output: Sequence[int]) -> Block:
+        """Return the call that emitted ``output`` at the lane's place."""
+        place = self.number, self.emitted, self.request == 0
+        return Block(*place, p, q, drafts, len(output) - 1, self.cut(output))
 
     def begin(self) -> None:
         """Take the next prompt."""
-        prompt = list(self.prompts[self.next_prompt % len(self.prompts)])
-        self.next_prompt += self.stride
+        prompt = list(self.job.prompts[self.next_prompt % len(self.job.prompts)])
+        self.next_prompt += self.job.lanes
         self.request, self.prefix = 0, len(prompt)
         self.to_read = prompt[:-1]
         self.for_target = self.for_draft = prompt[-1:]
         if self.judge is not None:
             self.judge.reset()
 
-    def go_on(self, blocks: Sequence[tuple[int, ...]], job: Job, eos: frozenset[int]) -> None:
-        """Stand behind what calls before emitted; the models have read nothing of it."""
+    def resume(self, blocks: Sequence[Text]) -> None:
+        """Continue after earlier calls; the models have read nothing of what they emitted."""
         text = [*self.to_read, *self.for_target]
         for emitted in blocks:
             text += emitted
-            if self.advance(emitted, emitted[-1], job, eos):
+            if self.advance(emitted, emitted[-1]):
                 text = [*self.to_read, *self.for_target]
         self.to_read, self.for_target, self.for_draft = text[:-1], text[-1:], text[-1:]
 
-    def advance(self, emitted: tuple[int, ...], last: int, job: Job, eos: frozenset[int]) -> bool:
+    def advance(self, emitted: Text, last: int) -> bool:
         """Count what a call emitted; ``last``: the token that no model was fed.
 
         Returns whether the request ends there: the next one begins.
@@ -244,11 +246,80 @@ class Lane:
         self.emitted += len(emitted)
         self.request += len(emitted)
         self.prefix += len(emitted)
-        if self.request == job.request_tokens or emitted[-1] in eos:
+        if self.request == self.job.request_tokens or emitted[-1] in self.eos:
             self.begin()
             return True
         self.for_target = self.for_draft = [last]
         return False
+
+
+class LaneBatch:
+    """The lanes that are not done, with their models and the clock of all calls.
+
+    ``before``: what the lanes emitted in earlier calls, block by block; they continue from there.
+    Without ``method`` nothing is drafted.
+    """
+
+    def __init__(
+        self,
+        pair: TransformerPair,
+        job: Job,
+        make_judge: Callable[[], Any] = lambda: None,
+        method: DraftMethod | None = None,
+        before: Sequence[Sequence[Text]] = (),
+    ) -> None:
+        self.job, self.clock, self.call = job, Clock(), max(map(len, before), default=0)
+        lanes = [Lane(r, job, pair.eos, make_judge(), r) for r in range(job.lanes)]
+        for lane in lanes:
+            lane.begin()
+        for lane, blocks in zip(lanes, before, strict=False):
+            lane.resume(blocks)
+        self.lanes = [lane for lane in lanes if not lane.done]
+        self.target = pair.cached(pair.target_model, len(self.lanes))
+        self.draft: Any = None if method is None else method.make(pair, len(self.lanes))
+
+    def read_prompts(self) -> None:
+        """Let the models read the prompts of new requests, but for the last token."""
+        start = time.perf_counter()
+        for i, lane in enumerate(self.lanes):
+            self.target.read(i, lane.to_read)
+            if self.draft is not None:
+                self.draft.read(i, lane.to_read)
+            lane.to_read = ()
+        self.clock.prompt += time.perf_counter() - start
+
+    def advance(
+        self,
+        blocks: Sequence[Block],
+        outputs: Sequence[Sequence[int]],
+        kept: Sequence[Sequence[int]] = (),
+        rejected: Any = 0,
+    ) -> None:
+        """Count what a call of each lane emitted, and go on with the lanes that are not done.
+
+        ``outputs``: all tokens of each call. ``kept``: the numbers of each lane's accepted drafts.
+        ``rejected``: how many of the last tokens that the target was fed are taken back.
+        """
+        clock, lanes = self.clock, self.lanes
+        clock.calls += len(lanes)
+        clock.rounds += 1
+        clock.drafted += self.job.gamma * len(lanes)
+        clock.tokens += sum(len(block.emitted) for block in blocks)
+        ended = [
+            lane.advance(block.emitted, output[-1])
+            for lane, block, output in zip(lanes, blocks, outputs, strict=True)
+        ]
+        self.target.take_back(np.where(ended, self.target.lengths, rejected).tolist())
+        if self.draft is not None:
+            self.draft.accept(kept)
+            self.draft.end(ended)
+        going = [i for i, lane in enumerate(lanes) if not lane.done]
+        if len(going) < len(lanes) and going:
+            self.target.select(going)
+            if self.draft is not None:
+                self.draft.select(going)
+        self.lanes = [lanes[i] for i in going]
+        self.call += 1
 
 
 # Rao-Blackwell: what each rule accepts of a drafted block in expectation, before any coin.
@@ -263,13 +334,9 @@ def block_curves(block: Block) -> Floats:
 
     Each is Pr(tau >= l) given the first l - 1 drafts, by the rows alone: its mean over blocks
     drafted at the same prefix is the rule's own Pr(tau >= l) there. With w what the rule has
-    kept of the drafts before, the sum over x of min(w p(x), q(x)) for block and greedy, of
-    w min(p(x), q(x)) for token and w p(x) q(x) for match.
-
-    References
-    ----------
-    Sun et al., "Block Verification Accelerates Speculative Decoding", ICLR 2025, algorithm 2
-    and theorems 1 to 3.
+    kept of the drafts before, it is the sum over x of min(w p(x), q(x)) for block and greedy, of
+    w min(p(x), q(x)) for token and of w p(x) q(x) for match (Sun et al., "Block Verification
+    Accelerates Speculative Decoding", ICLR 2025, algorithm 2 and theorems 1 to 3).
     """
     probabilities = np.empty((len(RULES), len(block.drafts)))
     token = whole = free = match = 1.0
@@ -331,9 +398,9 @@ class Interval:
 class LaneStatistics:
     """Means per block of some quantities, and intervals from the spread between lanes.
 
-    Lanes are independent given their prompts; the blocks of one are not. So the interval is
-    of sums over blocks divided by blocks, with the delta method, at t quantiles of one degree
-    of freedom less than lanes: approximate, the better the more lanes.
+    Lanes are independent given their prompts; the blocks of one lane are not. So an interval is
+    that of sums over blocks divided by blocks (delta method), at t quantiles of one degree of
+    freedom less than lanes: an approximation that improves with lanes.
     """
 
     def __init__(self, lanes: int, quantities: int) -> None:
@@ -343,9 +410,9 @@ class LaneStatistics:
     @classmethod
     def of(cls, sums: Floats, counts: Floats) -> "LaneStatistics":
         """Return the means of sums (lanes, quantities) over ``counts`` (lanes,) blocks."""
-        found = cls(*sums.shape)
-        found.sums, found.counts = sums, counts
-        return found
+        statistics = cls(*sums.shape)
+        statistics.sums, statistics.counts = sums, counts
+        return statistics
 
     def add(self, lane: int, values: npt.ArrayLike) -> None:
         """Count one block."""
@@ -385,116 +452,85 @@ def decode(
     observe: Callable[[Block], None] = lambda block: None,
     record: Callable[[Block, Logits, Logits], None] | None = None,
     method: DraftMethod = PLAIN_DRAFTING,
-    before: Sequence[Sequence[tuple[int, ...]]] = (),
+    before: Sequence[Sequence[Text]] = (),
 ) -> Clock:
     """Decode ``job`` with a verifier and drafts by ``method``; hand every block to ``observe``.
 
-    ``record`` is handed it too, with the target's and the draft's logits (gamma+1, V) of which
-    its rows were made.
+    ``record`` gets each block with the target's and the draft's logits (gamma+1, V) behind its
+    rows. ``before``: what the lanes emitted in earlier calls, block by block, to continue from;
+    for judges and drafters that need to know no more than the texts.
 
     Drafts of call c in lane r come from the addresses (trial r, stream DRAFT), the verifier's
-    draws from a generator of their own for each lane and call: so rules see the same drafts
-    as long as their texts agree, and batches change no draw.
-
-    ``before``: what the lanes emitted in calls that are over, block by block, to go on from; for
-    judges and drafters that need to know no more than the texts.
+    draws from a generator of their own for each lane and call. So rules see the same drafts as
+    long as their texts agree, and batches change no draw.
     """
-    gamma, clock = job.gamma, Clock()
-    lanes = [Lane(r, job.prompts, make_judge(), r, job.lanes) for r in range(job.lanes)]
-    for lane in lanes:
-        lane.begin()
-    for lane, part in zip(lanes, before, strict=False):
-        lane.go_on(part, job, pair.eos)
-    lanes = [lane for lane in lanes if lane.emitted < job.lane_tokens]
-    target = pair.cached(pair.target_model, len(lanes))
-    draft = method.make(pair, len(lanes))
+    gamma, batch = job.gamma, LaneBatch(pair, job, make_judge, method, before)
+    draft, clock = batch.draft, batch.clock
     even = gamma + gamma % 2
     uniforms = np.empty((even, job.lanes))
-    call = max(map(len, before), default=0)
-    while lanes:
-        fill_tile(np.uint64(job.seed), 0, DRAFT, call * (even // 2), uniforms)
+    while lanes := batch.lanes:
+        fill_tile(np.uint64(job.seed), 0, DRAFT, batch.call * (even // 2), uniforms)
         numbers = [lane.number for lane in lanes]
-        feed_prompts(lanes, clock, target, draft)
+        batch.read_prompts()
         start = time.perf_counter()
         q, drafts, heads = _draft_blocks(draft, lanes, gamma, uniforms[:, numbers], pair.sampling)
         drafted = time.perf_counter()
-        # The row after the last draft is for who observes, and no part of decoding's time.
+        # The row after the last draft is for observers, and no part of decoding's time.
         heads.append(draft.extend(drafts[:, -1].tolist()))
         q = np.concatenate([q, pair.sampling.rows(heads[-1])[:, None]], axis=1)
-        looked = time.perf_counter()
-        logits = target.feed(
-            [lane.for_target + own for lane, own in zip(lanes, drafts.tolist(), strict=True)]
+        read = time.perf_counter()
+        logits = batch.target.feed(
+            [lane.for_target + tokens for lane, tokens in zip(lanes, drafts.tolist(), strict=True)]
         )
-        rows = [pair.sampling.rows(own[-gamma - 1 :]) for own in logits]
+        rows = [pair.sampling.rows(lane_logits[-gamma - 1 :]) for lane_logits in logits]
         scored = time.perf_counter()
-        outputs, blocks = [], []
-        for i, lane in enumerate(lanes):
-            assert lane.judge is not None
-            rng = call_generator(job.seed, lane.number, call)
-            outputs.append(lane.judge.judge(lane.prefix, rows[i], q[i, :-1], drafts[i], rng))
-            room = min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request)
-            emitted = truncate_at_eos(outputs[i], room, pair.eos)
-            blocks.append(lane.block(rows[i], q[i], drafts[i], len(outputs[i]) - 1, emitted))
+        outputs = [
+            lane.judge.judge(
+                lane.prefix,
+                rows[i],
+                q[i, :-1],
+                drafts[i],
+                lane_generator(job.seed, ACCEPT, lane.number, batch.call),
+            )
+            for i, lane in enumerate(lanes)
+        ]
         judged = time.perf_counter()
+        blocks = [
+            lane.block(rows[i], q[i], tuple(drafts[i].tolist()), outputs[i])
+            for i, lane in enumerate(lanes)
+        ]
         clock.draft += drafted - start
-        clock.score += scored - looked
+        clock.score += scored - read
         clock.verify += judged - scored
-        clock.calls += len(lanes)
-        clock.rounds += 1
-        clock.drafted += gamma * len(lanes)
-        clock.tokens += sum(len(block.emitted) for block in blocks)
         for i, block in enumerate(blocks):
             observe(block)
             if record is not None:
                 record(block, logits[i][-gamma - 1 :], np.stack([head[i] for head in heads]))
-        lanes = _apply_emitted(lanes, blocks, outputs, job, pair.eos, target, draft)
-        call += 1
+        taus = [block.tau for block in blocks]
+        batch.advance(blocks, outputs, [range(tau) for tau in taus], [gamma - tau for tau in taus])
     return clock
 
 
 def decode_plain(pair: TransformerPair, job: Job) -> Clock:
     """Decode ``job`` with the target alone, a token a call: what speculation is up against."""
-    clock = Clock()
-    lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
-    target = pair.cached(pair.target_model, job.lanes)
-    for lane in lanes:
-        lane.begin()
+    batch = LaneBatch(pair, job)
     uniforms = np.empty((2, job.lanes))
-    call = 0
-    while lanes:
-        fill_tile(np.uint64(job.seed), 0, ACCEPT, call, uniforms)
-        feed_prompts(lanes, clock, target)
+    while lanes := batch.lanes:
+        fill_tile(np.uint64(job.seed), 0, ACCEPT, batch.call, uniforms)
+        batch.read_prompts()
         start = time.perf_counter()
-        logits = target.feed([lane.for_target for lane in lanes])
-        rows = pair.sampling.rows(np.stack([own[-1] for own in logits]))
+        logits = batch.target.feed([lane.for_target for lane in lanes])
+        rows = pair.sampling.rows(np.stack([lane_logits[-1] for lane_logits in logits]))
         tokens = _sample_rows(rows, uniforms[0, [lane.number for lane in lanes]])
-        clock.score += time.perf_counter() - start
+        batch.clock.score += time.perf_counter() - start
         outputs = tokens[:, None].tolist()
-        blocks = [
-            lane.block(rows[i, None], rows[:0], tokens[:0], 0, tuple(outputs[i]))
-            for i, lane in enumerate(lanes)
-        ]
-        clock.calls += len(lanes)
-        clock.tokens += len(lanes)
-        lanes = _apply_emitted(lanes, blocks, outputs, job, pair.eos, target)
-        call += 1
-    return clock
-
-
-def feed_prompts(
-    lanes: Sequence[Lane], clock: Clock, *models: "CachedModel | UncachedModel | Drafter"
-) -> None:
-    """Let the models read the prompts of requests that begin, but for the last token."""
-    start = time.perf_counter()
-    for i, lane in enumerate(lanes):
-        for model in models:
-            model.read(i, lane.to_read)
-        lane.to_read = ()
-    clock.prompt += time.perf_counter() - start
+        blocks = [lane.block(rows, rows, (), outputs[i]) for i, lane in enumerate(lanes)]
+        batch.advance(blocks, outputs)
+    return batch.clock
 
 
 def _draft_blocks(
-    draft: "Drafter", lanes: list[Lane], gamma: int, uniforms: Floats, sampling: Sampling
+    draft: Any, lanes: list[Lane], gamma: int, uniforms: Floats, sampling: Sampling
 ) -> tuple[Floats, Ints, list[Logits]]:
     """Draft gamma tokens for each lane: rows (lanes, gamma, V), tokens (lanes, gamma), logits."""
     heads = [draft.begin([lane.for_draft for lane in lanes])]
@@ -515,59 +551,29 @@ def _sample_rows(rows: Floats, uniforms: Floats) -> Ints:
     return tokens
 
 
-def call_generator(seed: int, lane: int, call: int) -> np.random.Generator:
-    """Return the generator of a lane's call, which no other call shares."""
-    return np.random.Generator(np.random.Philox(key=[seed, ACCEPT], counter=[0, 0, call, lane]))
+def lane_generator(seed: int, stream: int, lane: int, call: int = 0) -> np.random.Generator:
+    """Return the generator of a lane's call in a stream of draws; no other call shares it."""
+    return np.random.Generator(np.random.Philox(key=[seed, stream], counter=[0, 0, call, lane]))
 
 
-def truncate_at_eos(found: list[int], room: int, eos: frozenset[int]) -> tuple[int, ...]:
+def truncate_at_eos(tokens: Sequence[int], room: int, eos: frozenset[int]) -> Text:
     """Return the tokens up to the first that ends the sequence, ``room`` at most."""
-    ends = (i + 1 for i, token in enumerate(found[:room]) if token in eos)
-    return tuple(found[: next(ends, room)])
+    ends = (i + 1 for i, token in enumerate(tokens[:room]) if token in eos)
+    return tuple(tokens[: next(ends, room)])
 
 
-def _apply_emitted(
-    lanes: list[Lane],
-    blocks: list[Block],
-    found: list[list[int]],
-    job: Job,
-    eos: frozenset[int],
-    target: "CachedModel | UncachedModel",
-    draft: "Drafter | None" = None,
-) -> list[Lane]:
-    """Count what was emitted, take back what was rejected; return the lanes that go on."""
-    ended = [
-        lane.advance(block.emitted, own[-1], job, eos)
-        for lane, block, own in zip(lanes, blocks, found, strict=True)
-    ]
-    rejected = [len(block.drafts) - block.tau for block in blocks]
-    target.take_back(np.where(ended, target.lengths, rejected).tolist())
-    if draft is not None:
-        draft.accept([range(block.tau) for block in blocks])
-        draft.end(ended)
-    going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
-    if len(going) < len(lanes) and going:
-        target.select(going)
-        if draft is not None:
-            draft.select(going)
-    return [lanes[i] for i in going]
-
-
-# Rules that draft for themselves, on real models: lane by lane, rows of whatever prefix they ask.
+# Rules that draft for themselves, on real models: lane by lane, with the row after any prefix.
 #
 # Lanes and requests are those of the loop above. There is no batch, as nobody knows which rows a
 # rule asks for next.
 
 
-Prefix = tuple[int, ...]
-
-
 class ContextExceeded(UsageError):
-    """A rule asked for a row that lies beyond the models' context."""
+    """A rule asked for a row beyond the models' context."""
 
 
 class ModelError(SimverifyError):
-    """A model gave no row, for which no rule is to blame."""
+    """A model gave no row; no rule is to blame."""
 
 
 class LaneStepRule(Protocol):
@@ -575,44 +581,33 @@ class LaneStepRule(Protocol):
 
     def reset(self) -> None:
         """Begin a new request."""
-        ...
 
-    def step(
-        self,
-        prefix: Prefix,
-        target: "CachedModelRows",
-        draft: "CachedModelRows",
-        gamma: int,
-        rng: np.random.Generator,
-    ) -> Sequence[int]:
-        """Return one or more tokens of the vocabulary that follow ``prefix``."""
+    def step(self, prefix: Text, target: Any, draft: Any, gamma: int, rng: Any, /) -> Sequence[int]:
+        """Return one or more tokens of the vocabulary that follow ``prefix``.
+
+        ``target`` and ``draft`` are :class:`CachedModelRows`.
+        """
         ...
 
 
 class CachedModelRows:
     """The row of a model after any prefix, on a cache that holds one sequence.
 
-    Of the sequence that was fed last it keeps what the next prefix begins with, takes back
-    the rest and feeds what is new: prefixes may grow, jump back and branch.
-
-    Parameters
-    ----------
-    pair
-        Says how logits become rows, and how long a context is.
-    model
-        Of the pair's models, with an empty cache of one request.
+    It keeps the beginning that the last sequence and the next prefix share, takes back the rest
+    and feeds what is new: prefixes may grow, jump back and branch. ``model``: one of the pair's,
+    with an empty cache of one request.
     """
 
     def __init__(self, pair: TransformerPair, model: "CachedModel | UncachedModel") -> None:
         self._pair, self._model = pair, model
-        self._fed: Prefix = ()
+        self._fed: Text = ()
         self._settled = 0
-        self._known: dict[Prefix, Logits] = {}
+        self._known: dict[Text, Logits] = {}
 
-    def settle(self, prefix: Prefix) -> None:
-        """Begin a call at ``prefix``: what was asked on branches beside it is forgotten."""
-        # A row that a rule has seen stays the same to the last bit: top-k and top-p make much
-        # of a rounding, and a token is judged by the row that it was drawn from.
+    def settle(self, prefix: Text) -> None:
+        """Begin a call at ``prefix``, and forget the rows of branches beside it."""
+        # A row that a rule has seen stays the same to the last bit: a rounding can change much
+        # under top-k and top-p, and a token is judged by the row that it was drawn from.
         self._known = {
             known: row for known, row in self._known.items() if prefix[: len(known)] == known
         }
@@ -625,7 +620,7 @@ class CachedModelRows:
             self._feed(tokens)
         return self._pair.sampling.rows(self._known[tokens])
 
-    def _feed(self, tokens: Prefix) -> None:
+    def _feed(self, tokens: Text) -> None:
         self._check_prefix(tokens)
         common = 0
         for fed, token in zip(self._fed, tokens[:-1], strict=False):
@@ -640,11 +635,11 @@ class CachedModelRows:
         except (SimverifyError, RuntimeError, MemoryError) as error:  # as where memory is short
             line = " ".join(str(error).split())[:200]
             raise ModelError(f"a model fails after {len(tokens)} tokens: {line}") from error
-        # Those of the prompt nobody asks for, and they are many.
+        # Nobody asks for those of the prompt, and they are many.
         for length in range(max(common + 1, min(self._settled, len(tokens))), len(tokens) + 1):
             self._known.setdefault(tokens[:length], logits[length - common - 1].copy())
 
-    def _check_prefix(self, tokens: Prefix) -> None:
+    def _check_prefix(self, tokens: Text) -> None:
         if not tokens:
             raise ValueError("prefix is empty: a causal model needs one token or more")
         if len(tokens) > self._pair.context:
@@ -667,17 +662,13 @@ def decode_steps(
 ) -> None:
     """Decode ``job`` with a rule that drafts for itself; hand every call to ``observe``.
 
-    A lane has a rule of its own, which is reset where a request begins. The block of a call has
+    Each lane has a rule of its own, which is reset where a request begins. The block of a call has
     no drafts: ``emitted`` are its tokens that count, ``p`` and ``q`` float64 (n, V) the rows of
     target and draft before each of those n, ``tau`` all its tokens less one. They follow the
     target by absolute position; a slot of a call need not, as the rule may carry state.
 
-    Raises
-    ------
-    BeyondContext
-        The rule looks farther ahead than the context goes.
-    ModelFailed
-        Memory is short, for instance.
+    Raises :class:`ContextExceeded` for a rule that looks beyond the context, :class:`ModelError`
+    where a model fails, as when memory is short.
     """
     target = CachedModelRows(pair, pair.cached(pair.target_model, 1))
     draft = CachedModelRows(pair, pair.cached(pair.draft_model, 1))
@@ -691,7 +682,7 @@ def decode_steps(
             while len(prefix) < ends and not (prefix[len(prompt) :] and prefix[-1] in pair.eos):
                 target.settle(prefix)
                 draft.settle(prefix)
-                rng = call_generator(job.seed, lane, call)
+                rng = lane_generator(job.seed, ACCEPT, lane, call)
                 output = list(rule.step(prefix, target, draft, job.gamma, rng))
                 tokens = truncate_at_eos(output, ends - len(prefix), pair.eos)
                 p, q = (

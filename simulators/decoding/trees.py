@@ -1,8 +1,8 @@
 """Speculative decoding of real models by rules for draft trees, batched.
 
-Lanes, requests and what is cut are those of :mod:`~simverify.simulators.decoding.loop`. The
-draft is called once a level, the target once a tree: each node sees its own path from the root
-alone, by a mask, as in engines (SpecInfer, 2023).
+Lanes and requests are those of :mod:`~simverify.simulators.decoding.loop`. The draft is called
+once a level, the target once a tree. A mask lets each node see only its own path from the root, as
+in engines (SpecInfer, 2023).
 """
 
 import time
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,38 +19,28 @@ from simverify.arrays import Floats, Ints
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
-from simverify.simulators.decoding.job import TokenSums
+from simverify.simulators.decoding.job import DecodedRun, RunObserver
 from simverify.simulators.decoding.loop import (
     PLAIN_DRAFTING,
     RULES,
     Block,
     Clock,
-    Interval,
     Job,
-    Lane,
-    LaneStatistics,
+    LaneBatch,
     block_curves,
-    call_generator,
-    feed_prompts,
-    truncate_at_eos,
+    lane_generator,
 )
+from simverify.simulators.decoding.loop import Text as Tokens
 from simverify.simulators.exact.bounds import best_hit
-from simverify.simulators.kernels.philox import DRAFT
-from simverify.simulators.run import Features
+from simverify.simulators.kernels.philox import ACCEPT, DRAFT
 from simverify.trees import ROOT, Drafting, DraftTree, GrowingTree, Scheme, TreeShape
 from simverify.verifiers.trees import TreeVerifier
 
-if TYPE_CHECKING:
-    from simverify.drafting.texts import Drafter
-
-
 # What a rule, and the best rule, accept in expectation on the trees that were drawn.
 #
-# On models whose rows nobody can list the law of trees is out of reach. Each drawn tree tells a
+# The law of all trees is out of reach on models whose rows nobody can list. Each drawn tree tells a
 # part of it: means over calls are those of the laws at the prefixes that were visited.
 
-
-Tokens = tuple[int, ...]
 
 Subtree = tuple[Any, ...]
 """A shape by what lies below each child, in any order."""
@@ -63,7 +53,7 @@ MAX_ORDERS = 2_000
 class DrawnTree:
     """A tree with its rows ``p``, ``q`` float64 (n+1, V), after the prefix and after each node.
 
-    ``places``: the node of the drafted shape that each node is; some may be missing.
+    ``places``: each node's number in the drafted shape, of which some nodes may be missing.
     """
 
     tree: DraftTree
@@ -78,7 +68,7 @@ class TreeExpectation:
 
     drafting: Drafting
 
-    @cached_property
+    @property
     def by(self) -> Literal["closed-form", "counting"]:
         """Whether :meth:`levels` are those of the best rule without state, or bounds on them."""
         return "counting" if self._kind == "counted" else "closed-form"
@@ -91,14 +81,14 @@ class TreeExpectation:
             return "certain"
         if shape.is_chain:
             return "chain"
-        # A law of many siblings without replacement takes too long to be had call by call.
+        # A law of many siblings without replacement is too slow to compute in each call.
         samples = counts[0] - scheme.certain(counts[0])
         if shape.depth == 1 and (scheme.replaced or samples <= 1):
             return "level"
         return "counted"
 
     def levels(self, drawn: DrawnTree) -> tuple[Floats, Floats]:
-        """Return what bounds Pr(tau >= l), l = 1..depth, without state, and of any rule: (depth,).
+        """Return bounds (depth,) on Pr(tau >= l): for rules without state, and for any rule.
 
         Their means over trees that were drafted at one prefix bound those probabilities there;
         in closed form they are those of the best rule.
@@ -115,10 +105,7 @@ class TreeExpectation:
         return levels, levels
 
     def expected(self, rule: TreeVerifier, drawn: DrawnTree) -> Floats | None:
-        """Return the probabilities that ``rule`` keeps l tokens or more, given more than its steps.
-
-        (depth,), where all rows of the tree tell them; None where they do not.
-        """
+        """Return the chances (depth,) that ``rule`` keeps l tokens, where all rows tell them."""
         if rule.by_target:
             return self._of_target(drawn)
         if self._kind == "chain" and rule.block_on_chain:
@@ -154,7 +141,7 @@ class TreeExpectation:
                 continue
             chance = float(after[text[:-1]][text[-1]]) if text else 1.0
             if len(text) == shape.depth or chance == 0.0:
-                continue  # a way that is not to be had in float64 has no weight
+                continue  # a way too unlikely for float64 has no weight
             way = [drawn.q[texts[text[:i]][0]] for i in range(len(text) + 1)]
             after[text] = _inclusion_probabilities(below, scheme, way, text)
             row = drawn.p[texts[text][0]]
@@ -169,7 +156,7 @@ class TreeExpectation:
 def walk_steps(
     rule: TreeVerifier, drafting: Drafting, drawn: DrawnTree, emitted: Sequence[int]
 ) -> list[tuple[float, bool]] | None:
-    """Return of each node that a walk came by with what probability it was to go on, and did.
+    """Return for each node on a walk the chance to go on from it, and whether the walk did.
 
     By the closed form of the rule's step; None where there is none, or it takes too long.
     ``emitted``: all tokens of the call.
@@ -212,7 +199,7 @@ def _subtree(shape: TreeShape, node: int = ROOT) -> Subtree:
 
 
 def _has_countable_law(below: Subtree, scheme: Scheme, rows: Floats) -> bool:
-    """Whether the probability that a text is in a tree can be had, and fast."""
+    """Whether the probability that a text is in a tree is known, and fast to compute."""
     if scheme.replaced or not below:
         return True
     if len(set(below)) > 1:
@@ -240,24 +227,21 @@ def _inclusion_probabilities(
         if scheme.replaced:
             return _any_probability([(rows[0], len(below))])
         return scheme.included(rows[0], len(below))
-    under = {
-        child: (_inclusion_probabilities(child, scheme, rows[1:], text[1:]), count)
+    under = [
+        (_inclusion_probabilities(child, scheme, rows[1:], text[1:]), count)
         for child, count in Counter(below).items()
-    }
+    ]
     if scheme.replaced:
-        return _any_probability(
-            [(rows[0][text[0]] * found, count) for found, count in under.values()]
-        )
-    ((inclusion, _),) = under.values()
-    chance = float(scheme.included(rows[0], len(below))[text[0]])
-    return chance * inclusion
+        return _any_probability([(rows[0][text[0]] * chance, count) for chance, count in under])
+    ((inclusion, _),) = under
+    return float(scheme.included(rows[0], len(below))[text[0]]) * inclusion
 
 
 def _any_probability(chances: Sequence[tuple[Floats, int]]) -> Floats:
-    """Return the probability that one of some independent events comes, each so many times."""
+    """Return the probability that some independent event happens; each has so many tries."""
     with np.errstate(divide="ignore"):  # of what is certain
         missed = sum(count * np.log1p(-np.minimum(chance, 1.0)) for chance, count in chances)
-    # Deep ways have next to none, of which 1 - (1 - x)^k would leave nothing.
+    # Deep ways are so unlikely that 1 - (1 - x)^k would be 0.
     probability: Floats = -np.expm1(missed)
     return probability
 
@@ -267,25 +251,24 @@ class TreeLaneVerifier(Protocol):
 
     def reset(self) -> None:
         """Begin a new request."""
-        ...
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
         """Return the emitted tokens; ``given``: the arguments of the contract but the last."""
         ...
 
 
+@dataclass(frozen=True)
 class StatelessTreeVerifier:
     """A rule under the ``tree`` contract as a judge; it must return a way and one token more."""
 
-    def __init__(self, rule: Callable[..., Any]) -> None:
-        self._rule = rule
+    rule: Callable[..., Any]
 
     def reset(self) -> None:
         """Begin a new request, which a rule without state does not notice."""
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
-        """Return the emitted tokens; ``UsageError`` for those of no way."""
-        emitted = tuple(int(token) for token in self._rule(*given.values(), rng))
+        """Return the emitted tokens; ``UsageError`` if they are no way and one token."""
+        emitted = tuple(int(token) for token in self.rule(*given.values(), rng))
         if not emitted or all(tree.text(n) != emitted[:-1] for n in range(ROOT, len(tree.shape))):
             raise UsageError(
                 f"the rule emitted {list(emitted)} on the tree {tree.drawn()}: expected a way from "
@@ -296,16 +279,26 @@ class StatelessTreeVerifier:
 
 @dataclass(frozen=True, eq=False)
 class TreeBlock:
-    """One call for one lane: its tree with the rows, and all tokens that were ``found``.
+    """One call for one lane: its tree with the rows, and all tokens of its ``output``.
 
-    ``way``: the nodes of the tree that they go by.
-    ``block``: what came of it, with the rows before each of its tokens that count.
+    ``way``: the nodes of the accepted tokens. ``block``: the outcome, with the rows before each of
+    its tokens that count.
     """
 
     block: Block
     drawn: DrawnTree
-    found: Tokens
+    output: Tokens
     way: Tokens
+
+    @classmethod
+    def of(
+        cls, place: tuple[int, int, bool], drawn: DrawnTree, output: Tokens, emitted: Tokens
+    ) -> "TreeBlock":
+        """Return the call; ``place``: its lane, its position there, whether a request begins."""
+        way = drawn.tree.way_of(output[:-1])
+        rows = [0, *(node + 1 for node in way)][: len(emitted)]
+        block = Block(*place, drawn.p[rows], drawn.q[rows], (), len(output) - 1, emitted)
+        return cls(block, drawn, output, way)
 
 
 def tree_arguments(drawn: DrawnTree) -> dict[str, Any]:
@@ -323,87 +316,48 @@ def decode_trees(
     job: Job,
     drafting: Drafting,
     make_judge: Callable[[], TreeLaneVerifier],
-    observe: Callable[[TreeBlock], None] = lambda found: None,
+    observe: Callable[[TreeBlock], None] = lambda call: None,
     method: DraftMethod = PLAIN_DRAFTING,
 ) -> Clock:
     """Decode ``job``, whose ``gamma`` is the depth of the trees; hand every call to ``observe``.
 
-    Drafts are made by ``method``; one that knows one token alone raises ``UsageError``.
+    ``method`` makes the drafts; one that proposes a single token raises ``UsageError``.
 
     Trees of call c in lane r, and the coins of the rule, come from generators of their own: so
     rules see the same trees as long as their texts agree, and batches change no draw. Where a
     tree holds a text twice, its rows are the first one's. In the clock ``drafted`` counts levels.
     """
-    clock = Clock()
-    lanes = [Lane(r, job.prompts, None, r, job.lanes) for r in range(job.lanes)]
-    judges = [make_judge() for _ in lanes]
-    target = pair.cached(pair.target_model, job.lanes)
-    draft = method.make(pair, job.lanes)
-    for lane in lanes:
-        lane.begin()
-    call = 0
-    while lanes:
-        feed_prompts(lanes, clock, target, draft)
-        drafted = _draft_trees(pair, draft, lanes, drafting, (job.seed, call), clock)
-        looked = time.perf_counter()
+    batch = LaneBatch(pair, job, make_judge, method)
+    clock = batch.clock
+    while lanes := batch.lanes:
+        batch.read_prompts()
+        drafted = _draft_trees(pair, batch, drafting)
+        read = time.perf_counter()
         # Node 0 of what a model is fed is the last token of the prefix, which it has not seen.
-        logits = target.grow(
+        logits = batch.target.grow(
             [[*a.for_target, *b.tree.tokens] for a, b in zip(lanes, drafted, strict=True)],
-            [[ROOT, *(parent + 1 for parent in own.tree.shape.parents)] for own in drafted],
+            [[ROOT, *(parent + 1 for parent in one.tree.shape.parents)] for one in drafted],
         )
-        clock.score += time.perf_counter() - looked
-        ways, founds, blocks = [], [], []
+        clock.score += time.perf_counter() - read
+        calls = []
         for lane, heads, entry in zip(lanes, logits, drafted, strict=True):
             start = time.perf_counter()
             p = pair.sampling.rows(heads)[entry.firsts]
             drawn = DrawnTree(entry.tree, entry.places, p, entry.q)
             scored = time.perf_counter()
-            rng, judge = call_generator(job.seed, lane.number, call), judges[lane.number]
-            if lane.request == 0:
-                judge.reset()
-            output = judge.judge(entry.tree, tree_arguments(drawn), rng)
+            rng = lane_generator(job.seed, ACCEPT, lane.number, batch.call)
+            output = lane.judge.judge(entry.tree, tree_arguments(drawn), rng)
             clock.score += scored - start
             clock.verify += time.perf_counter() - scored
-            way = entry.tree.way_of(output[:-1])
-            emitted = truncate_at_eos(
-                list(output),
-                min(job.lane_tokens - lane.emitted, job.request_tokens - lane.request),
-                pair.eos,
-            )
-            rows = [node + 1 for node in (ROOT, *way)][: len(emitted)]
-            blocks.append(
-                Block(
-                    lane.number,
-                    lane.emitted,
-                    lane.request == 0,
-                    p[rows],
-                    entry.q[rows],
-                    (),
-                    len(output) - 1,
-                    emitted,
-                )
-            )
-            observe(TreeBlock(blocks[-1], drawn, output, way))
-            ways.append(way)
-            founds.append(output)
-        clock.calls += len(lanes)
-        clock.rounds += 1
-        clock.drafted += job.gamma * len(lanes)
-        clock.tokens += sum(len(block.emitted) for block in blocks)
-        target.keep([[0, *(node + 1 for node in way)] for way in ways])
-        draft.accept([[a.fed[node] for node in way] for a, way in zip(drafted, ways, strict=True)])
-        ended = [
-            lane.advance(block.emitted, found[-1], job, pair.eos)
-            for lane, block, found in zip(lanes, blocks, founds, strict=True)
-        ]
-        going = [i for i, lane in enumerate(lanes) if lane.emitted < job.lane_tokens]
-        target.take_back(np.where(ended, target.lengths, 0).tolist())
-        draft.end(ended)
-        if len(going) < len(lanes) and going:
-            target.select(going)
-            draft.select(going)
-        lanes = [lanes[i] for i in going]
-        call += 1
+            place = lane.number, lane.emitted, lane.request == 0
+            calls.append(TreeBlock.of(place, drawn, output, lane.cut(output)))
+            observe(calls[-1])
+        batch.target.keep([[0, *(node + 1 for node in call.way)] for call in calls])
+        batch.advance(
+            [call.block for call in calls],
+            [call.output for call in calls],
+            [[a.fed[node] for node in b.way] for a, b in zip(drafted, calls, strict=True)],
+        )
     return clock
 
 
@@ -411,8 +365,8 @@ def decode_trees(
 class _DraftedTree:
     """A tree with its draft's rows ``q`` (n+1, V); ``places`` as of :class:`DrawnTree`.
 
-    ``fed``: the number of each node among those that the drafter was told. ``firsts``: for row 0
-    and each node the first row of the same text.
+    ``fed``: the number of each node among those that the drafter got. ``firsts``: for row 0 and
+    each node the first row of the same text.
     """
 
     tree: DraftTree
@@ -426,21 +380,11 @@ class _DraftedTree:
         return [texts.index(text) for text in texts]
 
 
-def _draft_trees(
-    pair: TransformerPair,
-    draft: "Drafter",
-    lanes: Sequence[Lane],
-    drafting: Drafting,
-    at: tuple[int, int],
-    clock: Clock,
-) -> list[_DraftedTree]:
-    """Draft a tree for each lane, level by level; ``at``: the seed of all draws, and the call."""
-    depths, seed, call = drafting.shape.depths, *at
+def _draft_trees(pair: TransformerPair, batch: LaneBatch, drafting: Drafting) -> list[_DraftedTree]:
+    """Draft a tree for each lane, level by level."""
+    depths, lanes, draft = drafting.shape.depths, batch.lanes, batch.draft
     growing = [GrowingTree(drafting) for _ in lanes]
-    rngs = [
-        np.random.Generator(np.random.Philox(key=[seed, DRAFT], counter=[0, 0, call, lane.number]))
-        for lane in lanes
-    ]
+    rngs = [lane_generator(batch.job.seed, DRAFT, lane.number, batch.call) for lane in lanes]
     rows: list[dict[Tokens, Floats]] = [{} for _ in lanes]
     fed: list[dict[int, int]] = [{ROOT: ROOT} for _ in lanes]
     parents, level = drafting.shape.parents, [[ROOT] for _ in lanes]
@@ -457,14 +401,11 @@ def _draft_trees(
         if not any(level):
             break  # the last level was for the rules' last rows, and is no part of drafting
         now = time.perf_counter()
-        clock.draft += now - start
+        batch.clock.draft += now - start
         start = now
         logits = draft.grow(
-            [
-                [grown.drawn[node] for node in nodes]
-                for grown, nodes in zip(growing, level, strict=True)
-            ],
-            [[own[parents[node]] for node in nodes] for own, nodes in zip(fed, level, strict=True)],
+            [[grown.drawn[x] for x in nodes] for grown, nodes in zip(growing, level, strict=True)],
+            [[number[parents[x]] for x in nodes] for number, nodes in zip(fed, level, strict=True)],
         )
     results = []
     for i, grown in enumerate(growing):
@@ -478,119 +419,79 @@ def _draft_trees(
 # The record of a decoding run on draft trees: sums, no rows.
 
 
-OPTIMUM_PART, COUPLING_PART, RULE_PART, TAU_PART = range(4)
+OPTIMUM_PART, COUPLING_PART, RULE_PART = range(3)
 """Parts of what is kept of each call: bounds on Pr(tau >= l) without state, those of any rule,
-what the rule itself is to keep by the rows of the tree, tau."""
+and the rule's own probabilities by the rows of the tree."""
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedTreeRun:
-    """All that is judged of a rule's run.
+class DecodedTrees(DecodedRun):
+    """A run on draft trees; the parts of ``worth`` are ``OPTIMUM_PART`` to ``RULE_PART``.
 
-    ``features``: of the emitted tokens. ``accepted``: int64 (depth+1,), how often tau was each
-    value; ``nodes`` int64 (nodes,), how often the way kept went through each node of the shape.
-    ``worth``: per lane, of each call the parts ``OPTIMUM_PART`` to ``TAU_PART``. ``known``: whether
-    ``RULE_PART`` is; ``stepped``: whether the rule's steps are. ``went`` bool (n,), ``chances``
-    float64 (n,): of the first nodes that each lane came by, whether its rule went on, and with what
-    probability it was to.
+    ``nodes`` int64 (nodes,): how often the way kept went through each node of the shape.
+    ``known``: whether ``RULE_PART`` is; ``stepped``: whether the rule's steps are. ``went`` bool
+    (n,), ``chances`` float64 (n,): for the first nodes of each lane, whether its rule went on, and
+    the probability that it should.
     """
 
-    features: Features
-    accepted: Ints
     nodes: Ints
-    worth: LaneStatistics
     known: bool
     stepped: bool
     went: npt.NDArray[np.bool_]
     chances: Floats
 
-    @property
-    def gamma(self) -> int:
-        """Depth of the trees."""
-        return len(self.accepted) - 1
-
-    @property
-    def tails(self) -> Ints:
-        """Calls in which l tokens or more were kept, l = 1..depth."""
-        tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
-        return tails
-
-    def interval(self, part: int, confidence: float, level: int | None = None) -> Interval:
-        """Return the mean a call of a part, ``OPTIMUM_PART`` to ``TAU_PART``, with its interval.
-
-        ``level``: of the probability of one level l = level + 1, alone.
-        """
-        weights = np.zeros(3 * self.gamma + 1)
-        first = part * self.gamma
-        weights[first : first + self.gamma] = 1.0
-        if level is not None:
-            weights[first : first + self.gamma] = np.arange(self.gamma) == level
-        return self.worth.interval(weights, confidence)
-
 
 def min_inner_nodes(shape: TreeShape, tokens: int) -> int:
-    """Return how many nodes with children a lane comes by at least, until it emitted ``tokens``.
+    """Return how many nodes with children a lane visits at least, until it emitted ``tokens``.
 
-    A call that emits m tokens comes by m of them, or by one less where it keeps a whole way.
+    A call that emits m tokens visits m of them, or one less where it keeps a whole way.
     """
     shortest = min(d for node, d in enumerate(shape.depths) if not shape.children[node])
     return tokens * shortest // (shortest + 1)
 
 
-class TreeEmissionObserver:
+class TreeEmissionObserver(RunObserver):
     """Observer of :func:`~simverify.simulators.decoding.trees.decode_trees`.
 
-    ``nodes``: so many first nodes that each lane comes by have the rule's step judged, a number
-    to be fixed beforehand.
+    ``nodes``: so many first nodes of each lane have the rule's step judged. Fix it beforehand.
     """
 
     def __init__(
         self, lanes: int, seed: int, drafting: Drafting, rule: TreeVerifier, nodes: int
     ) -> None:
-        gamma = drafting.shape.depth
+        super().__init__(drafting.shape.depth, lanes, seed, parts=3, one_draft=False)
         self._drafting, self._rule, self._nodes = drafting, rule, nodes
         self._best = TreeExpectation(drafting)
-        self._tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, one_draft=False)
-        self._accepted: Ints = np.zeros(gamma + 1, np.int64)
         self._kept: Ints = np.zeros(len(drafting.shape), np.int64)
-        self._worth = LaneStatistics(lanes, 3 * gamma + 1)
         self._steps: list[list[tuple[float, bool]]] = [[] for _ in range(lanes)]
         self._stepped = self._known = True
 
     def __call__(self, call: TreeBlock) -> None:
         """Count a call."""
-        block = call.block
-        self._accepted[block.tau] += 1
         for node in call.way:
             self._kept[call.drawn.places[node]] += 1
-        steps = walk_steps(self._rule, self._drafting, call.drawn, call.found)
+        steps = walk_steps(self._rule, self._drafting, call.drawn, call.output)
         if steps is None:
             self._stepped = False
         else:
-            history = self._steps[block.lane]
+            history = self._steps[call.block.lane]
             history += steps[: self._nodes - len(history)]
         expected = self._best.expected(self._rule, call.drawn)
         if expected is None:
             expected = np.zeros(len(self._accepted) - 1)
             expected[: len(steps or ())] = [chance for chance, _ in steps or ()]
             self._known &= steps is not None
-        levels, of_any = self._best.levels(call.drawn)
-        self._worth.add(block.lane, [*levels, *of_any, *expected, block.tau])
-        self._tokens.add(block)
-
-    def complete(self, call: TreeBlock) -> None:
-        """Count the tokens of a call alone."""
-        self._tokens.add(call.block)
+        self._count(call.block, *self._best.levels(call.drawn), expected)
 
     @property
-    def decoded(self) -> DecodedTreeRun:
-        """What there is so far."""
-        steps = [step for own in self._steps for step in own]
-        return DecodedTreeRun(
-            features=self._tokens.features,
-            accepted=self._accepted,
+    def decoded(self) -> DecodedTrees:
+        """The run so far."""
+        steps = [step for history in self._steps for step in history]
+        return DecodedTrees(
+            self.features,
+            self._accepted,
+            self._worth,
             nodes=self._kept,
-            worth=self._worth,
             known=self._known,
             stepped=self._stepped,
             went=np.array([went for _, went in steps], np.bool_),

@@ -6,6 +6,7 @@ drafts of one node, and the best rule of all on small draft trees.
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -123,33 +124,15 @@ def upper_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[
     mass, joint, cap = _into_bins(grid, atoms)
     values = []
     for left in range(levels, 0, -1):
-        mass_above, mass_below = _suffix_sums(mass), _prefix_sums(mass)
-        joint_above, joint_below = _suffix_sums(joint), _prefix_sums(joint)
+        masses, joints = ((x, _suffix_sums(x), _prefix_sums(x)) for x in (mass, joint))
         values.append(
-            upper_value(-grid.low, mass, mass_above, joint, joint_below, cap, first, shift, q, p)
+            upper_value(-grid.low, *masses[:2], joint, joints[2], cap, first, shift, q, p)
         )
         if left > 1:
-            out_mass, out_joint, out_cap = (np.zeros_like(x) for x in (mass, joint, cap))
-            upper_level(
-                grid.capped,
-                mass,
-                mass_above,
-                mass_below,
-                joint,
-                joint_above,
-                joint_below,
-                cap,
-                first,
-                to,
-                shift,
-                from_cap,
-                q,
-                p,
-                out_mass,
-                out_joint,
-                out_cap,
-            )
-            mass, joint, cap = out_mass, out_joint, out_cap
+            out = [np.zeros_like(x) for x in (mass, joint, cap)]
+            taps_of_all = first, to, shift, from_cap, q, p
+            upper_level(grid.capped, *masses, *joints, cap, *taps_of_all, *out)
+            mass, joint, cap = out
             if grid.capped:
                 np.minimum(joint, mass, out=joint)
     return values
@@ -204,13 +187,11 @@ def _into_bins(grid: Grid, atoms: Atoms) -> tuple[Floats, Floats, Floats]:
     state, mass, joint = atoms.state[~at_cap], atoms.mass[~at_cap], atoms.joint[~at_cap]
     ray = np.floor(log_ratio(mass, joint) / grid.step).astype(np.int64)
     cell = state * grid.bins + np.clip(ray - grid.low, 0, grid.bins - 1)
-    shape = (grid.states, grid.bins)
-    cells = grid.states * grid.bins
-    return (
-        sum_by_cell(cell, mass, cells).reshape(shape),
-        sum_by_cell(cell, joint, cells).reshape(shape),
-        cap,
+    masses, joints = (
+        sum_by_cell(cell, x, grid.states * grid.bins).reshape(grid.states, grid.bins)
+        for x in (mass, joint)
     )
+    return masses, joints, cap
 
 
 def _taps_by_state(
@@ -313,33 +294,22 @@ def tree_bounds(
 ) -> CurveBounds:
     """Bound Pr(tau >= l), l = 1..gamma, of block or of greedy block's first call.
 
-    Parameters
-    ----------
-    model : MarkovModel
-        Target and draft with S states and V tokens.
-    gamma : int
-        Draft length, 1 or more.
-    rule : "block" or "greedy"
-        The rule; for "greedy" the values are the coupling bound's as well.
-    bins : int, optional
-        Bins per state, 32 or more; the width falls with their square. By default as many
-        (256 to 8192) as a fixed amount of work allows, a second or so. Unused where the tree
-        is small enough to enumerate.
-    threads : int
-        2 for the bounds below and above side by side, 1 for one after the other; more than 2
-        change nothing, and neither number changes a bound.
+    The bounds are widened by the largest possible rounding error of the sums. For "greedy" they
+    are those of the coupling bound as well. ``bins`` per state, 32 or more: the width falls with
+    their square; by default as many (256 to 8192) as a second or so of work allows, and unused
+    where the tree is small enough to enumerate. ``threads``: 2 for the lower and the upper bounds
+    side by side, which changes no bound.
 
-    Returns
-    -------
-    CurveBounds
-        Widened outward by the largest possible rounding error of the sums.
-
-    Raises
-    ------
-    ValueError
-        gamma, rule, bins or threads out of range.
+    Raises ``ValueError`` for gamma, rule, bins or threads out of range.
     """
-    _check_tree_bounds(gamma, rule, bins, threads)
+    if gamma < 1:
+        raise ValueError(f"gamma is {gamma}: pass a draft length of 1 or more")
+    if rule not in ("block", "greedy"):
+        raise ValueError(f"rule is {rule!r}: pass 'block' or 'greedy' (token has linear_curve)")
+    if bins is not None and bins < 32:
+        raise ValueError(f"bins is {bins}: pass 32 or more, or None for as many as are affordable")
+    if threads < 1:
+        raise ValueError(f"threads is {threads}: pass 1 or more")
     capped = rule == "block"
     known = _enumerate_levels(model, gamma, capped)
     levels = gamma - len(known.values)
@@ -478,17 +448,6 @@ def _widen_bounds(
     return CurveBounds(np.minimum(lower, upper), upper, bins)
 
 
-def _check_tree_bounds(gamma: int, rule: str, bins: int | None, threads: int) -> None:
-    if gamma < 1:
-        raise ValueError(f"gamma is {gamma}: pass a draft length of 1 or more")
-    if rule not in ("block", "greedy"):
-        raise ValueError(f"rule is {rule!r}: pass 'block' or 'greedy' (token has linear_curve)")
-    if bins is not None and bins < 32:
-        raise ValueError(f"bins is {bins}: pass 32 or more, or None for as many as are affordable")
-    if threads < 1:
-        raise ValueError(f"threads is {threads}: pass 1 or more")
-
-
 # The best that any rule can do with the drafts of one node.
 #
 # References
@@ -505,9 +464,9 @@ MAX_DRAWS = 1_000_000
 def best_hit(p: Array, q: Array, k: int, scheme: Scheme) -> Any:
     """Return the largest probability that the emitted token is one of ``k`` siblings.
 
-    1 + the minimum over sets H of p(H) - Pr(all siblings are in H) [2]. Of sets that matter the
-    certain siblings come first, and then tokens in the order of q/p, the largest first. ``p``
-    and ``q`` (V,) may be floats or fractions.
+    It is 1 + the minimum over sets H of p(H) - Pr(all siblings are in H) [2]. The sets that matter
+    hold the certain siblings, then tokens in the order of q/p, the largest first. ``p`` and ``q``
+    (V,) may be floats or fractions.
 
     Raises ``UsageError`` for drafts without replacement that are too many to list.
     """
@@ -526,13 +485,12 @@ def best_hit(p: Array, q: Array, k: int, scheme: Scheme) -> Any:
 
 
 def _tokens_by_ratio(p: Array, q: Array, certain: tuple[int, ...]) -> list[int]:
-    """Return the other tokens from the largest q/p down; those of which p is 0 come first."""
+    """Return the other tokens from the largest q/p down; those with p = 0 come first."""
     rest = [x for x in range(len(p)) if x not in certain]
-    endless = float("inf")
-    if p.dtype == q.dtype == np.float64:  # as below, for vocabularies of models that are real
-        ratio = np.divide(q, p, out=np.full(len(p), endless), where=p > 0)[rest]
+    if p.dtype == q.dtype == np.float64:  # as below, and fast for the vocabularies of real models
+        ratio = np.divide(q, p, out=np.full(len(p), np.inf), where=p > 0)[rest]
         return [rest[i] for i in np.argsort(-ratio, kind="stable")]
-    return sorted(rest, key=lambda x: q[x] / p[x] if p[x] > 0 else endless, reverse=True)
+    return sorted(rest, key=lambda x: q[x] / p[x] if p[x] > 0 else math.inf, reverse=True)
 
 
 def _containment_probabilities(
@@ -558,10 +516,10 @@ def _containment_probabilities(
 
 # Certified bounds on traversal verification of several chains from the root.
 #
-# The first chain is judged as block verification does. If all of it falls, the root's target
-# loses to it what the token rule's residual loses, whatever the tokens were, and the root's weight
-# is 1 again; so the next chain is judged as block does against that residual. The curve is a
-# mixture of block's curves, which :func:`tree_bounds` encloses.
+# The first chain is judged as in block verification. If all of it is rejected, the root's target
+# becomes the token rule's residual, whatever the tokens were, and the root's weight is 1 again; so
+# the next chain is judged by block against that residual. The curve is a mixture of block's curves,
+# which :func:`tree_bounds` encloses.
 
 
 _ROUNDING_SLACK = 1e-12
@@ -573,8 +531,7 @@ def traversal_bounds(
 ) -> CurveBounds:
     """Bound Pr(tau >= l), l = 1..gamma, of traversal on ``chains`` independent chains.
 
-    ``bins`` as in :func:`tree_bounds`, which is called once for each chain, and whose
-    errors are raised.
+    ``bins`` and errors are those of :func:`tree_bounds`, which is called once for each chain.
     """
     lower, upper = np.zeros(gamma), np.zeros(gamma)
     standing, start, used = 1.0, model.target_start, 0
@@ -633,21 +590,12 @@ class TreeOptimum:
 def memoryless_optimum(drafting: Drafting, target: RowAfter, draft: RowAfter) -> TreeOptimum:
     """Largest E[tau] of any lossless rule without carried state, on trees so drafted.
 
-    Parameters
-    ----------
-    drafting
-        The shape of the tree, and the scheme of its siblings.
-    target, draft
-        ``target(text)`` and ``draft(text)`` give float64 rows (V,) that sum to 1, for any
-        tuple of token ids; the methods of a model fit. Entries of .02 and more keep the two
-        figures of the result within 1e-9 of each other.
+    ``target(text)`` and ``draft(text)`` give float64 rows (V,) that sum to 1, for any tuple of
+    token ids, as the methods of a model do. Entries of .02 and more keep the two figures of the
+    result within 1e-9 of each other.
 
-    Raises
-    ------
-    UsageError
-        An instance of more than 20,000 drafts, or 200,000 variables.
-    RuntimeError
-        HiGHS did not reach an optimum.
+    Raises ``UsageError`` for more than 20,000 drafts or 200,000 variables, ``RuntimeError`` where
+    HiGHS reaches no optimum.
     """
     size = len(target(()))
     drafts = _draft_set_probabilities(drafting, draft)
@@ -675,7 +623,7 @@ def memoryless_optimum(drafting: Drafting, target: RowAfter, draft: RowAfter) ->
 def coupling_bound(drafting: Drafting, target: RowAfter, draft: RowAfter) -> TreeOptimum:
     """Largest mean number of tokens that the tree and the target's own text can share.
 
-    Over all couplings of the two; parameters, result and errors as in :func:`memoryless_optimum`.
+    Over all couplings of the two; parameters and errors as in :func:`memoryless_optimum`.
     """
     size = len(target(()))
     drafts = _draft_set_probabilities(drafting, draft)
@@ -702,10 +650,9 @@ def _draft_set_probabilities(drafting: Drafting, draft: RowAfter) -> dict[frozen
             f"more than {MAX_DRAFTS:,} trees can be drafted: take a smaller vocabulary or tree "
             "for its optimum"
         ) from None
-    drafts: dict[frozenset[Text], float] = {}
+    drafts: dict[frozenset[Text], float] = defaultdict(float)
     for tree, mass in law:
-        ways = frozenset(tree.text(node) for node in range(-1, len(tree.tokens)))
-        drafts[ways] = drafts.get(ways, 0.0) + float(mass)
+        drafts[frozenset(map(tree.text, range(-1, len(tree.tokens))))] += float(mass)
     return drafts
 
 
@@ -738,12 +685,13 @@ def _solve_program(drafts: Floats, columns: ProgramColumns, rows: int) -> TreeOp
     """
     if len(columns) > MAX_VARIABLES:
         raise _too_large_error(len(columns))
-    owner = np.array([index for index, _, _, _ in columns])
-    gain = drafts[owner] * np.array([value for _, value, _, _ in columns])
+    index, value, coefficients, its_rows = zip(*columns, strict=True)
+    owner = np.array(index)
+    gain = drafts[owner] * np.array(value)
     entries = [
-        (row, column, coefficient)
-        for column, (_, _, coefficient, its_rows) in enumerate(columns)
-        for row in its_rows
+        (row, column, coefficients[column])
+        for column, below in enumerate(its_rows)
+        for row in below
     ]
     row, column, coefficient = (np.array(x) for x in zip(*entries, strict=True))
     law = sparse.csr_array((coefficient, (row, column)), shape=(rows, owner.size))

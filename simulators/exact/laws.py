@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,37 +82,30 @@ class TooManyCalls(Exception):
 def laws_by_paths(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
     """Call laws found by running the readable rule on every path of its own choices."""
 
-    def run_verify(path: Path, last: int) -> Emission:
+    def run_verify(path: Path, last: int, _: Stack) -> Emission:
         coins = ForkedGenerator(path)
-        tokens: list[int] = []
+        seen = [last]
         for _ in range(gamma):
-            tokens.append(coins.choice(rows.vocab_size, rows.draft[(last, *tokens)[-1]]))
-        seen = [last, *tokens]
-        emitted = verifier.rule(rows.target[seen], rows.draft[seen[:-1]], tokens, coins)
+            seen.append(coins.choice(rows.vocab_size, rows.draft[seen[-1]]))
+        emitted = verifier.rule(rows.target[seen], rows.draft[seen[:-1]], seen[1:], coins)
         return tuple(emitted), ()
 
     def run_step(path: Path, last: int, stack: Stack) -> Emission:
         rule = verifier.rule()
         rule.stack = stack
-
-        def law(table: Array) -> Callable[[tuple[int, ...]], Array]:
-            return lambda prefix: table[(last, *prefix)[-1]]
-
-        emitted = tuple(
-            rule.step((), law(rows.target), law(rows.draft), gamma, ForkedGenerator(path))
+        target, draft = (
+            lambda prefix, table=table: table[(last, *prefix)[-1]]  # type: ignore[misc]
+            for table in (rows.target, rows.draft)
         )
+        emitted = tuple(rule.step((), target, draft, gamma, ForkedGenerator(path)))
         return emitted, tuple((end - len(emitted), r) for end, r in rule.stack)
+
+    run = run_verify if verifier.contract == "verify" else run_step
 
     @cache
     def law(last: int, stack: Stack) -> CallLaw:
         total: CallLaw = {}
-        for emission, weight in explore(
-            lambda path: (
-                run_verify(path, last)
-                if verifier.contract == "verify"
-                else run_step(path, last, stack)
-            )
-        ):
+        for emission, weight in explore(lambda path: run(path, last, stack)):
             total[emission] = total.get(emission, 0) + weight
         return total
 
@@ -166,11 +159,11 @@ def tokens_after_calls(
     """Expected tokens after 1..``calls`` calls from the empty prefix, exactly.
 
     A generation ends with token ``eos``. Fractions grow by a call's denominators with every
-    call; beyond ``MAX_DENOMINATOR_BITS`` they go on as floats. Raises :class:`TooManyCalls`
+    call; beyond ``MAX_DENOMINATOR_BITS`` they become floats. Raises :class:`TooManyCalls`
     when more than ``max_laws`` distinct (last token, state) pairs begin a call.
     """
     transitions = _state_transitions(laws, gamma, calls, eos, max_laws)
-    # expected[s]: tokens of the next n calls from s. What is not known yet is not reached.
+    # expected[s]: tokens of the next n calls from s. States without an entry are not reached.
     expected: dict[CallState, Any] = {}
     totals = []
     for _ in range(calls):
@@ -194,10 +187,10 @@ def shorten_fraction(value: Any) -> Any:
 def _state_transitions(
     laws: CallLaws, gamma: int, calls: int, eos: int | None, max_laws: int
 ) -> dict[CallState, tuple[Any, dict[CallState, Any]]]:
-    """Return, for each state that begins one of the calls, its tokens and where they lead.
+    """Return, for each state that begins one of the calls, its tokens and the states after it.
 
-    The tokens are those expected of one call, cut after ``eos``; the states after it come
-    with their probabilities, which leave out a generation that has ended.
+    The tokens are those expected of one call, cut after ``eos``; the probabilities of the states
+    leave out generations that have ended.
     """
     transitions: dict[CallState, tuple[Any, dict[CallState, Any]]] = {}
     waiting: set[CallState] = {(START, ())}
@@ -211,10 +204,10 @@ def _state_transitions(
             for (tokens, after), weight in laws(last, stack, gamma + 1).items():
                 if eos is not None and eos in tokens:
                     expected += weight * (tokens.index(eos) + 1)
-                else:
-                    expected += weight * len(tokens)
-                    state = (tokens[-1], after)
-                    step[state] = step.get(state, 0) + weight
+                    continue
+                expected += weight * len(tokens)
+                state = (tokens[-1], after)
+                step[state] = step.get(state, 0) + weight
             transitions[last, stack] = expected, step
             left |= step.keys()
         waiting = left - transitions.keys()
@@ -250,31 +243,22 @@ def first_tokens(laws: CallLaws, length: int, *, max_laws: int = 50) -> dict[tup
 # Acceptance curves of the rules whose tree law is linear: token, sample-and-match, argmax.
 #
 # For these rules Pr(X^l = x^l, tau >= l) is a product over positions of one "kept" mass per
-# row, so the mass that reaches each state obeys a linear vector recursion.
+# row, so the mass that reaches each state obeys a linear vector recursion. Rows are float64
+# (..., V) and sum to 1; kept masses have their shape.
 
 
 def token_accepted_mass(target: Floats, draft: Floats) -> Floats:
-    """Kept mass min(p, q) of the token rule (Leviathan et al. 2022; Sun et al. 2025, alg. 1).
-
-    ``target``, ``draft``: float64 (..., V), rows sum to 1. Returns float64 of that shape.
-    """
+    """Kept mass min(p, q) of the token rule (Leviathan et al. 2022; Sun et al. 2025, alg. 1)."""
     return np.minimum(target, draft)
 
 
 def match_accepted_mass(target: Floats, draft: Floats) -> Floats:
-    """Kept mass p q of sample-and-match: the target's own sample equals the draft's.
-
-    ``target``, ``draft``: float64 (..., V), rows sum to 1. Returns float64 of that shape.
-    """
+    """Kept mass p q of sample-and-match: the target's own sample equals the draft's."""
     return target * draft
 
 
 def argmax_accepted_mass(target: Floats, draft: Floats) -> Floats:
-    """Kept mass at temperature 0: q at the token of the largest p, the lowest id among equals.
-
-    ``target``, ``draft``: float64 (..., V), rows sum to 1. Returns float64 of that shape,
-    zero elsewhere.
-    """
+    """Kept mass at temperature 0: q at the token of the largest p, the lowest id among equals."""
     best = np.argmax(target, axis=-1, keepdims=True)
     mass = np.zeros_like(draft)
     np.put_along_axis(mass, best, np.take_along_axis(draft, best, axis=-1), axis=-1)
@@ -284,24 +268,10 @@ def argmax_accepted_mass(target: Floats, draft: Floats) -> Floats:
 def linear_curve(kept_start: Floats, kept_rows: Floats, gamma: int) -> Floats:
     """Exact Pr(tau >= l), l = 1..gamma, of a rule with a linear tree law; E[tau] is its sum.
 
-    Parameters
-    ----------
-    kept_start : float64 (V,)
-        Kept mass of each token after the empty prefix.
-    kept_rows : float64 (S, V)
-        Kept mass after each state; the state after a token is ``token % S``.
-    gamma : int
-        Draft length, 1 or more.
-
-    Returns
-    -------
-    float64 (gamma,)
-        The acceptance curve. O(S V + gamma S^2).
-
-    Raises
-    ------
-    ValueError
-        Shapes that do not fit, masses that are no sub-probabilities, gamma below 1.
+    ``kept_start`` (V,): kept mass of each token after the empty prefix; ``kept_rows`` (S, V): after
+    each state, which after a token is ``token % S``. Returns float64 (gamma,) in O(S V + gamma
+    S^2). Raises ``ValueError`` for shapes that do not fit, masses that are no sub-probabilities,
+    gamma below 1.
     """
     kept_start, kept_rows, gamma = _check_linear_curve(kept_start, kept_rows, gamma)
     states = kept_rows.shape[0]
@@ -317,7 +287,7 @@ def linear_curve(kept_start: Floats, kept_rows: Floats, gamma: int) -> Floats:
 def certain_level_count(
     kept_start: Floats, kept_rows: Floats, draft_start: Floats, draft_rows: Floats, gamma: int
 ) -> int:
-    """Return up to which level every drafted token is kept: there Pr(tau >= l) is 1 exactly.
+    """Return the last level at which every drafted token is kept: Pr(tau >= l) is 1 exactly.
 
     Arrays as in :func:`linear_curve`, with the draft's own masses.
     """
@@ -412,8 +382,8 @@ class TreeLaw:
     def max_abs_deviation(self) -> Any:
         """Largest |Pr(output begins with x^l) - Mb(x^l)| over all prefixes."""
         pairs = zip(self.completed, self.target, strict=True)
-        # To tell that fractions are equal takes a tenth of the time of subtracting them.
-        return max(abs(got - due).max() if (got != due).any() else 0 for got, due in pairs)
+        # Comparing fractions takes a tenth of the time of subtracting them.
+        return max(abs(a - b).max() if (a != b).any() else 0 for a, b in pairs)
 
     @property
     def total_variation(self) -> Any:
@@ -429,34 +399,27 @@ def compute_tree_law(verifier: Verifier, rows: Rows, gamma: int) -> TreeLaw:
     by the plain target.
     """
     drafted = _draft_levels(rows, gamma)
-    f = g = drafted[0].b
+    f = g = drafted[0][1]
     accepted, completed = [f], [g]
     certain = 0
     for depth, ((m, b), (next_m, _)) in enumerate(pairwise(drafted)):
         p, q = _rows_after(rows, depth)
         mass = _by_last_token(f, p)
         children, exits = verifier.tree_step(_by_last_token(m, p), _by_last_token(b, p), mass, p, q)
-        # A call that ended earlier, at a prefix of x^l, goes on with the plain target.
+        # A call that ended earlier, at a prefix of x^l, continues with the plain target.
         g = (children + exits + (_by_last_token(g, p) - mass) * p).ravel()
         f = children.ravel()
         if certain == len(accepted) - 1 and (f == next_m).all():
             certain += 1
         accepted.append(f)
         completed.append(g)
-    target = [level.b for level in drafted]
+    target = [b for _, b in drafted]
     if verifier.bonus is not None:
         p, _ = _rows_after(rows, gamma)
         mass = _by_last_token(f, p)
         completed.append((mass * verifier.bonus(p) + (_by_last_token(g, p) - mass) * p).ravel())
         target.append((_by_last_token(target[-1], p) * p).ravel())
     return TreeLaw(tuple(accepted), tuple(completed), tuple(target), certain)
-
-
-class _PrefixLevel(NamedTuple):
-    """Ms(x^l) and Mb(x^l) of all prefixes x^l of a level, each (V^l,)."""
-
-    m: Array
-    b: Array
 
 
 def _rows_after(rows: Rows, depth: int) -> tuple[Array, Array]:
@@ -471,14 +434,12 @@ def _by_last_token(level: Array, p: Array) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _draft_levels(rows: Rows, gamma: int) -> list[_PrefixLevel]:
-    """Levels 0..gamma, which all rules share."""
+def _draft_levels(rows: Rows, gamma: int) -> list[tuple[Array, Array]]:
+    """Return Ms(x^l) and Mb(x^l) of all prefixes x^l of levels 0..gamma, each (V^l,)."""
     one = np.ones(1, dtype=rows.target.dtype)
-    levels = [_PrefixLevel(one, one)]
+    levels = [(one, one)]
     for depth in range(gamma):
         m, b = levels[-1]
         p, q = _rows_after(rows, depth)
-        levels.append(
-            _PrefixLevel((_by_last_token(m, p) * q).ravel(), (_by_last_token(b, p) * p).ravel())
-        )
+        levels.append(((_by_last_token(m, p) * q).ravel(), (_by_last_token(b, p) * p).ravel()))
     return levels

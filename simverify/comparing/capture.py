@@ -52,32 +52,14 @@ def capture(
 ) -> Manifest:
     """Decode the prompts with token verification and record every block that it drafts.
 
-    Parameters
-    ----------
-    pair, prompts, prompts_file
-        As in :func:`~simverify.comparing.real.compare_pair`.
-    folder
-        A new or empty one, or that of the same recording, which was killed: it is gone on with.
-    gamma, tokens
-        Draft length; emitted tokens, some blocks more than that many over gamma + 1.
-    request_tokens
-        Most new tokens of one request; fewer where the context is short.
-    seed
-        Of all draws.
-    statistics
-        Record no rows, but the sums of a run of every rule without state: a few bytes a token
-        at any vocabulary. The tests of a comparison need no more; code under audit needs rows.
-    max_bytes
-        Most bytes of rows.
-    method
-        How drafts are made; the rows that are recorded are the laws that they came from.
-    progress
-        Receives lines.
+    Options are those of :func:`~simverify.comparing.real.compare_pair`. ``folder``: a new or empty
+    one, or that of the same recording, which was killed: it is continued. ``tokens``: emitted
+    ones, which take a few blocks more than tokens / (gamma + 1). ``statistics``: record the sums of
+    a run of every rule without state, and no rows: a few bytes a token at any vocabulary. The tests
+    of a comparison need no more; code under audit needs rows, of ``max_bytes`` at most. ``method``:
+    how drafts are made; the recorded rows are the laws that they came from.
 
-    Raises
-    ------
-    UsageError
-        If a value is out of range, rows may not fit, or the folder is taken.
+    Raises ``UsageError`` if a value is out of range, rows may not fit, or the folder is taken.
     """
     require_safetensors()
     if max_bytes < 1:
@@ -101,7 +83,11 @@ def capture(
             decoding_document(pair, job, prompts, prompts_file, [method]),
             drafter=drafter_document(method),
         ),
-        versions=_library_versions(),
+        versions={"python": platform.python_version()}
+        | {
+            name: version(name)
+            for name in ("simverify", "numpy", "torch", "transformers", "safetensors")
+        },
         shards=(),
     )
     runs = start_replays(rules, gamma=gamma, lanes=job.lanes, tokens=all_tokens, seed=seed)
@@ -118,27 +104,15 @@ def capture(
             if not statistics:
                 writer.add(block.lane, block.drafts, block.emitted, target_logits, draft_logits)
             for run in runs.values():
-                run.replayed(block)
+                run.replay(block)
 
-        clock = decode(
-            pair,
-            job,
-            verifier_factory(get_verifier("token")),
-            record=record,
-            method=method,
-            before=before,
-        )
+        token = verifier_factory(get_verifier("token"))
+        clock = decode(pair, job, token, record=record, method=method, before=before)
         if statistics:
-            results = finish_replays(runs)
             arrays = {
                 f"{rule}.{name}": array
-                for rule, seen in results.items()
-                for name, array in to_arrays(seen).items()
+                for rule, run in finish_replays(runs).items()
+                for name, array in to_arrays(run).items()
             }
             writer.statistics(arrays, clock.calls)
         return writer.finish()
-
-
-def _library_versions() -> dict[str, str]:
-    packages = ("simverify", "numpy", "torch", "transformers", "safetensors")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}

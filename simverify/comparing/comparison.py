@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace as replace_fields
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,11 +11,10 @@ from simverify import results as doc
 from simverify.battery.battery import start_meta
 from simverify.checks import check_comparison, check_ranges
 from simverify.comparing.custom_rules import UserRule
-from simverify.comparing.model import ComparisonSettings, ModelComparison
-from simverify.comparing.sampled import CountFunction
+from simverify.comparing.model import ComparisonSettings, ModelComparison, Rule
+from simverify.comparing.trees import tree_rules
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
-from simverify.models.ngram import NgramModel
 from simverify.simulators.kernels import compiled_before
 from simverify.simulators.latency import SINGLE_SEQUENCE, Load
 from simverify.simulators.run import default_threads
@@ -22,8 +22,6 @@ from simverify.verifiers import get_verifier
 
 if TYPE_CHECKING:
     from simverify.trees import Drafting
-    from simverify.verifiers import Verifier
-    from simverify.verifiers.trees import TreeVerifier
 
 POWER = 0.9
 MAX_CALLS = 1000
@@ -51,64 +49,36 @@ def compare(
     own: Mapping[str, UserRule] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.CompareRun:
-    """Run every verifier on every model and say what each is worth.
+    """Run every verifier on every model, and judge and measure each.
 
-    Parameters
-    ----------
-    models, verifiers
-        Names of models (or models themselves, or files) and of built-in verifiers; None: all
-        that are lossless on the trees of ``drafting``.
-    gamma
-        Draft length, 1 to 64; the depth of the trees.
-    drafting
-        The trees that are drafted, for rules that judge such; None: a single draft.
-    blocks
-        Simulated blocks per verifier; by default as many as the promised power needs.
-    calls
-        If positive, add the tokens out after 1..``calls`` calls.
-    eos
-        Token that ends a generation in the tokens after calls; needs ``calls``.
-    cost_ratio
-        Time of a draft token over time of a target call, for the latency model.
-    load
-        Sequences at a time, and rows that a call has for free, for that model.
-    alpha
-        False-alarm rate of the whole run.
-    detect
-        Mean one-token TV that is to be found with power .9, or the verdict is INCONCLUSIVE.
-    seed, threads
-        Threads never change a result.
-    distance, temperature
-        Knobs of markov-V; see :func:`simverify.models.markov`.
-    own
-        Of the verifiers those that are nobody's built-in rule, by name.
-    progress
-        Receives a line when something begins that may take a while.
+    Options are those of :func:`simverify.compare`. ``models``: names, files, or models themselves.
+    ``verifiers``: names; None: all that are lossless on the trees of ``drafting``. ``drafting``:
+    the trees that are drafted, for rules for trees; None: a single draft. ``blocks``: simulated
+    blocks per verifier; None: as many as the promised power needs. ``load``: sequences at a time,
+    and free rows of a call, for the latency model. ``distance``, ``temperature``: of markov-V.
+    ``own``: the verifiers that are not built in, by name. ``progress`` receives a line when
+    something begins that may take a while.
 
-    Raises
-    ------
-    UsageError
-        Unknown names, names given twice, bad files, values out of range.
+    Raises ``UsageError`` for unknown names, names given twice, bad files, values out of range.
     """
-    _check_lists(models, ("block",) if verifiers is None else verifiers)
+    for name, given in (("models", models), ("verifiers", verifiers)):
+        if isinstance(given, str):
+            raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
+        if not given and given is not None:
+            raise UsageError("nothing to compare: name at least one model and one verifier")
     check_comparison(
         verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
-    _check_knobs(distance, temperature)
-    settings = _check_settings(
-        ComparisonSettings(
-            gamma,
-            blocks,
-            calls,
-            eos,
-            cost_ratio,
-            alpha,
-            detect,
-            seed,
-            default_threads() if threads is None else threads,
-            load,
-        )
+    # Here too, because a run without markov-V would not look at them.
+    if not 0 <= distance <= 1:
+        raise UsageError(f"draft distance is {distance}: expected 0 to 1")
+    if not 0 <= temperature < math.inf:
+        raise UsageError(f"temperature is {temperature}: expected a finite number, 0 or more")
+    threads = default_threads() if threads is None else threads
+    settings = ComparisonSettings(
+        gamma, blocks, calls, eos, cost_ratio, alpha, detect, seed, threads, load
     )
+    _check_settings(settings)
     say = progress or (lambda _line: None)
     rules = resolve_rules(verifiers, drafting, own or {})
     loaded = [
@@ -121,11 +91,10 @@ def compare(
     if not compiled_before():
         say("compiling kernels (only once, some 15 seconds)")
     stamp = start_meta()
-    share = alpha / (len(rules) * len(loaded))
-    of_model = model_runner(drafting, rules, settings, share, say)
+    settings = replace_fields(settings, alpha=alpha / (len(rules) * len(loaded)))
     rows, infos, timings = [], [], []
     for source, model in zip(models, loaded, strict=True):
-        comparison = of_model(model)
+        comparison = ModelComparison(model, drafting, rules, settings, say)
         infos.append(comparison.info(source if isinstance(source, str) else None))
         for name, rule in rules.items():
             row, speed = comparison.row(rule)
@@ -150,89 +119,31 @@ def compare(
     )
 
 
-class _ModelRunner(Protocol):
-    """One model of a comparison, whatever kind of rules it takes."""
-
-    def info(self, given: str | None) -> doc.ModelInfo: ...
-
-    def row(self, verifier: Any) -> tuple[doc.CompareResult, float]: ...
-
-
 def resolve_rules(
     names: Sequence[str] | None, drafting: "Drafting | None", own: Mapping[str, UserRule]
-) -> "Mapping[str, Verifier | TreeVerifier | UserRule]":
+) -> Mapping[str, Rule]:
     """Return the rules that are called ``names``; None: those lossless on the trees."""
     if drafting is None:
         return {name: own.get(name) or get_verifier(name) for name in names or ()}
-    from simverify.comparing.trees import tree_rules
-
     return tree_rules(names, drafting, own)
 
 
-def model_runner(
-    drafting: "Drafting | None",
-    rules: "Mapping[str, Any]",
-    settings: ComparisonSettings,
-    share: float,
-    say: Callable[[str], None],
-    counted: CountFunction | None = None,
-) -> "Callable[[Model], _ModelRunner]":
-    """Return what compares the rules on a model, for a single draft or for trees.
-
-    ``counted``: of a single rule, its trials where they were counted already.
-    """
-    if drafting is None:
-        return lambda model: ModelComparison(model, rules, settings, share, say, counted)
-    from simverify.comparing.tree_models import PythonRuleComparison, TreeComparison
-
-    return lambda model: (
-        PythonRuleComparison if isinstance(model, NgramModel) else TreeComparison
-    )(model, drafting, rules, settings, share, say, counted)
-
-
-def _check_settings(settings: ComparisonSettings) -> ComparisonSettings:
+def _check_settings(settings: ComparisonSettings) -> None:
     blocks = MIN_BLOCKS if settings.blocks is None else settings.blocks
-    load = settings.load
-    rules: list[tuple[str, object, bool, str]] = [
-        ("blocks", blocks, MIN_BLOCKS <= blocks <= MAX_BLOCKS, f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
-        ("calls", settings.calls, 0 <= settings.calls <= MAX_CALLS, f"0 to {MAX_CALLS}"),
-        ("threads", settings.threads, 1 <= settings.threads <= 1024, "1 to 1024"),
-        (
-            "batch size",
-            load.batch_size,
-            1 <= load.batch_size <= MAX_BATCH_SIZE,
-            f"1 to {MAX_BATCH_SIZE}",
-        ),
-        (
-            "free rows",
-            load.free_rows,
-            load.free_rows is None or 1 <= load.free_rows < math.inf,
-            "1 or more",
-        ),
-    ]
-    check_ranges(rules)
+    limits = (
+        ("blocks", blocks, MIN_BLOCKS, MAX_BLOCKS),
+        ("calls", settings.calls, 0, MAX_CALLS),
+        ("threads", settings.threads, 1, 1024),
+        ("batch size", settings.load.batch_size, 1, MAX_BATCH_SIZE),
+    )
+    check_ranges((name, n, low <= n <= high, f"{low} to {high}") for name, n, low, high in limits)
+    free = settings.load.free_rows
+    check_ranges([("free rows", free, free is None or 1 <= free < math.inf, "1 or more")])
     if settings.eos is not None and not settings.calls:
         raise UsageError(
             f"end-of-sequence token {settings.eos} without calls: it ends the generations of "
             "the tokens after calls, so ask for calls, 1 or more, too"
         )
-    return settings
-
-
-def _check_knobs(distance: float, temperature: float) -> None:
-    # Here too, because a run without markov-V would not look at them.
-    if not 0 <= distance <= 1:
-        raise UsageError(f"draft distance is {distance}: expected 0 to 1")
-    if not 0 <= temperature < math.inf:
-        raise UsageError(f"temperature is {temperature}: expected a finite number, 0 or more")
-
-
-def _check_lists(models: Sequence[str | Model], verifiers: Sequence[str]) -> None:
-    for name, given in (("models", models), ("verifiers", verifiers)):
-        if isinstance(given, str):
-            raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
-        if not given:
-            raise UsageError("nothing to compare: name at least one model and one verifier")
 
 
 def _check_models(models: Sequence[Model], eos: int | None) -> None:

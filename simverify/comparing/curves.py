@@ -42,7 +42,7 @@ from simverify.stats import stratified_bernstein
 from simverify.verifiers import Verifier
 from simverify.verifiers.base import resolve_part
 
-# A cache of what is computed from a Markov pair's rows.
+# A cache of results that follow from a Markov pair's rows.
 #
 # A sweep judges one model at every seed and with every rule, and its exact curves are most of the
 # work. Rows are arrays that their owner may change, so results are cached by content.
@@ -56,12 +56,15 @@ _cache: dict[Hashable, Any] = {}
 
 
 def compute_once(model: MarkovModel, what: Hashable, work: Callable[[], _ResultT]) -> _ResultT:
-    """Return what ``work`` finds of ``model``, from memory where these rows were asked before.
+    """Return the result of ``work``, from memory where it was computed for the same rows.
 
-    ``what`` tells it from all else that is asked of the same rows; the work is to follow from
-    both alone.
+    It must follow from the rows of ``model`` and from ``what``, its name in the cache.
     """
-    key = what, model.rational, _model_digest(model)
+    digest = blake2b(digest_size=32)
+    for rows in (model.target_start, model.target_rows, model.draft_start, model.draft_rows):
+        digest.update(repr((rows.shape, rows.dtype.str)).encode())
+        digest.update(rows.tobytes())
+    key = what, model.rational, digest.digest()
     if key not in _cache:
         result = work()
         if len(_cache) >= MAX_CACHED:
@@ -69,14 +72,6 @@ def compute_once(model: MarkovModel, what: Hashable, work: Callable[[], _ResultT
         _cache[key] = result
     cached: _ResultT = _cache[key]
     return cached
-
-
-def _model_digest(model: MarkovModel) -> bytes:
-    digest = blake2b(digest_size=32)
-    for rows in (model.target_start, model.target_rows, model.draft_start, model.draft_rows):
-        digest.update(repr((rows.shape, rows.dtype.str)).encode())
-        digest.update(rows.tobytes())
-    return digest.digest()
 
 
 _ULP = 2.0**-53
@@ -105,7 +100,7 @@ def enclose_fractions(values: Sequence[Any]) -> tuple[Floats, Floats]:
 def enclose_floats(
     values: Sequence[Any], *, certain: int, additions: int = 0
 ) -> tuple[Floats, Floats]:
-    """Widen the levels of a float64 curve by what its sums may have lost, within [0, 1].
+    """Widen the levels of a float64 curve by the possible rounding of its sums, within [0, 1].
 
     All terms are positive, so relative errors only add up. Level l takes ``_ROW_ROUNDINGS +
     _LEVEL_ROUNDINGS + additions`` roundings for each of its l steps and ``_SUM_ROUNDINGS``
@@ -168,6 +163,11 @@ class AcceptanceCurve:
     fraction: Fraction | None = None
     sample: RaoBlackwell | None = None
 
+    @classmethod
+    def between(cls, method: Method, lower: Floats, upper: Floats) -> "AcceptanceCurve":
+        """Return the curve of which certain bounds are known."""
+        return cls(method, lower, upper, *enclose_sum(lower, upper))
+
     @property
     def middle(self) -> Floats:
         """Pr(tau >= l), l = 1..gamma, or the middle of its bounds."""
@@ -190,18 +190,28 @@ def is_enumerable(model: Model, gamma: int) -> bool:
     )
 
 
+def enclose_curve(
+    method: Method, levels: Sequence[Any], *, certain: int = 0, additions: int = 0
+) -> AcceptanceCurve:
+    """Enclose a curve, which is exact where its levels are fractions; else :func:`enclose_floats`.
+
+    ``certain`` and ``additions`` are those of that function.
+    """
+    if not all(isinstance(level, int | Fraction) for level in levels):
+        floats = [float(level) for level in levels]
+        bounds = enclose_floats(floats, certain=certain, additions=additions)
+        return AcceptanceCurve.between(method, *bounds)
+    total, bounds = Fraction(sum(levels)), enclose_fractions(levels)
+    return AcceptanceCurve(method, *bounds, *enclose_sum(*bounds, total), printable_fraction(total))
+
+
 def acceptance_curves(
-    model: Model,
-    verifiers: Mapping[str, Verifier],
-    gamma: int,
-    *,
-    seed: int,
-    threads: int,
+    model: Model, verifiers: Mapping[str, Verifier], gamma: int, *, seed: int, threads: int
 ) -> dict[str, AcceptanceCurve]:
     """Acceptance curve of each verifier, by name.
 
     Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``, and
-    ``UsageError`` for a rule whose curve nobody can work out on the model.
+    ``UsageError`` for a rule whose curve nobody can compute on the model.
     """
     if isinstance(model, MarkovModel):
         return {
@@ -221,7 +231,8 @@ def acceptance_curves(
                 "rows follow from the last token, such as toy, compact or markov-V"
             )
     return {
-        name: _modes_curve(model, gamma)
+        # At temperature 0 contexts are added up in sequence.
+        name: enclose_curve("enumeration", modes_curve(model, gamma), additions=len(model.contexts))
         if verifier.modes
         else sampled_curve(samples[verifier.name], gamma)
         for name, verifier in verifiers.items()
@@ -233,22 +244,17 @@ def _markov_curve(
 ) -> AcceptanceCurve:
     if is_enumerable(model, gamma):
         tree = compute_tree_law(verifier, markov_rows(model), gamma)
-        if model.rational:
-            total = Fraction(tree.expected_accepted)
-            bounds = enclose_fractions(tree.curve)
-            return AcceptanceCurve(
-                "enumeration", *bounds, *enclose_sum(*bounds, total), printable_fraction(total)
-            )
-        return _float_curve("enumeration", tree.curve, certain=tree.certain)
-    if verifier.keeps_equals and _draft_is_target(model):
-        return _float_curve("closed-form", np.ones(gamma), certain=gamma)
+        return enclose_curve("enumeration", tree.curve, certain=tree.certain)
+    q_start, q_rows = model.draft_start, model.draft_rows
+    equal = np.array_equal(model.target_start, q_start) and np.array_equal(
+        model.target_rows, q_rows
+    )
+    if verifier.keeps_equals and equal:
+        return enclose_curve("closed-form", np.ones(gamma), certain=gamma)
     if acceptance := resolve_part(verifier.kept):
-        q_start, q_rows = model.draft_start, model.draft_rows
-        start, rows = (
-            acceptance(model.target_start[None], q_start[None])[0],
-            acceptance(model.target_rows, q_rows),
-        )
-        return _float_curve(
+        start = acceptance(model.target_start[None], q_start[None])[0]
+        rows = acceptance(model.target_rows, q_rows)
+        return enclose_curve(
             "closed-form",
             linear_curve(start, rows, gamma),
             certain=certain_level_count(start, rows, q_start, q_rows, gamma),
@@ -262,32 +268,11 @@ def _markov_curve(
             "smaller gamma or a smaller model"
         )
     enclosure = tree_bounds(model, gamma, verifier.bounds, threads=threads)
-    lower, upper = enclosure.lower, enclosure.upper
-    return AcceptanceCurve("dp", lower, upper, *enclose_sum(lower, upper))
-
-
-def _draft_is_target(model: MarkovModel) -> bool:
-    return np.array_equal(model.target_start, model.draft_start) and np.array_equal(
-        model.target_rows, model.draft_rows
-    )
-
-
-def _float_curve(
-    method: Method, curve: Any, *, certain: int, additions: int = 0
-) -> AcceptanceCurve:
-    bounds = enclose_floats(curve, certain=certain, additions=additions)
-    return AcceptanceCurve(method, *bounds, *enclose_sum(*bounds))
-
-
-def _modes_curve(model: NgramModel, gamma: int) -> AcceptanceCurve:
-    # Contexts are added up in sequence.
-    return _float_curve(
-        "enumeration", modes_curve(model, gamma), certain=0, additions=len(model.contexts)
-    )
+    return AcceptanceCurve.between("dp", enclosure.lower, enclosure.upper)
 
 
 def sampled_curve(sample: RaoBlackwell, gamma: int) -> AcceptanceCurve:
-    """Return the curve of means over drawn blocks or trees, with bounds that are statistical."""
+    """Return the curve of means over drawn blocks or trees, with statistical bounds."""
     lower, upper = sample_bounds(sample, 1.0 - CONFIDENCE)
     low, high = _level_interval(sample, gamma, gamma, 1.0 - CONFIDENCE)
     return AcceptanceCurve("rao-blackwell", lower, upper, low, high, None, sample)
@@ -339,15 +324,16 @@ _MAX_TREE_LEAVES = 40_000
 def check_exactly(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | None:
     """Compare the rule's own law with the target's, in fractions where the model has them.
 
-    The drafted blocks of the model are to be enumerable. Returns None where the law itself is too
-    large to write out, or where float64 cannot hold it. A
-    rule with state is judged on the first tokens of a generation, as many as the work limit
-    allows, over all the calls that they take; None if those are fewer than 3 (2 at gamma 1).
-    Any other rule is judged on one call's tokens completed with the target's own.
+    The drafted blocks of the model must be enumerable. Returns None where the law itself is too
+    large to write out, or where float64 cannot hold it. A rule with state is judged on the first
+    tokens of a generation, as many as the work limit allows, over all the calls that they take;
+    None if those are fewer than 3 (2 at gamma 1). Any other rule is judged on one call's tokens,
+    completed with the target's own.
     """
     assert isinstance(model, MarkovModel)
     rows = markov_rows(model)
     paths = gamma <= MAX_PATH_GAMMA and model.vocab_size**gamma <= MAX_PATH_LEAVES
+    scope = f"every completed output of a call, {gamma + 1} tokens"
     if verifier.contract == "step":
         result = None
         if paths:
@@ -365,30 +351,27 @@ def check_exactly(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | 
             laws_by_paths(verifier, rows, gamma)(START, (), gamma + 1), rows, gamma
         )
         largest, tv = _law_deviation(completed, rows, gamma + 1)
-        scope = _one_call_scope(gamma)
     else:
         tree = compute_tree_law(verifier, rows, gamma)
         largest, tv = tree.max_abs_deviation, tree.total_variation
-        scope = _one_call_scope(gamma)
-    # The sum, for a maximum may pass over what is no number: that is no fault of the rule.
+    method = "paths" if paths else "tree law"
+    return exact_check(method, bool(model.rational), scope, largest, tv)
+
+
+def exact_check(
+    method: Any, rational: bool, scope: str, deviation: Any, tv: Any
+) -> ExactCheck | None:
+    """Return the document's entry of a law's deviation; None where float64 cannot hold it."""
+    # The sum, for a maximum may pass over NaN: that is no fault of the rule.
     if not math.isfinite(tv):
         return None
-    return ExactCheck(
-        method="paths" if paths else "tree law",
-        arithmetic="rational" if model.rational else "float64",
-        scope=scope,
-        max_abs_deviation=float(largest),
-        tv=float(tv),
-    )
+    arithmetic: Literal["rational", "float64"] = "rational" if rational else "float64"
+    return ExactCheck(method, arithmetic, scope, float(deviation), float(tv))
 
 
 def is_exact(check: ExactCheck) -> bool:
     """Whether the deviation is none, or rounding."""
     return check.max_abs_deviation <= (0 if check.arithmetic == "rational" else FLOAT_TOLERANCE)
-
-
-def _one_call_scope(gamma: int) -> str:
-    return f"every completed output of a call, {gamma + 1} tokens"
 
 
 def _check_stateful(

@@ -1,21 +1,50 @@
-"""One simulated model of a comparison: its exact curves, then every verifier's results."""
+"""One simulated model of a comparison: its exact laws and bounds, then every rule's row.
+
+A rule judges a single draft or draft trees. Its kernel is sampled; a rule for trees without one is
+called itself.
+"""
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, lru_cache, partial
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
 
 from simverify import results as doc
-from simverify.comparing.curves import acceptance_curves, check_exactly, is_enumerable
-from simverify.comparing.custom_rules import UserRule, judge_user_rule
+from simverify.battery.battery import TestReport, output_tokens
+from simverify.comparing.curves import (
+    AcceptanceCurve,
+    acceptance_curves,
+    check_exactly,
+    compute_once,
+    is_enumerable,
+    is_exact,
+)
+from simverify.comparing.custom_rules import MIN_CALLS, UserRule, judge_user_rule
 from simverify.comparing.documents import (
     acceptance_document,
     after_calls,
+    exact_curve_document,
     expected_document,
+    interval_document,
     lossless_document,
     measured_tau,
+    model_document,
+    result_document,
+)
+from simverify.comparing.real import (
+    RowSettings,
+    coupling_document,
+    decoded_row,
+    tree_optimum_document,
 )
 from simverify.comparing.sampled import (
+    NOT_JUDGED,
     CountFunction,
     GenerationLengths,
     KernelTrial,
@@ -23,19 +52,41 @@ from simverify.comparing.sampled import (
     plan_trials,
     sampled_check,
 )
+from simverify.comparing.tree_bounds import TreeBounds, TreeCurve, compute_tree_bounds, tree_curve
+from simverify.comparing.trees import StateRows, Text, map_nodes_to_shape
+from simverify.errors import UsageError
 from simverify.models import MarkovModel, Model
+from simverify.models.ngram import NgramModel
+from simverify.simulators.decoding.job import ModelRows
+from simverify.simulators.decoding.loop import lane_generator
+from simverify.simulators.decoding.trees import (
+    DecodedTrees,
+    DrawnTree,
+    StatelessTreeVerifier,
+    TreeBlock,
+    TreeEmissionObserver,
+    tree_arguments,
+)
 from simverify.simulators.exact.laws import (
     TooManyCalls,
     laws_by_tree,
     markov_rows,
     tokens_after_calls,
 )
+from simverify.simulators.kernels.philox import ACCEPT, DRAFT
 from simverify.simulators.latency import SINGLE_SEQUENCE, Load, predicted_speedup
-from simverify.simulators.run import model_tables, simulate
+from simverify.simulators.run import (
+    MAX_CONTEXT_CELLS,
+    PIT_BINS,
+    Counts,
+    TokenSample,
+    model_tables,
+    simulate,
+)
+from simverify.simulators.trees import compiled_rules
+from simverify.trees import Drafting, GrowingTree, TreeShape, draw_tree
 from simverify.verifiers import VERIFIERS, Verifier
-
-if TYPE_CHECKING:
-    from simverify.trees import TreeShape
+from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
 MAX_GENERATIONS = 200_000
 """Generations behind the tokens after i calls."""
@@ -43,10 +94,24 @@ MAX_GENERATIONS = 200_000
 _EXACT_CALL_LEAVES = 30_000
 """Work limit for exact tokens after calls: drafted blocks times distinct calls."""
 
+PYTHON_RULE_BLOCKS = 4_000
+"""Calls of a readable rule that has no kernel, a second or so."""
+
+CALL_GROUPS = 50
+"""Groups of calls on ``ngram``; intervals come from their spread."""
+
+_LP_ERROR = 1e-8
+"""Possible error of a linear program's value, either way."""
+
+Rule = Verifier | TreeVerifier | UserRule
+
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """What a comparison is asked for; see :func:`simverify.compare`."""
+    """What a comparison is asked for; see :func:`simverify.compare`. ``alpha``: each row's share.
+
+    ``blocks``: None for as many as the promised power needs.
+    """
 
     gamma: int
     blocks: int | None
@@ -60,177 +125,396 @@ class ComparisonSettings:
     load: Load = SINGLE_SEQUENCE
 
 
-def model_document(model: Model, given: str | None, coupling: doc.Expected) -> doc.ModelInfo:
-    """Return a model's own entry, with the ``coupling`` bound on one call."""
-    return doc.ModelInfo(
-        name=model.name,
-        given=given,
-        vocab_size=model.vocab_size,
-        bounds=doc.Bounds(coupling=coupling),
-        file_sha256=getattr(model, "file_sha256", None),
-        draft_distance=getattr(model, "draft_distance", None),
-        temperature=getattr(model, "temperature", None),
-        corpus_sha256=getattr(model, "corpus_sha256", None),
-        target_perplexity=getattr(model, "target_perplexity", None),
-        draft_perplexity=getattr(model, "draft_perplexity", None),
-    )
-
-
-def speedup_document(
-    accepted: float, gamma: int, settings: ComparisonSettings, shape: "TreeShape | None" = None
-) -> doc.Speedup:
-    """Return what the latency model makes of ``accepted`` tokens a call."""
-    load = settings.load
-    nodes = gamma if shape is None else len(shape)
-    return doc.Speedup(
-        cost_ratio=settings.cost_ratio,
-        predicted=predicted_speedup(accepted, gamma, settings.cost_ratio, load, shape=shape),
-        batch_size=load.batch_size,
-        free_rows=load.free_rows,
-        rows=nodes + 1,
-    )
-
-
 class ModelComparison:
-    """One model with all its verifiers: they share its tables and its exact curves.
+    """One model with all its rules: they share its tables, its exact laws and its bounds.
 
-    ``counted``: of a single verifier, its trials where they were counted already.
+    ``drafting``: the trees of rules for trees; None where all judge a single draft. ``counted``:
+    the trials of a single rule with a kernel, where they were counted already.
+
+    Raises ``UsageError`` for a model on which no trees can be simulated.
     """
 
     def __init__(
         self,
         model: Model,
-        rules: Mapping[str, Verifier | UserRule],
+        drafting: Drafting | None,
+        rules: Mapping[str, Rule],
         settings: ComparisonSettings,
-        alpha: float,
         say: Callable[[str], None],
         counted: CountFunction | None = None,
     ) -> None:
-        self.model, self.settings, self.alpha, self.say = model, settings, alpha, say
-        self.counted = counted
-        say(f"{model.name}: exact laws")
-        # Block and greedy are everyone's yardsticks, asked for or not.
-        built_in = {name: x for name, x in rules.items() if isinstance(x, Verifier)}
-        needed = {**built_in, "block": VERIFIERS["block"], "greedy": VERIFIERS["greedy"]}
-        self.curves = acceptance_curves(
-            model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
+        self.model, self.drafting, self.rules = model, drafting, rules
+        self.settings, self.say, self.counted = settings, say, counted
+        self._runs: dict[str, tuple[DecodedTrees, float]] = {}
+        if drafting is not None and not isinstance(model, NgramModel):
+            _check_tree_model(model)
+            say(f"{model.name}: exact laws")
+
+    # Compute these before the tables: their scratch memory is as large, and both at once would be
+    # too much.
+    @cached_property
+    def curves(self) -> dict[str, AcceptanceCurve]:
+        """The exact curves of the rules for a single draft, and of block and greedy."""
+        self.say(f"{self.model.name}: exact laws")
+        needed = {name: rule for name, rule in self.rules.items() if isinstance(rule, Verifier)}
+        needed |= {name: VERIFIERS[name] for name in ("block", "greedy")}
+        settings = self.settings
+        return acceptance_curves(
+            self.model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
         )
-        # After the curves, whose scratch memory is as large: both at once would be too much.
-        self.tables = model_tables(model)
+
+    @cached_property
+    def tables(self) -> Any:
+        """The model as the kernels read it."""
+        return model_tables(self.model)
+
+    @cached_property
+    def state_rows(self) -> StateRows:
+        """The rows of a Markov model."""
+        assert isinstance(self.model, MarkovModel)
+        return StateRows.of(self.model)
+
+    @cached_property
+    def bounds(self) -> TreeBounds:
+        """The bounds that no lossless rule exceeds on the trees."""
+        model, drafting = self.model, self.drafting
+        assert isinstance(model, MarkovModel)
+        assert drafting is not None
+        compute = partial(compute_tree_bounds, drafting, model, self.state_rows)
+        return compute_once(model, drafting, compute)
 
     def info(self, given: str | None) -> doc.ModelInfo:
-        """Return the model's own entry, with the bound that no rule beats in one iteration.
+        """Return the model's own entry, with the bound that no rule beats in one call.
 
-        ``given``: the name or file that the model was asked for by, if it was.
+        ``given``: the name or file of the model in the request, if any.
         """
-        # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-        return model_document(self.model, given, expected_document(self.curves["greedy"]))
+        if self.drafting is None:
+            # Greedy's first call attains it (Sun et al. 2025, theorem 3).
+            coupling = expected_document(self.curves["greedy"])
+        elif isinstance(self.model, NgramModel):
+            coupling = coupling_document(self._first_run, self.drafting)
+        else:
+            coupling = _coupling_document(self.bounds)
+        return model_document(self.model, doc.Bounds(coupling), given)
 
-    def row(self, verifier: Verifier | UserRule) -> tuple[doc.CompareResult, float]:
-        """Judge and measure one verifier; returns its row and its blocks per second."""
-        self.say(f"{self.model.name}: {verifier.name}")
-        if isinstance(verifier, UserRule):
-            return self._own_row(verifier)
-        settings, curve = self.settings, self.curves[verifier.name]
-        coupling = verifier.contract == "step"
-        best = self.curves["greedy" if coupling else "block"]
-        trial = KernelTrial(
-            verifier,
+    def row(self, rule: Rule) -> tuple[doc.CompareResult, float]:
+        """Judge and measure one rule; returns its row and its blocks per second."""
+        on_trees = isinstance(rule, TreeVerifier) or rule.contract == "tree"
+        shape = self.drafting.shape if on_trees and self.drafting is not None else None
+        if isinstance(rule, TreeVerifier) and isinstance(self.model, NgramModel):
+            return self._called_row(rule)
+        self.say(f"{self.model.name}: {rule.name}")
+        if isinstance(rule, UserRule):
+            row, speed = judge_user_rule(
+                rule,
+                self.model,
+                self._optimum(rule),
+                gamma=self.settings.gamma,
+                blocks=self.settings.blocks,
+                alpha=self.settings.alpha,
+                detect=self.settings.detect,
+                speedup=partial(self._speedup, shape=shape),
+            )
+        else:
+            row, speed = self._sampled_row(rule, shape)
+        return replace(row, one_draft=self.drafting is not None and not on_trees), speed
+
+    def _optimum(self, rule: Rule) -> doc.Optimum:
+        """Return the best that rules of this kind can do."""
+        if isinstance(rule, TreeVerifier) or rule.contract == "tree":
+            assert self.drafting is not None
+            if isinstance(self.model, NgramModel):
+                return tree_optimum_document(self.drafting, self._first_run)
+            best = self.bounds.memoryless
+            return doc.Optimum("memoryless", best.value, best.by, best.bound)
+        # Of a user's rule that drafts for itself only the bound on all rules is known.
+        name: Literal["block", "coupling"] = "coupling" if rule.contract == "step" else "block"
+        best_rule = "greedy" if name == "coupling" else "block"
+        return doc.Optimum(name, self.curves[best_rule].expected)
+
+    def _speedup(self, accepted: float, shape: TreeShape | None = None) -> doc.Speedup:
+        """Return the latency model of ``accepted`` tokens a call."""
+        settings, load = self.settings, self.settings.load
+        ratio, gamma = settings.cost_ratio, settings.gamma
+        return doc.Speedup(
+            cost_ratio=ratio,
+            predicted=predicted_speedup(accepted, gamma, ratio, load, shape=shape),
+            batch_size=load.batch_size,
+            free_rows=load.free_rows,
+            rows=(gamma if shape is None else len(shape)) + 1,
+        )
+
+    def _sampled_row(
+        self, rule: Verifier | TreeVerifier, shape: TreeShape | None
+    ) -> tuple[doc.CompareResult, float]:
+        """Judge a rule by its kernel, beside its exact law; without a kernel, call the rule."""
+        settings, drafting = self.settings, None if shape is None else self.drafting
+        law, optimum = self._law(rule), self._optimum(rule)
+        step = rule.contract == "step"
+        best = (
+            self.curves["greedy" if step else "block"] if drafting is None else self.bounds.levels
+        )
+        called = drafting is not None and rule.name not in compiled_rules(drafting)
+        trial = (PythonRuleTrial if called else KernelTrial)(
+            rule,
             self.model,
             self.tables,
             settings.gamma,
             settings.seed,
             settings.threads,
-            curve,
+            law.curve,
             best,
-            self.alpha,
+            settings.alpha,
             settings.detect,
-            counted=self.counted,
+            drafting=drafting,
+            counted=None if called else self.counted,
         )
-        calls = settings.calls > 0
-        trials = settings.blocks or plan_trials(trial, calls=calls)
-        first = None
-        seconds = 0.0
-        if coupling:
-            clock = time.perf_counter()
-            first = trial.first_calls(settings.blocks or plan_blocks(trial, calls=calls))
+        blocks, calls, generations, seconds = settings.blocks, settings.calls > 0, None, 0.0
+        if called and shape is not None:
+            most = max(PYTHON_RULE_BLOCKS // max(len(shape) // 16, 1), 100)
+            blocks = min(blocks or most, most)
+        wrong_law, exact = None, law.check
+        if exact is not None and not is_exact(exact):
+            wrong_law = (
+                f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
+            )
+        first: Counts | None = None
+        clock = time.perf_counter()
+        if called and exact is not None:
+            first = trial.run(blocks or 0)
             seconds = time.perf_counter() - clock
-        generations = self._generations(verifier) if calls else None
-        check = sampled_check(trial, trials, first, generations)
-        if first is None:
-            first, seconds = check.counts, check.seconds
-        exact = None
-        if is_enumerable(self.model, settings.gamma):
-            exact = check_exactly(verifier, self.model, settings.gamma)
-        lossless = lossless_document(check, exact, settings.detect)
-        acceptance = acceptance_document(check.acceptance, settings.detect)
-        optimum = best.expected
-        row = doc.CompareResult(
-            model=self.model.name,
-            verifier=verifier.name,
-            gamma=settings.gamma,
-            vocab_size=self.model.vocab_size,
-            verdict=doc.overall([lossless.verdict, acceptance.verdict]),
-            expected_accepted=expected_document(curve),
-            measured=measured_tau(first, settings.gamma),
-            block_efficiency=curve.expected + 1,
-            optimum=doc.Optimum(
-                name="coupling" if coupling else "block", expected_accepted=optimum
-            ),
-            optimality=curve.expected / optimum if optimum > 0 else 1.0,
-            lossless=lossless,
-            acceptance=acceptance,
-            acceptance_ccdf=doc.Curve(
-                exact=tuple(curve.middle.tolist()) if curve.sample is None else None,
-                lower=tuple(curve.lower.tolist()),
-                upper=tuple(curve.upper.tolist()),
-                measured=tuple((first.tail_counts / first.trials).tolist()),
-            ),
-            speedup=speedup_document(curve.expected, settings.gamma, settings),
+            # No code stands for the rule but the rule: only its law can be wrong.
+            report = TestReport((), (), 0.0, doc.ANY_DEVIATION)
+            lossless = lossless_document(
+                report, settings.detect, "exact", exact=exact, wrong_law=wrong_law
+            )
+            acceptance = acceptance_document(
+                NOT_JUDGED, settings.detect, "not judged, as no kernel stands for the rule"
+            )
+        else:
+            trials = blocks or plan_trials(trial, calls=calls)
+            if step:
+                clock = time.perf_counter()
+                first = trial.first_calls(blocks or plan_blocks(trial, calls=calls))
+                seconds = time.perf_counter() - clock
+            if calls:
+                generations = self._generations(rule)
+            check = sampled_check(trial, trials, first, generations)
+            if first is None:
+                first, seconds = check.counts, check.seconds
+            lossless = lossless_document(
+                check.lossless,
+                settings.detect,
+                "sampled" if exact is None else "exact",
+                exact=exact,
+                wrong_law=wrong_law,
+                certificate=lambda: check.certificate,
+                pits=check.counts.pits,
+            )
+            acceptance = acceptance_document(check.acceptance, settings.detect)
+        tau = measured_tau(first.accepted)
+        if law.curve is None:
+            expected, mean = interval_document(tau.ci_low, tau.ci_high, "measured"), tau.mean
+        else:
+            expected, mean = expected_document(law.curve), law.curve.expected
+        row = result_document(
+            self.model,
+            rule.name,
+            settings.gamma,
+            lossless,
+            acceptance,
+            optimum,
+            mean,
+            expected_accepted=expected,
+            measured=tau,
+            acceptance_ccdf=exact_curve_document(first.accepted, law.curve),
+            speedup=self._speedup(mean, shape),
             calls=after_calls(generations, settings.gamma) if generations else (),
+            nodes=law.nodes,
+            node_counts=trial.count_nodes(first.trials) if drafting is not None else None,
         )
         return row, first.trials / max(seconds, 1e-9)
 
-    def _own_row(self, rule: UserRule) -> tuple[doc.CompareResult, float]:
-        settings = self.settings
-        # Of a rule that drafts for itself nothing is known but the bound of all.
-        name: Literal["block", "coupling"] = "coupling" if rule.contract == "step" else "block"
-        best = self.curves["greedy" if name == "coupling" else "block"]
-        return judge_user_rule(
-            rule,
-            self.model,
-            doc.Optimum(name=name, expected_accepted=best.expected),
-            gamma=settings.gamma,
-            blocks=settings.blocks,
-            alpha=self.alpha,
-            detect=settings.detect,
-            speedup=lambda accepted: speedup_document(accepted, settings.gamma, settings),
-        )
+    def _law(self, rule: Verifier | TreeVerifier) -> TreeCurve:
+        model, settings = self.model, self.settings
+        if isinstance(rule, TreeVerifier):
+            assert isinstance(model, MarkovModel)
+            assert self.drafting is not None
+            return tree_curve(rule, self.drafting, model, self.state_rows, seed=settings.seed)
+        enumerable = is_enumerable(model, settings.gamma)
+        exact = check_exactly(rule, model, settings.gamma) if enumerable else None
+        return TreeCurve(self.curves[rule.name], None, exact)
 
-    def _generations(self, verifier: Verifier) -> GenerationLengths:
-        """Run generations of many calls, and work out their lengths where the model allows it."""
-        settings = self.settings
+    def _generations(self, rule: Verifier | TreeVerifier) -> GenerationLengths:
+        """Run generations of many calls, and compute their lengths where the model allows it."""
+        model, settings, gamma = self.model, self.settings, self.settings.gamma
         counts = simulate(
             self.tables,
-            verifier.name,
-            settings.gamma,
+            rule.name,
+            gamma,
             min(settings.blocks or MAX_GENERATIONS, MAX_GENERATIONS),
             seed=settings.seed,
             threads=settings.threads,
             calls=settings.calls,
             eos=settings.eos,
         )
-        return GenerationLengths(counts, self._exact_calls(verifier), settings.eos is not None)
+        exact = None
+        if isinstance(model, MarkovModel) and is_enumerable(model, gamma):
+            assert isinstance(rule, Verifier)
+            laws = laws_by_tree(rule, markov_rows(model), gamma)
+            budget = max(_EXACT_CALL_LEAVES // model.vocab_size**gamma, 1)
+            with suppress(TooManyCalls):
+                exact = tokens_after_calls(
+                    laws, gamma, settings.calls, eos=settings.eos, max_laws=budget
+                )
+        return GenerationLengths(counts, exact, settings.eos is not None)
 
-    def _exact_calls(self, verifier: Verifier) -> list[Any] | None:
-        model, settings = self.model, self.settings
-        if not isinstance(model, MarkovModel) or not is_enumerable(model, settings.gamma):
-            return None
-        laws = laws_by_tree(verifier, markov_rows(model), settings.gamma)
-        budget = max(_EXACT_CALL_LEAVES // model.vocab_size**settings.gamma, 1)
-        try:
-            return tokens_after_calls(
-                laws, settings.gamma, settings.calls, eos=settings.eos, max_laws=budget
-            )
-        except TooManyCalls:
-            return None
+    # Readable rules for trees, called on ``ngram``, which has no kernels for them. Every call
+    # begins at a text of its own and sees the same tree as the calls of the other rules.
+
+    @cached_property
+    def _model_rows(self) -> ModelRows:
+        return ModelRows(self.model)
+
+    @property
+    def _first_run(self) -> DecodedTrees:
+        """The run of one rule, whose trees are those of all."""
+        rules = [rule for rule in self.rules.values() if isinstance(rule, TreeVerifier)]
+        return self._run(rules[0] if rules else TREE_VERIFIERS["match"])[0]
+
+    def _called_row(self, rule: TreeVerifier) -> tuple[doc.CompareResult, float]:
+        settings, drafting = self.settings, self.drafting
+        assert drafting is not None
+        run, seconds = self._run(rule)
+        promise = RowSettings(settings.alpha, settings.detect, settings.cost_ratio)
+        row = decoded_row(self.model, rule, run, promise, drafting=drafting)
+        speedup = self._speedup(row.block_efficiency - 1.0, drafting.shape)
+        return replace(row, speedup=speedup), run.worth.blocks / seconds
+
+    def _run(self, rule: TreeVerifier) -> tuple[DecodedTrees, float]:
+        """Call ``rule`` once for all; return the run, and its seconds.
+
+        How many calls are counted and how many tokens are judged is fixed beforehand.
+        """
+        if rule.name in self._runs:
+            return self._runs[rule.name]
+        self.say(f"{self.model.name}: {rule.name}")
+        settings, drafting = self.settings, self.drafting
+        assert drafting is not None
+        tokens = output_tokens(settings.detect, settings.alpha)
+        # Each call has a node at least whose step is judged, for which as many are enough.
+        # Intervals are over groups, two of them at least.
+        calls = max(settings.blocks or max(tokens, MIN_CALLS), CALL_GROUPS)
+        left = settings.blocks or tokens
+        seen = TreeEmissionObserver(
+            CALL_GROUPS, settings.seed, drafting, rule, nodes=calls // CALL_GROUPS
+        )
+        judge, clock = StatelessTreeVerifier(rule.rule), time.perf_counter()
+        for number in count():
+            if number >= calls and not left:
+                break
+            call = self._call(number, judge, left)
+            left -= len(call.block.emitted)
+            if number < calls:
+                seen(call)
+            else:
+                seen.complete(call.block)
+        self._runs[rule.name] = seen.decoded, time.perf_counter() - clock
+        return self._runs[rule.name]
+
+    def _call(self, number: int, judge: StatelessTreeVerifier, left: int) -> TreeBlock:
+        """Draft a tree and judge it; ``left``: how many of the tokens may still count."""
+        assert self.drafting is not None
+        seed, rows = self.settings.seed, self._model_rows
+        rng = lane_generator(seed, DRAFT, 0, number)
+        prefix = rows.start(rng)
+        growing = GrowingTree(self.drafting, prefix).complete(rows.draft, rng)
+        tree = growing.tree()
+        drawn = DrawnTree(tree, tuple(growing.kept), *(tree.rows(row, prefix) for row in rows.both))
+        coins = lane_generator(seed, ACCEPT, 0, number)
+        tokens = judge.judge(tree, tree_arguments(drawn), coins)
+        return TreeBlock.of((number % CALL_GROUPS, 0, True), drawn, tokens, tokens[:left])
+
+
+@dataclass(frozen=True, eq=False)
+class PythonRuleTrial(KernelTrial):
+    """A readable rule for trees, called on drawn trees: slow, and without threads."""
+
+    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+        accepted = np.zeros(self.gamma + 1, np.int64)
+        lengths = np.zeros((2, 1), np.int64)
+        transitions = np.zeros((positions, len(self.rows), self.cells), np.int64)
+        for emitted, _ in _call_rule(self, trials, first_trial):
+            accepted[len(emitted) - 1] += 1
+            lengths[:, 0] += len(emitted), len(emitted) ** 2
+            for position, (state, token) in enumerate(self._token_states(emitted)):
+                transitions[position, state, token] += 1
+        return Counts(
+            trials, accepted, lengths, transitions, np.zeros((2, 0, PIT_BINS), np.int64), 0
+        )
+
+    def _sample(self, size: int, calls: int, positions: int) -> TokenSample:
+        steps = [
+            (state, token, position)
+            for emitted, _ in _call_rule(self, size, 0)
+            for position, (state, token) in enumerate(self._token_states(emitted))
+        ][:size]
+        states, tokens, places = np.array(steps, np.int64).T
+        uniforms = np.random.default_rng([self.seed, 1]).random(len(steps))
+        return TokenSample(states, tokens, places, uniforms)
+
+    def count_nodes(self, trials: int) -> doc.NodeCounts:
+        """Count the nodes that all calls kept."""
+        assert self.drafting is not None
+        counts = np.zeros(len(self.drafting.shape), np.int64)
+        for _, way in _call_rule(self, trials, 0):
+            counts[list(way)] += 1
+        return doc.NodeCounts(calls=trials, kept=tuple(counts.tolist()))
+
+    def _token_states(self, emitted: Text) -> Any:
+        """Return each token with the row before it; that of no token is the last."""
+        states = len(self.rows) - 1
+        return zip([states, *(token % states for token in emitted[:-1])], emitted, strict=True)
+
+
+# Cached: a second pass over the same calls counts the tokens.
+@lru_cache(maxsize=1)
+def _call_rule(
+    trial: PythonRuleTrial, trials: int, first_trial: int
+) -> tuple[tuple[Text, Text], ...]:
+    """Return the tokens of each of ``trials`` calls after the empty prefix, and the nodes kept."""
+    rng = np.random.default_rng([trial.seed, 0, first_trial])
+    model: Any = trial.model
+    assert trial.drafting is not None
+    calls = []
+    for _ in range(trials):
+        tree = draw_tree(trial.drafting, model.draft, rng)
+        rows = tree.rows(model.target), tree.rows(model.draft)
+        arrays = np.array(tree.tokens), np.array(tree.shape.parents)
+        emitted = tuple(map(int, trial.verifier.rule(*rows, *arrays, rng)))
+        calls.append((emitted, map_nodes_to_shape(trial.drafting, tree, tree.way_of(emitted[:-1]))))
+    return tuple(calls)
+
+
+def _check_tree_model(model: Model) -> None:
+    if not isinstance(model, MarkovModel):
+        raise UsageError(
+            f"{model.name} on draft trees: expected a model whose rows follow from the last token; "
+            "take toy, compact, markov-V, ngram or a file of rows"
+        )
+    cells = (model.states + 1) * model.vocab_size
+    if cells > MAX_CONTEXT_CELLS:
+        raise UsageError(
+            f"{model.name} on draft trees has {cells:,} entries of rows: expected at most "
+            f"{MAX_CONTEXT_CELLS:,}; take a smaller vocabulary, such as markov-1024"
+        )
+
+
+def _coupling_document(bounds: TreeBounds) -> doc.Expected:
+    best = bounds.coupling
+    if best.by == "closed-form":
+        return expected_document(bounds.of_any or bounds.levels)
+    if best.by == "linear-programme":
+        low, high = max(best.value - _LP_ERROR, 0.0), best.value + _LP_ERROR
+        return doc.Expected(best.value, None, low, high, best.by)
+    return interval_document(0.0, best.value, "counting", confidence=None)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 from simverify import results as doc
 from simverify import stats
@@ -71,10 +71,10 @@ def plan(
     threads: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.PlanRun:
-    """Say what finding a deviation costs in every test, or what a budget finds in each.
+    """Say how many tokens each test needs to find a deviation, or what a budget finds in each.
 
-    Times are those of the compiled block verifier on ``markov-V``, run here for a moment with
-    everything counted that a comparison counts.
+    Times are those of the compiled block verifier on ``markov-V``. It runs here for a moment, and
+    everything is counted that a comparison counts.
 
     Parameters
     ----------
@@ -97,7 +97,24 @@ def plan(
     UsageError
         If a value is out of range or two of the three are given.
     """
-    _check_plan_ranges(alpha, power, deviation, vocab, gamma, seconds, samples, threads)
+    below = "or more, below 1"
+    rules: list[tuple[str, float | None, bool, str]] = [
+        ("alpha", alpha, MIN_ALPHA <= alpha < 1, f"{MIN_ALPHA:g} {below}"),
+        ("power", power, 0.01 <= power <= 0.9999, "0.01 to 0.9999"),
+        ("vocab", vocab, 2 <= vocab <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
+        ("gamma", gamma, 1 <= gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
+    ]
+    if deviation is not None:
+        fits = MIN_DEVIATION <= deviation < 1
+        rules.append(("deviation", deviation, fits, f"{MIN_DEVIATION:g} {below}"))
+    if seconds is not None:
+        fits = 0 < seconds <= MAX_SECONDS
+        rules.append(("seconds", seconds, fits, f"above 0, {MAX_SECONDS:g} at most"))
+    if samples is not None:
+        rules.append(("samples", samples, 1 <= samples <= MAX_SAMPLES, f"1 to {MAX_SAMPLES}"))
+    if threads is not None:
+        rules.append(("threads", threads, 1 <= threads <= 1024, "1 to 1024"))
+    check_ranges(rules)
     question = _check_goal(deviation, seconds, samples)
     say = progress or (lambda _line: None)
     started, clock = datetime.now(UTC), time.perf_counter()
@@ -110,15 +127,32 @@ def plan(
         blocks = max(math.floor(samples / speed.tokens_per_block), 1)
     contexts = 1 + gamma * min(vocab, MAX_STATES)
     wanted = DEFAULT_DEVIATION if deviation is None and samples is None else deviation
-    rows = _plan_lines(
-        wanted,
-        samples,
-        blocks,
-        alpha=alpha,
-        power=power,
-        vocab_size=vocab,
-        gamma=gamma,
-        contexts=contexts,
+    tables: dict[str, Any] = {
+        "alpha": alpha,
+        "power": power,
+        "vocab_size": vocab,
+        "gamma": gamma,
+        "contexts": contexts,
+    }
+    if samples is None or blocks is None:
+        assert wanted is not None
+        plans = list(stats.plan_table(deviation=wanted, **tables).rows)
+    else:
+        of_tokens, of_blocks = (
+            stats.budget_table(samples=n, **tables).rows for n in (samples, blocks)
+        )
+        pairs = zip(of_tokens, of_blocks, strict=True)
+        plans = [a if a.unit == "tokens" else b for a, b in pairs]
+    rows = tuple(
+        doc.PlanLine(
+            test=row.test,
+            level=row.level,
+            samples=_finite_or_none(row.samples),
+            unit="tokens" if row.unit == "tokens" else "blocks",
+            deviation=_finite_or_none(row.deviation),
+            measure=row.measure,
+        )
+        for row in plans
     )
     return doc.PlanRun(
         schema_version=doc.SCHEMA_VERSION,
@@ -150,53 +184,6 @@ def plan(
             ),
             row_seconds=tuple(_row_seconds(row, speed) for row in rows),
         ),
-    )
-
-
-def _plan_lines(
-    deviation: float | None,
-    samples: int | None,
-    blocks: int | None,
-    *,
-    alpha: float,
-    power: float,
-    vocab_size: int,
-    gamma: int,
-    contexts: int,
-) -> tuple[doc.PlanLine, ...]:
-    if samples is None or blocks is None:
-        assert deviation is not None
-        rows = stats.plan_table(
-            deviation=deviation,
-            alpha=alpha,
-            power=power,
-            vocab_size=vocab_size,
-            gamma=gamma,
-            contexts=contexts,
-        ).rows
-    else:
-        tokens, calls = (
-            stats.budget_table(
-                samples=n,
-                alpha=alpha,
-                power=power,
-                vocab_size=vocab_size,
-                gamma=gamma,
-                contexts=contexts,
-            ).rows
-            for n in (samples, blocks)
-        )
-        rows = tuple(a if a.unit == "tokens" else b for a, b in zip(tokens, calls, strict=True))
-    return tuple(
-        doc.PlanLine(
-            test=row.test,
-            level=row.level,
-            samples=_finite_or_none(row.samples),
-            unit="tokens" if row.unit == "tokens" else "blocks",
-            deviation=_finite_or_none(row.deviation),
-            measure=row.measure,
-        )
-        for row in rows
     )
 
 
@@ -261,34 +248,3 @@ def _check_goal(
     if seconds is not None:
         return "seconds"
     return "deviation" if samples is None else "samples"
-
-
-def _check_plan_ranges(
-    alpha: float,
-    power: float,
-    deviation: float | None,
-    vocab: int,
-    gamma: int,
-    seconds: float | None,
-    samples: int | None,
-    threads: int | None,
-) -> None:
-    below = "or more, below 1"
-    rules: list[tuple[str, float | None, bool, str]] = [
-        ("alpha", alpha, MIN_ALPHA <= alpha < 1, f"{MIN_ALPHA:g} {below}"),
-        ("power", power, 0.01 <= power <= 0.9999, "0.01 to 0.9999"),
-        ("vocab", vocab, 2 <= vocab <= MAX_VOCAB, f"2 to {MAX_VOCAB}"),
-        ("gamma", gamma, 1 <= gamma <= MAX_GAMMA, f"1 to {MAX_GAMMA}"),
-    ]
-    if deviation is not None:
-        fits = MIN_DEVIATION <= deviation < 1
-        rules.append(("deviation", deviation, fits, f"{MIN_DEVIATION:g} {below}"))
-    if seconds is not None:
-        fits = 0 < seconds <= MAX_SECONDS
-        rules.append(("seconds", seconds, fits, f"above 0, {MAX_SECONDS:g} at most"))
-    if samples is not None:
-        fits = 1 <= samples <= MAX_SAMPLES
-        rules.append(("samples", samples, fits, f"1 to {MAX_SAMPLES}"))
-    if threads is not None:
-        rules.append(("threads", threads, 1 <= threads <= 1024, "1 to 1024"))
-    check_ranges(rules)

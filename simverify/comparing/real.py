@@ -10,37 +10,43 @@ from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify import stats
 from simverify.battery.battery import (
-    certificate_document,
+    TestReport,
     certify_output,
-    faults_document,
-    finite_or_none,
     judge_output,
     output_shares,
     output_tokens,
     start_meta,
-    suspect_document,
-    test_document,
 )
 from simverify.checks import check_comparison
-from simverify.comparing.documents import UNKNOWN_LAW_WORDS
-from simverify.comparing.sampled import NOT_JUDGED_DEVIATION
+from simverify.comparing.custom_rules import CERTIFICATE_DELTA
+from simverify.comparing.documents import (
+    acceptance_document,
+    curve_document,
+    interval_document,
+    lossless_document,
+    model_document,
+    result_document,
+)
+from simverify.comparing.sampled import NOT_JUDGED
 from simverify.comparing.trees import tree_rules
 from simverify.drafting.groups import layer_groups
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
-from simverify.models.trace import Manifest, Trace, open_trace
+from simverify.models.trace import Trace, open_trace
 from simverify.models.transformer import TransformerPair
 from simverify.simulators.decoding.job import (
+    CONFIDENCE,
     DEFAULT_LANES,
     MAX_REQUEST_TOKENS,
+    DecodedBlocks,
     DecodedRun,
     EmissionObserver,
     decoding_document,
@@ -53,7 +59,6 @@ from simverify.simulators.decoding.loop import (
     RULES,
     Block,
     Clock,
-    Interval,
     Job,
     LaneStatistics,
     block_curves,
@@ -71,8 +76,7 @@ from simverify.simulators.decoding.trees import (
     COUPLING_PART,
     OPTIMUM_PART,
     RULE_PART,
-    TAU_PART,
-    DecodedTreeRun,
+    DecodedTrees,
     StatelessTreeVerifier,
     TreeBlock,
     TreeEmissionObserver,
@@ -82,128 +86,109 @@ from simverify.simulators.decoding.trees import (
     walk_steps,
 )
 from simverify.simulators.latency import predicted_speedup
-from simverify.simulators.run import Features
 from simverify.trees import Drafting, get_scheme, shape_of_levels
 from simverify.verifiers import Verifier, get_verifier
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
-# The row of one verifier on real models, from what its run recorded.
+# The row of one rule on real models, from what its run recorded: on single drafts or draft trees.
 
 
-CONFIDENCE = 0.999
 POWER = 0.9
 REAL_MODEL_DETECT = 0.04
 """Deviation that a run on real models is to find: they are too slow for a simulation's .01."""
 
-_DELTA = 1e-3
 REFUTED_LOG_EVALUE = float(np.log(1.0 / (1.0 - POWER)))
-ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
-    "PASS": "accepts as the declared rule does",
-    "FAIL": "not the declared rule",
-    "INCONCLUSIVE": "too few blocks to tell it from other rules",
-}
 
 
-def pair_row(
-    model: str,
-    vocab_size: int,
-    rule: Verifier,
-    seen: DecodedRun,
+@dataclass(frozen=True)
+class RowSettings:
+    """What every row is judged by: its ``share`` of alpha, the deviation to find, a cost ratio."""
+
+    share: float
+    detect: float
+    cost_ratio: float
+
+
+def decoded_row(
+    model: Any,
+    rule: Verifier | TreeVerifier,
+    run: DecodedRun,
+    promise: RowSettings,
     *,
-    share: float,
-    detect: float,
-    cost_ratio: float,
-    baseline: DecodedRun | None,
+    drafting: Drafting | None = None,
+    baseline: DecodedRun | None = None,
 ) -> doc.CompareResult:
-    """Judge one verifier's tokens and acceptance at level ``share``.
+    """Judge one rule's tokens and acceptance; ``model`` has a name and a vocabulary size.
 
-    ``baseline``: the run of the token rule, on whose blocks the rules are paired.
+    E[tau] is the one that the rows of the blocks or trees let expect, where the rule's law is
+    known, else the measured one. The optimum is of the same calls. ``baseline``: the run of the
+    token rule, on whose blocks rules for a single draft are paired.
     """
-    gamma = seen.gamma
-    lossless = judge_tokens_lossless(seen.features, share, detect)
-    acceptance = _judge_acceptance(seen, output_shares(share)["acceptance"], detect)
-    expected = expected_accepted(seen, rule.name)
-    coupling = rule.contract == "step"
-    optimum = _expected_tau(seen, "greedy" if coupling else "block").mean
-    tau = seen.worth.interval(_observation_weights(gamma, None), CONFIDENCE)
-    curve = [
-        seen.worth.interval(_observation_weights(gamma, rule.name, level), CONFIDENCE)
-        for level in range(gamma)
-    ]
+    gamma, detect, tau = run.gamma, promise.detect, run.tau
+    lossless = lossless_document(
+        judge_output(run.features, promise.share),
+        detect,
+        "output",
+        certificate=lambda: certify_output(run.features, CERTIFICATE_DELTA),
+    )
+    alpha = output_shares(promise.share)["acceptance"]
+    parts: dict[str, Any] = {}
+    rows = part = None
+    if isinstance(run, DecodedTrees):
+        assert drafting is not None
+        # The named faults are of rules for a single draft.
+        lossless = replace(lossless, faults=None)
+        report = _test_steps(run, alpha)
+        optimum = tree_optimum_document(drafting, run)
+        part, rows = RULE_PART if run.known else None, len(drafting.shape) + 1
+        parts["node_counts"] = doc.NodeCounts(run.worth.blocks, tuple(run.nodes.tolist()))
+    else:
+        assert isinstance(run, DecodedBlocks)
+        report, part = _test_taus(run, alpha), RULES.index(rule.name)
+        kind, best = ("coupling", "greedy") if rule.contract == "step" else ("block", "block")
+        optimum = doc.Optimum(kind, run.interval(RULES.index(best)).mean)  # type: ignore[arg-type]
+        if baseline is not None and rule.name != "token":
+            parts["paired"] = _paired_document(baseline, rule)
+    expected, bounds = tau, None
+    if part is not None:
+        expected = run.interval(part)
+        levels = [run.interval(part, level) for level in range(gamma)]
+        bounds = [level.low for level in levels], [level.high for level in levels]
     # The debt of a rule with state is paid in later calls, so its whole generation counts.
-    accepted = tau.mean if coupling else _expected_tau(seen, rule.name).mean
-    return doc.CompareResult(
-        model=model,
-        verifier=rule.name,
-        gamma=gamma,
-        vocab_size=vocab_size,
-        verdict=doc.overall([lossless.verdict, acceptance.verdict]),
-        expected_accepted=expected,
+    accepted = tau.mean if rule.contract == "step" else expected.mean
+    shape = None if drafting is None else drafting.shape
+    method = "measured" if part is None else "rao-blackwell"
+    speedup = predicted_speedup(accepted, gamma, promise.cost_ratio, shape=shape)
+    return result_document(
+        model,
+        rule.name,
+        gamma,
+        lossless,
+        acceptance_document(report, detect),
+        optimum,
+        accepted,
+        first_call=expected.mean,
+        expected_accepted=interval_document(expected.low, expected.high, method, gamma),
         measured=doc.Measured(
-            mean=tau.mean,
-            ci_low=max(tau.low, 0.0),
-            ci_high=min(tau.high, gamma),
-            confidence=CONFIDENCE,
-            blocks=seen.worth.blocks,
+            tau.mean, max(tau.low, 0.0), min(tau.high, gamma), CONFIDENCE, run.worth.blocks
         ),
-        block_efficiency=accepted + 1.0,
-        optimum=doc.Optimum(name="coupling" if coupling else "block", expected_accepted=optimum),
-        optimality=_expected_tau(seen, rule.name).mean / optimum if optimum > 0 else 1.0,
-        lossless=lossless,
-        acceptance=acceptance,
-        acceptance_ccdf=doc.Curve(
-            exact=None,
-            lower=tuple(max(level.low, 0.0) for level in curve),
-            upper=tuple(min(level.high, 1.0) for level in curve),
-            measured=tuple((seen.tails / seen.worth.blocks).tolist()),
-        ),
-        speedup=doc.Speedup(
-            cost_ratio=cost_ratio, predicted=predicted_speedup(accepted, gamma, cost_ratio)
-        ),
-        calls=(),
-        paired=None
-        if baseline is None or rule.name == "token"
-        else _paired_document(baseline, rule),
+        acceptance_ccdf=curve_document(run.accepted, bounds),
+        speedup=doc.Speedup(cost_ratio=promise.cost_ratio, predicted=speedup, rows=rows),
+        **parts,
     )
 
 
-def judge_tokens_lossless(found: Features, share: float, detect: float) -> doc.Lossless:
-    """Judge emitted tokens, each against its own target row, at level ``share``."""
-    judged = judge_output(found, share)
-    verdict = judged.verdict(detect)
-    bound = certificate_document(certify_output(found, _DELTA)) if verdict == "PASS" else None
-    return doc.Lossless(
-        verdict=verdict,
-        tier="output",
-        max_abs_deviation=None,
-        tv=None,
-        exact=None,
-        tests=tuple(test_document(test) for test in judged.tests),
-        detectable=finite_or_none(judged.detectable),
-        deviation=judged.deviation,
-        beside=(),
-        certificate=bound,
-        faults=faults_document(judged.named),
-        localisation=suspect_document(judged.located),
-        findings=judged.findings,
-    )
-
-
-def _judge_acceptance(seen: DecodedRun, alpha: float, detect: float) -> doc.Acceptance:
-    """Test the tau of every block against its law, which coins alone leave open."""
-    values, laws = np.arange(seen.gamma + 1), seen.laws
+def _test_taus(run: DecodedBlocks, alpha: float) -> TestReport:
+    """Test the tau of every block against its law given the rows and the drafts."""
+    values, laws = np.arange(run.gamma + 1), run.laws
     sums = stats.score_sums_of_contexts(
-        (values == seen.taus[:, None]).astype(np.int64),
+        (values == run.taus[:, None]).astype(np.int64),
         laws / laws.sum(axis=1, keepdims=True),
         np.broadcast_to(values.astype(np.float64), laws.shape),
     )
     test = stats.score_test(sums, alpha=alpha, name="accepted tokens of a first call")
-    each = test.min_detectable / seen.gamma
-    if sums.variance == 0.0:
-        # No coin decides, as at temperature 0: one call that is off shows it.
-        each = REFUTED_LOG_EVALUE / test.n
     findings = []
-    if wrong := int((laws[np.arange(test.n), seen.taus] == 0.0).sum()):
+    if wrong := int((laws[np.arange(test.n), run.taus] == 0.0).sum()):
         findings.append(f"accepts what its rule cannot accept, in {wrong:,} of {test.n:,} blocks")
     if test.rejected:
         way = "more" if test.statistic > 0.0 else "fewer"
@@ -211,187 +196,20 @@ def _judge_acceptance(seen: DecodedRun, alpha: float, detect: float) -> doc.Acce
             f"accepts {abs(test.statistic):.3g} tokens a call {way} than its rule would, on "
             f"{test.n:,} blocks"
         )
-    verdict: doc.Verdict = "FAIL" if findings else "PASS" if each <= detect else "INCONCLUSIVE"
-    return doc.Acceptance(
-        verdict=verdict,
-        words=ACCEPTANCE_WORDS[verdict],
-        tests=(test_document(test),),
-        detectable=finite_or_none(each),
-        deviation="shift of E[tau] / gamma",
-        findings=tuple(findings),
-    )
+    # Without coins, as at temperature 0, one call that is off shows it.
+    certain = sums.variance == 0.0
+    each = REFUTED_LOG_EVALUE / test.n if certain else test.min_detectable / run.gamma
+    return TestReport((test,), tuple(findings), each, "shift of E[tau] / gamma")
 
 
-def _observation_weights(gamma: int, rule: str | None, level: int | None = None) -> list[float]:
-    """Weights of what an emission observer keeps: a rule's curve, one level, or tau (None)."""
-    weights = np.zeros(len(RULES) * gamma + 1)
-    if rule is None:
-        weights[-1] = 1.0
-        return weights.tolist()
-    first = RULES.index(rule) * gamma
-    weights[first : first + gamma] = 1.0
-    if level is not None:
-        weights[first : first + gamma] = np.arange(gamma) == level
-    return weights.tolist()
-
-
-def _expected_tau(seen: DecodedRun, rule: str) -> Interval:
-    """E[tau] of a rule on the blocks of a run."""
-    return seen.worth.interval(_observation_weights(seen.gamma, rule), CONFIDENCE)
-
-
-def _paired_document(baseline: DecodedRun, rule: Verifier) -> doc.Paired:
-    weights = np.subtract(
-        _observation_weights(baseline.gamma, rule.name),
-        _observation_weights(baseline.gamma, "token"),
-    )
-    interval = baseline.worth.interval(weights, CONFIDENCE)
-    return doc.Paired(
-        baseline="token",
-        difference=interval.mean,
-        ci_low=interval.low,
-        ci_high=interval.high,
-        confidence=CONFIDENCE,
-        blocks=baseline.worth.blocks,
-    )
-
-
-def expected_accepted(seen: DecodedRun, rule: str) -> doc.Expected:
-    """Return the document's entry of E[tau] of ``rule`` on the blocks of a run."""
-    interval = _expected_tau(seen, rule)
-    return doc.Expected(
-        exact=None,
-        fraction=None,
-        lower=max(interval.low, 0.0),
-        upper=min(interval.high, seen.gamma),
-        method="rao-blackwell",
-        confidence=CONFIDENCE,
-    )
-
-
-# The row of one rule for draft trees, from what its calls recorded.
-
-
-def tree_row(
-    model: str,
-    vocab_size: int,
-    rule: TreeVerifier,
-    drafting: Drafting,
-    seen: DecodedTreeRun,
-    *,
-    share: float,
-    detect: float,
-    cost_ratio: float,
-) -> doc.CompareResult:
-    """Judge one rule's tokens and acceptance at level ``share``.
-
-    E[tau] is what the rows of the trees let expect, by the closed form of the rule's steps at the
-    nodes that it came by for instance; else it is what was measured. The optimum is of the same
-    calls.
-    """
-    gamma = seen.gamma
-    # The named faults are of rules for a single draft.
-    lossless = replace(judge_tokens_lossless(seen.features, share, detect), faults=None)
-    acceptance = _judge_tree_acceptance(seen, output_shares(share)["acceptance"], detect)
-    tau = seen.interval(TAU_PART, CONFIDENCE)
-    accepted = seen.interval(RULE_PART, CONFIDENCE) if seen.known else tau
-    optimum = tree_optimum_document(drafting, seen)
-    best = optimum.expected_accepted
-    return doc.CompareResult(
-        model=model,
-        verifier=rule.name,
-        gamma=gamma,
-        vocab_size=vocab_size,
-        verdict=doc.overall([lossless.verdict, acceptance.verdict]),
-        expected_accepted=doc.Expected(
-            exact=None,
-            fraction=None,
-            lower=max(accepted.low, 0.0),
-            upper=min(accepted.high, gamma),
-            method="rao-blackwell" if seen.known else "measured",
-            confidence=CONFIDENCE,
-        ),
-        measured=doc.Measured(
-            mean=tau.mean,
-            ci_low=max(tau.low, 0.0),
-            ci_high=min(tau.high, gamma),
-            confidence=CONFIDENCE,
-            blocks=seen.worth.blocks,
-        ),
-        block_efficiency=accepted.mean + 1.0,
-        optimum=optimum,
-        optimality=accepted.mean / best if best > 0 else 1.0,
-        lossless=lossless,
-        acceptance=acceptance,
-        acceptance_ccdf=_tree_curve_document(seen),
-        speedup=doc.Speedup(
-            cost_ratio=cost_ratio,
-            predicted=predicted_speedup(accepted.mean, gamma, cost_ratio, shape=drafting.shape),
-            rows=len(drafting.shape) + 1,
-        ),
-        calls=(),
-        node_counts=doc.NodeCounts(calls=seen.worth.blocks, kept=tuple(seen.nodes.tolist())),
-    )
-
-
-def tree_optimum_document(drafting: Drafting, seen: DecodedTreeRun) -> doc.Optimum:
-    """Return what no rule without state exceeds on such trees, on the calls of a run."""
-    by = TreeExpectation(drafting).by
-    return doc.Optimum(
-        name="memoryless",
-        expected_accepted=min(seen.interval(OPTIMUM_PART, CONFIDENCE).mean, seen.gamma),
-        by=by,
-        bound=by == "counting",
-    )
-
-
-def tree_coupling_document(drafting: Drafting, seen: DecodedTreeRun) -> doc.Expected:
-    """Return what no rule exceeds in one call on such trees, on the calls of a run."""
-    interval = seen.interval(COUPLING_PART, CONFIDENCE)
-    counted = TreeExpectation(drafting).by == "counting"
-    return doc.Expected(
-        exact=None,
-        fraction=None,
-        lower=0.0 if counted else max(interval.low, 0.0),
-        upper=min(interval.mean if counted else interval.high, seen.gamma),
-        method="counting" if counted else "rao-blackwell",
-        confidence=CONFIDENCE,
-    )
-
-
-def _tree_curve_document(seen: DecodedTreeRun) -> doc.Curve:
-    rates = seen.tails / seen.worth.blocks
-    if seen.known:
-        levels = [seen.interval(RULE_PART, CONFIDENCE, level) for level in range(seen.gamma)]
-        lower, upper = [x.low for x in levels], [x.high for x in levels]
-    else:
-        low, high = stats.rate_interval(seen.tails, seen.worth.blocks, error=1.0 - CONFIDENCE)
-        lower, upper = low.tolist(), high.tolist()
-    return doc.Curve(
-        exact=None,
-        lower=tuple(max(x, 0.0) for x in lower),
-        upper=tuple(min(x, 1.0) for x in upper),
-        measured=tuple(rates.tolist()),
-    )
-
-
-def _judge_tree_acceptance(seen: DecodedTreeRun, alpha: float, detect: float) -> doc.Acceptance:
-    """Test how often the rule went on at the nodes that it came by, where its step is known."""
-    if not seen.stepped:
-        return doc.Acceptance(
-            verdict="PASS",
-            words=UNKNOWN_LAW_WORDS,
-            tests=(),
-            detectable=0.0,
-            deviation=NOT_JUDGED_DEVIATION,
-            findings=(),
-        )
-    sums = stats.indicator_sums(seen.went, seen.chances)
+def _test_steps(run: DecodedTrees, alpha: float) -> TestReport:
+    """Test how often the rule went on at the nodes that it visited, where its step is known."""
+    if not run.stepped:
+        return NOT_JUDGED
+    sums = stats.indicator_sums(run.went, run.chances)
     test = stats.indicator_test(sums, alpha=alpha, name="drafts kept at a node")
-    # No coin decides, as at temperature 0: one node that is off shows it.
-    each = REFUTED_LOG_EVALUE / sums.n if sums.variance == 0.0 else test.min_detectable
     findings = []
-    wrong = int(np.where(seen.went, seen.chances == 0.0, seen.chances == 1.0).sum())
+    wrong = int(np.where(run.went, run.chances == 0.0, run.chances == 1.0).sum())
     if wrong:
         findings.append(
             f"goes on where its rule cannot, or stops, at {wrong:,} of {sums.n:,} nodes"
@@ -402,39 +220,90 @@ def _judge_tree_acceptance(seen: DecodedTreeRun, alpha: float, detect: float) ->
             f"keeps a draft {way} often than its rule would, by {abs(test.statistic):.3g} of the "
             f"time at {test.n:,} nodes"
         )
-    verdict: doc.Verdict = "FAIL" if findings else "PASS" if each <= detect else "INCONCLUSIVE"
-    return doc.Acceptance(
-        verdict=verdict,
-        words=ACCEPTANCE_WORDS[verdict],
-        tests=(test_document(test),),
-        detectable=finite_or_none(each),
-        deviation="shift of the rate of drafts kept at a node",
-        findings=tuple(findings),
+    # Without coins, as at temperature 0, one node that is off shows it.
+    each = REFUTED_LOG_EVALUE / sums.n if sums.variance == 0.0 else test.min_detectable
+    deviation = "shift of the rate of drafts kept at a node"
+    return TestReport((test,), tuple(findings), each, deviation)
+
+
+def _paired_document(baseline: DecodedRun, rule: Verifier | TreeVerifier) -> doc.Paired:
+    weights = np.zeros((len(RULES), baseline.gamma))
+    weights[RULES.index(rule.name)], weights[RULES.index("token")] = 1.0, -1.0
+    interval = baseline.worth.interval([*weights.ravel(), 0.0], CONFIDENCE)
+    return doc.Paired(
+        baseline="token",
+        difference=interval.mean,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        confidence=CONFIDENCE,
+        blocks=baseline.worth.blocks,
     )
+
+
+def coupling_document(run: DecodedRun, drafting: Drafting | None = None) -> doc.Expected:
+    """Return the bound that no rule exceeds in one call, on the calls of a run."""
+    if drafting is None:
+        # Greedy's first call attains it (Sun et al. 2025, theorem 3).
+        interval = run.interval(RULES.index("greedy"))
+        return interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
+    interval = run.interval(COUPLING_PART)
+    if TreeExpectation(drafting).by == "counting":
+        return interval_document(0.0, interval.mean, "counting", run.gamma)
+    return interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
+
+
+def tree_optimum_document(drafting: Drafting, run: DecodedRun) -> doc.Optimum:
+    """Return the bound that no rule without state exceeds on such trees, on the calls of a run."""
+    by, best = TreeExpectation(drafting).by, run.interval(OPTIMUM_PART).mean
+    return doc.Optimum("memoryless", min(best, run.gamma), by, by == "counting")
 
 
 # All rules on one pair of real models that drafts in one way.
 
 
-@dataclass(frozen=True)
-class RowSettings:
-    """What every row is judged by: its ``share`` of alpha, what is to be found, a cost ratio."""
-
-    share: float
-    detect: float
-    cost_ratio: float
-
-
 @dataclass(frozen=True, eq=False)
 class DecodedRules:
-    """What every rule made of the drafts of one method, by its name."""
+    """The run and the clock of every rule on the drafts of one method, by the rule's name."""
 
+    pair: TransformerPair
     method: DraftMethod
     rules: Sequence[Verifier | TreeVerifier]
     drafting: Drafting | None
     runs: dict[str, DecodedRun]
-    of_trees: dict[str, DecodedTreeRun]
     clocks: dict[str, Clock]
+
+    @property
+    def name(self) -> str:
+        """What tables call the pair, drafting so."""
+        return self.method.on(self.pair)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens V."""
+        return self.pair.vocab_size
+
+    def rows(self, promise: RowSettings) -> list[doc.CompareResult]:
+        """Judge every rule."""
+        rows = []
+        for rule in self.rules:
+            run = self.runs[rule.name]
+            if isinstance(rule, TreeVerifier):
+                rows.append(decoded_row(self, rule, run, promise, drafting=self.drafting))
+                continue
+            row = decoded_row(self, rule, run, promise, baseline=self.runs.get("token"))
+            rows.append(replace(row, one_draft=self.drafting is not None))
+        return rows
+
+    def document(self) -> doc.ModelInfo:
+        """Return the document's entry of the pair, with the bound that no rule beats in a call."""
+        names = [rule.name for rule in self.rules]
+        if self.drafting is not None:
+            blocks_of = next(r.name for r in self.rules if isinstance(r, TreeVerifier))
+        else:
+            # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
+            blocks_of = "greedy" if "greedy" in names else names[0]
+        bounds = doc.Bounds(coupling_document(self.runs[blocks_of], self.drafting), blocks_of)
+        return model_document(self, bounds, drafter=drafter_document(self.method))
 
 
 def decode_rules(
@@ -446,129 +315,39 @@ def decode_rules(
     say: Callable[[str], None],
 ) -> DecodedRules:
     """Decode ``job`` with every rule, one after the other."""
-    runs: dict[str, DecodedRun] = {}
-    of_trees: dict[str, DecodedTreeRun] = {}
-    clocks = {}
+    decoded = DecodedRules(pair, method, rules, drafting, {}, {})
     calls = -(-job.lane_tokens // (job.gamma + 1))
     for rule in rules:
-        say(f"{method.on(pair)}: {rule.name}")
+        say(f"{decoded.name}: {rule.name}")
+        seen: EmissionObserver | TreeEmissionObserver
         if isinstance(rule, TreeVerifier):
             assert drafting is not None
             nodes = min_inner_nodes(drafting.shape, job.lane_tokens)
             seen = TreeEmissionObserver(job.lanes, job.seed, drafting, rule, nodes=nodes)
             judge = partial(StatelessTreeVerifier, rule.rule)
-            clocks[rule.name] = decode_trees(pair, job, drafting, judge, seen, method)
-            of_trees[rule.name] = seen.decoded
+            clock = decode_trees(pair, job, drafting, judge, seen, method)
         else:
-            emitted = EmissionObserver(job, rule, calls=calls)
-            clocks[rule.name] = decode(pair, job, verifier_factory(rule), emitted, method=method)
-            runs[rule.name] = emitted.decoded
-    return DecodedRules(method, rules, drafting, runs, of_trees, clocks)
-
-
-def judge_rows(
-    pair: TransformerPair, found: DecodedRules, promise: RowSettings
-) -> list[doc.CompareResult]:
-    """Judge what every rule made."""
-    rows = []
-    name, vocab_size = found.method.on(pair), pair.vocab_size
-    for rule in found.rules:
-        if isinstance(rule, TreeVerifier):
-            assert found.drafting is not None
-            row = tree_row(
-                name,
-                vocab_size,
-                rule,
-                found.drafting,
-                found.of_trees[rule.name],
-                share=promise.share,
-                detect=promise.detect,
-                cost_ratio=promise.cost_ratio,
-            )
-        else:
-            row = pair_row(
-                name,
-                vocab_size,
-                rule,
-                found.runs[rule.name],
-                share=promise.share,
-                detect=promise.detect,
-                cost_ratio=promise.cost_ratio,
-                baseline=found.runs.get("token"),
-            )
-            row = msgspec.structs.replace(row, one_draft=found.drafting is not None)
-        rows.append(row)
-    return rows
-
-
-def pair_document(pair: TransformerPair, found: DecodedRules) -> doc.ModelInfo:
-    """Return the document's entry of the pair, drafting as it did."""
-    method = found.method
-    return doc.ModelInfo(
-        name=method.on(pair),
-        given=None,
-        vocab_size=pair.vocab_size,
-        bounds=_bounds_document(found),
-        file_sha256=None,
-        draft_distance=None,
-        temperature=None,
-        corpus_sha256=None,
-        target_perplexity=None,
-        draft_perplexity=None,
-        drafter=drafter_document(method),
-    )
-
-
-def timing_documents(rows: Sequence[doc.CompareResult], found: DecodedRules) -> list[doc.Timing]:
-    """Return how fast each rule's calls were."""
-    return [
-        doc.Timing(
-            model=row.model,
-            verifier=row.verifier,
-            blocks_per_second=clock.calls / (clock.draft + clock.score + clock.verify),
-        )
-        for row, clock in zip(rows, found.clocks.values(), strict=True)
-    ]
-
-
-def latency_documents(
-    rows: Sequence[doc.CompareResult], found: DecodedRules, alone: Clock
-) -> list[doc.Latency]:
-    """Return the wall clock of each rule; ``alone``: of the target without a draft."""
-    return [
-        _latency_document(row, clock, alone)
-        for row, clock in zip(rows, found.clocks.values(), strict=True)
-    ]
+            seen = EmissionObserver(job, rule, calls=calls)
+            clock = decode(pair, job, verifier_factory(rule), seen, method=method)
+        decoded.clocks[rule.name], decoded.runs[rule.name] = clock, seen.decoded
+    return decoded
 
 
 def _latency_document(row: doc.CompareResult, clock: Clock, alone: Clock) -> doc.Latency:
-    each = [part / clock.tokens for part in (clock.draft, clock.score, clock.verify)]
-    rounds = clock.calls / clock.score
-    ratio = clock.draft / clock.drafted * rounds
+    """Return the wall clock of a rule; ``alone``: that of the target without a draft."""
+    ratio = clock.draft / clock.drafted * (clock.calls / clock.score)
     return doc.Latency(
         model=row.model,
         verifier=row.verifier,
         plain=alone.seconds_per_token,
         speculative=clock.seconds_per_token,
-        draft=each[0],
-        score=each[1],
-        verify=each[2],
+        draft=clock.draft / clock.tokens,
+        score=clock.score / clock.tokens,
+        verify=clock.verify / clock.tokens,
         cost_ratio=ratio,
         predicted=predicted_speedup(row.block_efficiency - 1.0, row.gamma, ratio),
         measured=alone.seconds_per_token / clock.seconds_per_token,
         block_cost=clock.score / clock.calls * alone.calls / alone.score,
-    )
-
-
-def _bounds_document(found: DecodedRules) -> doc.Bounds:
-    """Return the bound that no rule beats in one call."""
-    if found.drafting is not None:
-        name, seen = next(iter(found.of_trees.items()))
-        return doc.Bounds(coupling=tree_coupling_document(found.drafting, seen), blocks_of=name)
-    # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
-    blocks_of = "greedy" if "greedy" in found.runs else found.rules[0].name
-    return doc.Bounds(
-        coupling=expected_accepted(found.runs[blocks_of], "greedy"), blocks_of=blocks_of
     )
 
 
@@ -596,11 +375,14 @@ def compare_layer_groups(
 ) -> tuple[doc.LayerParallel, ...]:
     """Return similarities and acceptance for each number of layers a group.
 
-    ``job``: its prompts, gamma, lanes and seed are taken; every run emits ``tokens``. Plain drafts
-    are run for each width once, as what the others lose against. Widths above 1 need models that
-    take the masks of draft trees.
+    Prompts, gamma, lanes and seed are those of ``job``; every run emits ``tokens``. Plain drafts
+    run once for each width, as the baseline of the losses. Widths above 1 need models that take
+    the masks of draft trees.
     """
-    widths = [width for width in widths if width == 1 or _supports_trees(pair)]
+    try:
+        pair.check_tree_attention()
+    except UsageError:
+        widths = [width for width in widths if width == 1]
     job = replace_fields(job, lane_tokens=-(-tokens // job.lanes))
     say(f"{pair.name}: acceptance of plain drafts by width")
     plain = {width: _expected_tau_by_lane(pair, job, width, PLAIN_DRAFTING) for width in widths}
@@ -611,18 +393,11 @@ def compare_layer_groups(
         acceptance = [_acceptance_document(plain[width], width, None, None) for width in widths]
         groups = layer_groups(layers, number)
         if any(len(group) > 1 for group in groups):
-            acceptance += [
-                _acceptance_document(
-                    _expected_tau_by_lane(
-                        pair, job, width, DraftMethod("easyspec", number, calibration)
-                    ),
-                    width,
-                    calibration,
-                    plain[width],
-                )
-                for calibration in (True, False)
-                for width in widths
-            ]
+            for calibration in (True, False):
+                method = DraftMethod("easyspec", number, calibration)
+                for width in widths:
+                    worth = _expected_tau_by_lane(pair, job, width, method)
+                    acceptance.append(_acceptance_document(worth, width, calibration, plain[width]))
         results.append(
             doc.LayerParallel(
                 layer_parallel=number,
@@ -637,9 +412,9 @@ def compare_layer_groups(
 def drafting_times(
     pair: TransformerPair, job: Job, clocks: Mapping[int, Clock]
 ) -> tuple[doc.DraftingTime, ...]:
-    """Return what passes take, and what the time model predicts.
+    """Return the times of passes, and those that the time model predicts.
 
-    ``clocks``: of each number of layers a group the clock of a rule that decoded.
+    ``clocks``: for each number of layers a group the clock of a rule that decoded.
     """
     from simverify.drafting.easyspec import group_devices, measure_blocks
     from simverify.drafting.time_model import fit_time_model, predict_drafting
@@ -655,7 +430,6 @@ def drafting_times(
             devices=group_devices(pair.draft_model.device),
         )
         times = fit_time_model(measured)
-        whole = clock.draft + clock.score + clock.verify
         results.append(
             doc.DraftingTime(
                 layer_parallel=number,
@@ -670,8 +444,8 @@ def drafting_times(
                 added=times.added,
                 predicted=tuple(predict_drafting(times, job.gamma)),
                 per_token=clock.draft / (job.gamma * clock.rounds),
-                share=clock.draft / whole,
-                tokens_per_second=clock.tokens / whole,
+                share=clock.draft / clock.decoding,
+                tokens_per_second=clock.tokens / clock.decoding,
             )
         )
     return tuple(results)
@@ -680,7 +454,7 @@ def drafting_times(
 def _expected_tau_by_lane(
     pair: TransformerPair, job: Job, width: int, method: DraftMethod
 ) -> LaneStatistics:
-    """Decode; return per lane what the rows of each call let expect of tau."""
+    """Decode; return per lane the tau that the rows of each call let expect."""
     worth = LaneStatistics(job.lanes, 1)
     if width == 1:
         token = RULES.index("token")
@@ -694,20 +468,12 @@ def _expected_tau_by_lane(
     drafting, rule = Drafting(shape, get_scheme("iid")), TREE_VERIFIERS["recursive"]
 
     def tree(call: TreeBlock) -> None:
-        steps = walk_steps(rule, drafting, call.drawn, call.found)
+        steps = walk_steps(rule, drafting, call.drawn, call.output)
         assert steps is not None, "recursive rejection on independent siblings has a closed form"
         worth.add(call.block.lane, [sum(chance for chance, _ in steps)])
 
     decode_trees(pair, job, drafting, partial(StatelessTreeVerifier, rule.rule), tree, method)
     return worth
-
-
-def _supports_trees(pair: TransformerPair) -> bool:
-    try:
-        pair.check_tree_attention()
-    except UsageError:
-        return False
-    return True
 
 
 def _acceptance_document(
@@ -717,14 +483,7 @@ def _acceptance_document(
     return doc.DraftAcceptance(
         width=width,
         calibration=calibration,
-        expected_accepted=doc.Expected(
-            exact=None,
-            fraction=None,
-            lower=max(interval.low, 0.0),
-            upper=interval.high,
-            method="rao-blackwell",
-            confidence=CONFIDENCE,
-        ),
+        expected_accepted=interval_document(interval.low, interval.high, "rao-blackwell"),
         blocks=worth.blocks,
         loss=None if plain is None else _loss_document(worth, plain),
     )
@@ -733,18 +492,18 @@ def _acceptance_document(
 def _loss_document(worth: LaneStatistics, plain: LaneStatistics) -> doc.Loss | None:
     """Return 1 - worth / plain with its interval, from how far lanes are off that ratio.
 
-    A lane has the same prompts and the same uniforms in both runs, so that what it keeps in one
-    goes with what it keeps in the other: lanes are compared one by one (the delta method).
+    A lane has the same prompts and uniforms in both runs, which makes their acceptance alike: so
+    lanes are compared one by one (the delta method).
     """
     mean, baseline = float(worth.means[0]), float(plain.means[0])
     if baseline <= 0.0:
         return None
     ratio = mean / baseline
-    of_lanes = [
-        (own.sums - own.means * own.counts[:, None]) / (own.counts.mean() * baseline)
-        for own in (worth, plain)
-    ]
-    off = of_lanes[0] - ratio * of_lanes[1]
+    ours, others = (
+        (run.sums - run.means * run.counts[:, None]) / (run.counts.mean() * baseline)
+        for run in (worth, plain)
+    )
+    off = ours - ratio * others
     # Deviations of lanes sum to 0: they are those of a mean over a block a lane.
     interval = LaneStatistics.of(off, np.ones(len(off))).interval([1.0], CONFIDENCE)
     half = interval.high - interval.mean
@@ -793,35 +552,27 @@ def compare_pair(
 ) -> doc.CompareRun:
     """Decode the prompts with every verifier, judge the tokens, and time it against no draft.
 
+    Options that are not named here are those of :func:`simverify.compare`; the result names the
+    kind of the deviation to ``detect``. Lanes take the ``prompts`` in turn, over and over.
+
     Parameters
     ----------
     pair
-        Target, draft, tokenizer and sampling, as
-        :func:`~simverify.models.transformer.load_pair` returns them.
-    prompts
-        Texts; lanes take them in turn, over and over.
+        As :func:`~simverify.models.transformer.load_pair` returns it.
     verifiers
-        Of token, block, greedy and match. On draft trees of those that judge such, with token
-        and block beside them; None: all that are lossless there.
-    gamma
-        Draft length; the depth of the trees.
+        Some of token, block, greedy and match. On draft trees, some of the rules for trees, and
+        token and block beside them; None: all that are lossless there.
     drafting
-        The trees that are drafted; None: a single draft.
+        The trees that are drafted, of depth ``gamma``; None: a single draft.
     methods
-        How drafts are made, each in its turn; rows and bounds stand for each by its name.
+        How drafts are made, one after the other; rows and bounds name theirs.
     tokens
         Emitted tokens a verifier; by default as many as the promised power needs.
-    lanes
-        Requests decoded side by side, 2 or more.
-    request_tokens
-        Most new tokens of one request; fewer where the context is short.
-    cost_ratio
-        Time of a draft token over that of a target call, for the model of the result; what
-        was measured stands beside it.
-    alpha, detect
-        As in :func:`simverify.compare`; the deviation is of the kind that the result names.
+    lanes, request_tokens
+        Requests decoded side by side, 2 or more; most new tokens of one, fewer where the context
+        is short.
     seed
-        Of all draws. Batches of another size round otherwise and may emit other tokens.
+        Of all draws. Batches of another size round differently and may emit other tokens.
     prompts_file
         Path of the prompts, for the document.
 
@@ -834,7 +585,11 @@ def compare_pair(
         verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
     rules = _check_rules(verifiers, drafting)
-    _check_methods(methods, drafting)
+    if len(set(methods)) < len(methods):
+        raise UsageError("a drafter is named twice: name each way of drafting once")
+    if drafting is not None:
+        for method in methods:
+            method.check_tree_attention()
     share = alpha / (len(rules) * len(methods))
     wanted = max(output_tokens(detect, share), DEFAULT_TOKENS) if tokens is None else tokens
     job = make_job(
@@ -858,11 +613,11 @@ def compare_pair(
     clocks: dict[int, Clock] = {}
     for method in methods:
         decoded = decode_rules(pair, job, rules, drafting, method, say)
-        method_rows = judge_rows(pair, decoded, promise)
-        rows += method_rows
-        models.append(pair_document(pair, decoded))
-        speeds += timing_documents(method_rows, decoded)
-        times += latency_documents(method_rows, decoded, alone)
+        models.append(decoded.document())
+        for row, clock in zip(decoded.rows(promise), decoded.clocks.values(), strict=True):
+            rows.append(row)
+            speeds.append(doc.Timing(row.model, row.verifier, clock.calls / clock.decoding))
+            times.append(_latency_document(row, clock, alone))
         if method.name == "easyspec":
             clocks.setdefault(method.layer_parallel, next(iter(decoded.clocks.values())))
     layer_parallel: tuple[doc.LayerParallel, ...] = ()
@@ -888,7 +643,7 @@ def compare_pair(
         if drafting is None
         else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
         layer_parallel=layer_parallel,
-        meta=msgspec.structs.replace(
+        meta=replace(
             stamp(), timings=tuple(speeds), latencies=tuple(times), drafting=drafting_time
         ),
     )
@@ -896,9 +651,15 @@ def compare_pair(
 
 def _check_rules(
     names: Sequence[str] | None, drafting: Drafting | None
-) -> "list[Verifier | TreeVerifier]":
+) -> list[Verifier | TreeVerifier]:
     if drafting is None:
-        return [_check_rule(get_verifier(name)) for name in names or ()]
+        for name in names or ():
+            if get_verifier(name).name not in RULES:
+                raise UsageError(
+                    f"verifier {name!r} has no expected acceptance on real models: expected one of "
+                    f"{', '.join(RULES)} (for temperature 0, set the temperature)"
+                )
+        return [get_verifier(name) for name in names or ()]
     rules: list[Verifier | TreeVerifier] = [
         rule
         for rule in tree_rules(names, drafting, {}).values()
@@ -910,23 +671,6 @@ def _check_rules(
             "name one, or ask for a single draft"
         )
     return rules
-
-
-def _check_methods(methods: Sequence[DraftMethod], drafting: Drafting | None) -> None:
-    if len(set(methods)) < len(methods):
-        raise UsageError("a drafter is named twice: name each way of drafting once")
-    for method in methods:
-        if drafting is not None:
-            method.check_tree_attention()
-
-
-def _check_rule(rule: Verifier) -> Verifier:
-    if rule.name not in RULES:
-        raise UsageError(
-            f"verifier {rule.name!r} has no expected acceptance on real models: expected one of "
-            f"{', '.join(RULES)} (for temperature 0, set the temperature)"
-        )
-    return rule
 
 
 # A comparison on a trace: every rule on the same recorded blocks, without the models.
@@ -943,27 +687,15 @@ def compare_trace(
     seed: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.CompareRun:
-    """Call every verifier on every block of the trace in ``folder``, and judge what it emits.
+    """Call every verifier on every block of the trace in ``folder``, and judge its tokens.
 
-    Parameters
-    ----------
-    folder
-        As :func:`~simverify.comparing.capture.capture` wrote it.
-    verifiers
-        Of token, block and match.
-    gamma
-        The trace's own, or None.
-    cost_ratio, alpha, detect
-        As in :func:`simverify.compare`.
-    seed
-        Of the verifiers' coins; that of the recording if None. Statistics have theirs.
-    progress
-        Receives lines.
+    Options are those of :func:`simverify.compare`. ``folder``: as written by
+    :func:`~simverify.comparing.capture.capture`. ``verifiers``: some of token, block and match.
+    ``gamma``: that of the trace, or None. ``seed``: of the verifiers' coins; None: that of the
+    recording, which statistics cannot change.
 
-    Raises
-    ------
-    UsageError
-        If the trace is damaged, of another gamma, or too short, or a verifier carries state.
+    Raises ``UsageError`` if the trace is damaged, of another gamma, or too short, or a verifier
+    carries state.
     """
     trace = open_trace(folder)
     made = trace.manifest
@@ -984,37 +716,11 @@ def compare_trace(
                 f"seed is {seed}: the statistics in {folder} were made with seed {made.seed}"
             )
         decoded, speeds = _stored_runs(trace, rules), {}
+    promise, baseline = RowSettings(alpha / len(rules), detect, cost_ratio), decoded.get("token")
     rows = [
-        pair_row(
-            made.name,
-            made.vocab_size,
-            rule,
-            decoded[rule.name],
-            share=alpha / len(rules),
-            detect=detect,
-            cost_ratio=cost_ratio,
-            baseline=decoded.get("token"),
-        )
-        for rule in rules
+        decoded_row(made, rule, decoded[rule.name], promise, baseline=baseline) for rule in rules
     ]
-    coupling = expected_accepted(decoded[rules[0].name], "greedy")
-    info = doc.ModelInfo(
-        name=made.name,
-        given=None,
-        vocab_size=made.vocab_size,
-        bounds=doc.Bounds(coupling=coupling, blocks_of="trace"),
-        file_sha256=None,
-        draft_distance=None,
-        temperature=None,
-        corpus_sha256=None,
-        target_perplexity=None,
-        draft_perplexity=None,
-        drafter=made.decoding.drafter,
-    )
-    timings = [
-        doc.Timing(model=made.name, verifier=r.name, blocks_per_second=speeds.get(r.name, 0.0))
-        for r in rules
-    ]
+    bounds = doc.Bounds(coupling_document(decoded[rules[0].name]), "trace")
     return doc.CompareRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=seed,
@@ -1026,31 +732,34 @@ def compare_trace(
         eos=None,
         verdict=doc.overall([row.verdict for row in rows]),
         results=tuple(rows),
-        models=(info,),
-        decoding=msgspec.structs.replace(
-            made.decoding, trace=str(folder), trace_sha256=made.sha256
+        models=(model_document(made, bounds, drafter=made.decoding.drafter),),
+        decoding=replace(made.decoding, trace=str(folder), trace_sha256=made.sha256),
+        meta=replace(
+            stamp(),
+            timings=tuple(
+                doc.Timing(made.name, rule.name, speeds.get(rule.name, 0.0)) for rule in rules
+            ),
         ),
-        meta=msgspec.structs.replace(stamp(), timings=tuple(timings)),
     )
 
 
 def _replay_rules(
     trace: Trace, rules: Sequence[Verifier], seed: int
-) -> tuple[dict[str, DecodedRun], dict[str, float]]:
-    """What each rule emits, and its calls a second."""
+) -> tuple[dict[str, DecodedBlocks], dict[str, float]]:
+    """Return the run of each rule, and its calls a second."""
     made = trace.manifest.decoding
     runs = start_replays(
         rules, gamma=trace.manifest.gamma, lanes=made.lanes, tokens=made.tokens, seed=seed
     )
     for block in trace_blocks(trace):
         for run in runs.values():
-            run.replayed(block)
+            run.replay(block)
     decoded = finish_replays(runs)
-    return decoded, {name: run.replayed.calls / run.replayed.seconds for name, run in runs.items()}
+    return decoded, {name: run.replay.calls / run.replay.seconds for name, run in runs.items()}
 
 
-def _stored_runs(trace: Trace, rules: Sequence[Verifier]) -> dict[str, DecodedRun]:
-    made: Manifest = trace.manifest
+def _stored_runs(trace: Trace, rules: Sequence[Verifier]) -> dict[str, DecodedBlocks]:
+    made = trace.manifest
     missing = [rule.name for rule in rules if rule.name not in made.rules]
     if missing:
         raise UsageError(

@@ -1,7 +1,7 @@
 """The sampled check of the project's own kernels: plan, run, test, certify.
 
-Where contexts repeat, tokens are counted by position and last token, for the battery; where they do
-not, by randomised PITs and with their whole rows. Acceptance is tested beside.
+Where contexts repeat, tokens are counted by position and last token, for the battery; elsewhere by
+randomised PITs, and the first of them with their whole rows. Acceptance is tested too.
 """
 
 import math
@@ -44,9 +44,8 @@ from simverify.battery.battery import (
     slot_rows,
 )
 from simverify.comparing.curves import AcceptanceCurve, sample_bounds
-from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel, Model
-from simverify.results import ANY_DEVIATION
+from simverify.results import ANY_DEVIATION, NodeCounts
 from simverify.simulators.kernels.trees import Family
 from simverify.simulators.run import (
     COARSE_CELLS,
@@ -66,7 +65,7 @@ from simverify.simulators.run import (
     simulate,
     stack_rows,
 )
-from simverify.simulators.trees import sample_trees, simulate_trees
+from simverify.simulators.trees import count_nodes, sample_trees, simulate_trees
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
 from simverify.trees import Drafting, get_scheme, shape_of_levels
@@ -87,12 +86,15 @@ with state twice as many, since its faults show in some positions alone."""
 MAX_STREAMED_ENTRIES = 1 << 30
 """Most entries of those rows: two seconds and 7,000 tokens at V = 152,064."""
 
+MAX_NODE_CALLS = 1 << 16
+"""Most calls of which each node is counted: a tenth of a second, and .002 of a call in doubt."""
+
 MAX_STREAMED_CALLS = 1 << 15
 """Most tokens of single calls of a rule with state, which say what it is not."""
 
 
 RunPart = Literal["run", "first calls"]
-"""What a check counts: its run, and beside that of a rule with state its first calls."""
+"""Parts that a check counts: its run, and for a rule with state its first calls too."""
 
 CountFunction = Callable[[RunPart, int], Counts]
 """Gives the counts of so many trials of a part, the first of them trial 0."""
@@ -100,7 +102,10 @@ CountFunction = Callable[[RunPart, int], Counts]
 
 @dataclass(frozen=True, eq=False)
 class ModelKernel:
-    """One verifier's kernel on one model, as it runs: its counts follow from these alone."""
+    """One verifier's kernel on one model, as it runs: its counts follow from these alone.
+
+    ``drafting``: the trees that are drafted for it; None: a single draft.
+    """
 
     verifier: "Verifier | TreeVerifier"
     model: Model
@@ -108,10 +113,11 @@ class ModelKernel:
     gamma: int
     seed: int
     threads: int
+    drafting: Drafting | None = field(default=None, kw_only=True)
 
     @property
     def by_slot(self) -> bool:
-        """Whether a position is a slot of a single call: so of every rule without state."""
+        """Whether a position is a slot of a single call, as for every rule without state."""
         return self.verifier.contract != "step"
 
     @property
@@ -136,24 +142,24 @@ class ModelKernel:
 
     @property
     def trees(self) -> Drafting | None:
-        """The trees that it judges: a chain of a rule whose kernel is a ``Family``, else None."""
-        if self.by_slot and isinstance(resolve_part(self.verifier.kernel), Family):
+        """The trees of its kernel: a chain where a single draft's is a ``Family``, or None."""
+        single = self.drafting is None and self.by_slot
+        if single and isinstance(resolve_part(self.verifier.kernel), Family):
             return Drafting(shape_of_levels([1] * self.gamma), get_scheme("iid"))
-        return None
+        return self.drafting
 
     def position(self, index: int) -> str:
         """Name of a position, counted from 1."""
-        kind = "slot" if self.by_slot else "position"
-        return f"{kind} {index + 1}"
+        return f"{'slot' if self.by_slot else 'position'} {index + 1}"
 
     @cached_property
-    def rows(self) -> npt.NDArray[np.float64]:
+    def rows(self) -> Floats:
         """Target rows (S+1, V) of a Markov model, in the order of the counts."""
         assert isinstance(self.model, MarkovModel)
         return stack_rows(self.model.target_rows, self.model.target_start)
 
     @cached_property
-    def draft_rows(self) -> npt.NDArray[np.float64]:
+    def draft_rows(self) -> Floats:
         """Draft rows (S+1, V), in the same order."""
         assert isinstance(self.model, MarkovModel)
         return stack_rows(self.model.draft_rows, self.model.draft_start)
@@ -176,9 +182,9 @@ class ModelKernel:
         return self._simulate(trials, first_trial, 1, self.gamma + 1 if self.by_context else 0)
 
     def sample(self, trials: int, most: int | None = None) -> TokenSample:
-        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
+        """Keep the first tokens that ``run`` counts: as many as ``trials`` emit at least.
 
-        At most ``most``, by default ``MAX_STREAMED``; twice as many of a rule with state.
+        At most ``most``, by default ``MAX_STREAMED``; twice as many for a rule with state.
         """
         most = MAX_STREAMED if most is None else most
         # A call emits a token at least; a generation fills its positions.
@@ -186,6 +192,13 @@ class ModelKernel:
             return self._sample(min(most, trials), 1, self.positions)
         size = min(2 * most, trials * self.positions)
         return self._sample(size, self.positions, self.positions)
+
+    def count_nodes(self, trials: int) -> NodeCounts:
+        """Count the nodes that the first ``trials`` calls kept, ``MAX_NODE_CALLS`` at most."""
+        assert self.drafting is not None
+        calls = min(trials, MAX_NODE_CALLS)
+        counts = count_nodes(self.tables, self.verifier, self.drafting, calls, seed=self.seed)
+        return NodeCounts(calls=calls, kept=tuple(counts.tolist()))
 
     def sample_first_calls(self, trials: int) -> TokenSample:
         """Keep the first tokens of single calls, whatever the rule."""
@@ -197,14 +210,9 @@ class ModelKernel:
             return sample_trees(
                 self.tables, self.verifier, self.trees, size, seed=self.seed, positions=positions
             )
+        name = self.verifier.name
         return sample_tokens(
-            self.tables,
-            self.verifier.name,
-            self.gamma,
-            size,
-            seed=self.seed,
-            calls=calls,
-            positions=positions,
+            self.tables, name, self.gamma, size, seed=self.seed, calls=calls, positions=positions
         )
 
     def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
@@ -225,11 +233,11 @@ class ModelKernel:
 
 @dataclass(frozen=True, eq=False)
 class KernelTrial(ModelKernel):
-    """A kernel on trial: what its counts are held to, and with what share of alpha.
+    """A kernel on trial: the laws that its counts are compared with, and its share of alpha.
 
-    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
-    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
-    coupling bound. ``counted``: where its trials were counted already; None: they are run.
+    ``curve`` is the rule's own acceptance law, None where it is not known; ``optimum`` the one
+    that no lossless rule of its kind exceeds: block verification's, or for a rule with state the
+    coupling bound. ``counted``: gives trials that were counted already; None: they are run.
     """
 
     curve: AcceptanceCurve | None
@@ -239,35 +247,36 @@ class KernelTrial(ModelKernel):
     counted: CountFunction | None = field(default=None, kw_only=True)
 
     def run(self, trials: int, first_trial: int = 0) -> Counts:
-        """As a kernel's, from what was counted already where it was; pilots are always run."""
+        """As a kernel's, or counted already; pilots are always run."""
         if self.counted is not None and first_trial == 0:
             return self.counted("run", trials)
         return super().run(trials, first_trial)
 
     def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
-        """As a kernel's, likewise."""
+        """As a kernel's, or counted already."""
         if self.counted is not None and first_trial == 0:
             return self.counted("first calls", trials)
         return super().first_calls(trials, first_trial)
 
 
-# Acceptance of a kernel: two questions that must not be mixed up.
+# Acceptance of a kernel: two separate questions.
 #
 # *Lossy*: no lossless rule accepts more often than the optimum of its kind, so a kernel that
-# does is not lossless. *Not the declared rule*: a kernel whose accepted tokens leave the rule's
-# own law, or whose tokens after several calls do, may still be lossless.
+# does is not lossless. *Not the declared rule*: a kernel whose accepted tokens, or tokens after
+# several calls, do not follow the rule's own law may still be lossless.
 
 
 ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
-NOT_JUDGED_DEVIATION = "none, as the rule's own law is not known"
+NOT_JUDGED = TestReport((), (), 0.0, "none, as the rule's own law is not known")
+"""Stands for the tests of acceptance where nothing is tested."""
 
 
 @dataclass(frozen=True, eq=False)
 class GenerationLengths:
     """Lengths after 1.. calls, and their ``exact`` means, None where they are not known.
 
-    ``eos`` says whether a token may end a generation before it has made all its calls.
+    ``eos``: whether a token may end a generation before it has made all its calls.
     """
 
     counts: Counts
@@ -275,31 +284,28 @@ class GenerationLengths:
     eos: bool
 
 
-def lossy_test(trial: KernelTrial, counts: Counts, alpha: float) -> stats.TestResult:
+_OPTIMUM_WORDS = {
+    "verify": "block verification's, which no lossless rule without state exceeds",
+    "step": "the coupling bound, which no lossless rule exceeds",
+    "tree": "the bound on such trees, which no lossless rule exceeds",
+}
+
+
+def lossy_test(
+    trial: KernelTrial, counts: Counts, alpha: float
+) -> tuple[stats.TestResult, tuple[str, ...]]:
     """Test that first calls accept no more than the optimum, at every level of tau."""
     _, upper, alpha = _tau_bounds(trial.optimum, trial.gamma, alpha)
-    return stats.acceptance_test(
-        counts.tail_counts,
-        counts.trials,
-        np.zeros_like(upper),
-        upper,
-        alpha=alpha,
-        name="acceptance above the optimum",
+    tails, lower = counts.tail_counts, np.zeros_like(upper)
+    name = "acceptance above the optimum"
+    test = stats.acceptance_test(tails, counts.trials, lower, upper, alpha=alpha, name=name)
+    if not test.rejected:
+        return test, ()
+    finding = (
+        f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above "
+        f"{_OPTIMUM_WORDS[trial.verifier.contract]} (p = {pvalue_words(test.log_pvalue)})"
     )
-
-
-def lossy_finding(trial: KernelTrial, test: stats.TestResult) -> str:
-    """Return what a rejected :func:`lossy_test` means."""
-    bounds = {
-        "verify": "block verification's, which no lossless rule without state exceeds",
-        "step": "the coupling bound, which no lossless rule exceeds",
-        "tree": "the bound on such trees, which no lossless rule exceeds",
-    }
-    bound = bounds[trial.verifier.contract]
-    return (
-        f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above {bound} "
-        f"(p = {pvalue_words(test.log_pvalue)})"
-    )
+    return test, (finding,)
 
 
 def judge_acceptance(
@@ -308,12 +314,9 @@ def judge_acceptance(
     generations: GenerationLengths | None,
     shares: dict[str, float],
 ) -> TestReport:
-    """Test accepted tokens against the rule's own law, and tokens after calls where known.
-
-    Where nobody knows the law nothing is tested, nor said.
-    """
+    """Test accepted tokens against the rule's own law, and tokens after calls, where known."""
     if trial.curve is None:
-        return TestReport(tests=(), findings=(), detectable=0.0, deviation=NOT_JUDGED_DEVIATION)
+        return NOT_JUDGED
     lower, upper, alpha = _tau_bounds(trial.curve, trial.gamma, shares["acceptance"])
     law = stats.acceptance_test(counts.tail_counts, counts.trials, lower, upper, alpha=alpha)
     tests, findings = [law], []
@@ -340,10 +343,10 @@ def judge_acceptance(
 
 
 def acceptance_detectable(trial: KernelTrial, blocks: int, alpha: float) -> float:
-    """Shift of a Pr(tau >= l) found with power .9 by so many blocks.
+    """Shift of a Pr(tau >= l) that so many blocks find with power .9.
 
-    A level without room for a shift of ``trial.detect``, in a direction, promises nothing
-    there: nothing of that size can happen.
+    A level without room for a shift of ``trial.detect`` in a direction does not count there:
+    nothing of that size can happen.
     """
     if trial.curve is None:
         return 0.0
@@ -384,9 +387,9 @@ def _lengths_test(
     return replace(test, deviation="shift of the mean tokens after calls")
 
 
-# Tokens where contexts repeat: counts for the battery, and pairs of PITs beside.
+# Tokens where contexts repeat: counts for the battery, and pairs of PITs.
 #
-# Counts see a wrong row. They do not see that a token depends on more than the one before, as after
+# Counts see a wrong row. They do not see that a token depends on more than the one before, as with
 # a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs of all
 # tokens in their order are independent, whatever their rows; so they are paired at short lags,
 # within a trial and from one trial to the next.
@@ -396,33 +399,31 @@ MAX_PAIRED_TOKENS = 1 << 16
 """Most tokens whose PITs are paired; fixed beforehand, whatever the run's size."""
 
 PAIR_LAGS = (1, 2)
-"""Places between the tokens of a pair: the row follows the token before, and nothing the second."""
+"""Distances of the tokens of a pair. A row follows from the token before, and from no other."""
 
 
 def order_two_tests(trial: KernelTrial, trials: int, alpha: float) -> Iterator[stats.TestResult]:
-    """Run the first of ``trials`` trials again, keep their tokens and test their pairs.
-
-    Where every row has one possible token alone, there is nothing that it could know.
-    """
+    """Run the first of ``trials`` trials again, keep their tokens and test their pairs."""
+    # Where every row has a single possible token, it can depend on nothing.
     if not ((trial.rows > 0.0).sum(axis=1) > 1).any():
         return
     sample = trial.sample(trials, MAX_PAIRED_TOKENS)
     yield from lag_tests(ratio_order_pits(sample, trial.rows, trial.draft_rows), alpha)
 
 
-def ratio_order_pits(found: TokenSample, target: Floats, draft: Floats) -> Floats:
+def ratio_order_pits(sample: TokenSample, target: Floats, draft: Floats) -> Floats:
     """PITs (n,) in q/p order of tokens whose states are rows of ``target`` and ``draft``."""
     order = np.argsort(stats.order_key("ratio", target, draft), axis=1, kind="stable")
     ranked = np.take_along_axis(target, order, axis=1)
     below = np.empty_like(target)
     np.put_along_axis(below, order, np.cumsum(ranked, axis=1) - ranked, axis=1)
-    cell = found.states, found.tokens
-    pits: Floats = np.clip(below[cell] + found.uniforms * target[cell], 0.0, 1.0)
+    cell = sample.states, sample.tokens
+    pits: Floats = np.clip(below[cell] + sample.uniforms * target[cell], 0.0, 1.0)
     return pits
 
 
 def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
-    """Test PITs in the order of their tokens for what they know of each other at each lag.
+    """Test PITs in the order of their tokens for dependence at each lag.
 
     All pairs at a lag for a correlation; disjoint ones for a table, which sees any dependence.
     """
@@ -444,16 +445,15 @@ def judge_contexts(
 ) -> TestReport:
     """Test the tokens of every position against the rows of their contexts.
 
-    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them. ``first_calls`` of a
-    rule with state, counted by slot, say which faults it is not; the other rules' counts are
-    of such calls themselves.
+    ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`. ``first_calls`` of a
+    rule with state, counted by slot, tell which faults it has not; other rules' counts are of
+    such calls themselves.
     """
-    slots = _slot_counts(trial, counts)
     called = counts if trial.one_draft else first_calls
     faults = _fault_counts_by_slot(trial, called) if called is not None else None
     tested = faults if trial.one_draft else _fault_counts_by_position(trial, counts)
     ours = context_shares(shares["output"])
-    result = judge_tokens(slots, tested, shares | ours)
+    result = judge_tokens(_slot_counts(trial, counts), tested, shares | ours)
     pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
     tests = (*result.tests, *pairs)
     rejected = rejection_findings(tests)
@@ -484,18 +484,13 @@ def judge_contexts(
 def predict_contexts(
     trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]
 ) -> float:
-    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
+    """Return the ``detectable`` of a run of ``trials``, from the contexts of a pilot."""
     totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
     parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
     if not parts:
         return math.inf
     ours = context_shares(shares["output"])
     return detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
-
-
-def certify_contexts(trial: KernelTrial, counts: Counts, delta: float) -> stats.Certificate:
-    """Bound the mean one-token TV of the kernel's tokens."""
-    return certify_slots(_slot_counts(trial, counts), delta=delta)
 
 
 def _slot_counts(trial: KernelTrial, counts: Counts) -> Sequence[SlotCounts]:
@@ -508,8 +503,8 @@ def _slot_counts(trial: KernelTrial, counts: Counts) -> Sequence[SlotCounts]:
 def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
     """Counts of single calls from the empty prefix, and the faults' rows in every slot.
 
-    A context is the last token: the slot's own rows follow from it, and the first slot's are
-    those of the empty prefix. Judged slots after the first share their contexts.
+    A context is the last token, which gives the slot's own rows; the first slot's are those of the
+    empty prefix. Judged slots after the first share their contexts.
     """
     assert isinstance(trial.model, MarkovModel)
     first, later, bonus = _fault_rows_by_slot(trial.model)
@@ -517,11 +512,8 @@ def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
     parts = [(tables[0][-1:], p[-1:], first)]
     if gamma > 1:
         parts.append((tables[1:gamma].sum(axis=0), p, later))
-    return fault_counts(_testable_faults(), [*parts, (tables[gamma], p, bonus)])
-
-
-def _testable_faults() -> tuple[Fault, ...]:
-    return detectable_faults(prefix=False, first_row=True)
+    faults = detectable_faults(prefix=False, first_row=True)
+    return fault_counts(faults, [*parts, (tables[gamma], p, bonus)])
 
 
 @lru_cache(maxsize=1)
@@ -530,41 +522,37 @@ def _fault_rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
 
     All rules of a comparison share them.
     """
-    faults = _testable_faults()
+    faults = detectable_faults(prefix=False, first_row=True)
     p = stack_rows(model.target_rows, model.target_start)
     q = stack_rows(model.draft_rows, model.draft_start)
-    start = p[-1:], q[-1:]
-    target, draft = _stack_slots(start[0], p), _stack_slots(start[1], q)
+    # Rows (contexts, 2, V) of a call's first slot and of a later one.
+    target, draft = (
+        np.stack([np.broadcast_to(rows[-1:], rows.shape), rows], axis=1) for rows in (p, q)
+    )
     prefixes = [(0,)] * len(p)
     return (
-        single_slot_rows(faults, *start),
+        single_slot_rows(faults, p[-1:], q[-1:]),
         slot_rows(faults, target, draft, prefixes),
         slot_rows(faults, target, draft[:, :1], prefixes),
     )
 
 
 def _fault_counts_by_position(trial: KernelTrial, counts: Counts) -> FaultCounts:
-    """Counts of generations, tried against what faults emit in a judged slot.
+    """Counts of generations, compared with the faults' law of a judged slot.
 
-    Of a rule with state no position is a slot of any call, and on draft trees a slot judges
-    several drafts: these are directions in which the tokens may leave the target, not laws
-    that they would follow.
+    A position of a rule with state is a slot of no call, and on draft trees a slot judges several
+    drafts: so faults are directions in which tokens may leave the target, not their laws.
     """
     faults = detectable_faults(prefix=False, first_row=False)
     rows = single_slot_rows(faults, trial.rows, trial.draft_rows)
     return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
 
 
-def _stack_slots(first: Floats, rows: Floats) -> Floats:
-    """Rows (contexts, 2, V) of a call's first slot and of a later one."""
-    return np.stack([np.broadcast_to(first, rows.shape), rows], axis=1)
-
-
 # A kernel's first tokens where contexts are too many: each against its own two rows.
 #
 # Named faults, the score bank, a third order of PITs and pairs of tokens need the whole rows of
-# every token; so they judge a number of tokens fixed beforehand, the first that the run emits,
-# whatever its size. The promise does not rest on them: that is the PITs' of all tokens.
+# every token; so they judge the first tokens of a run, a number that is fixed beforehand. The
+# promise does not rest on them, but on the PITs of all tokens.
 
 
 DESCENDING_TEST_NAME = "PIT in descending P order"
@@ -580,10 +568,10 @@ _PIT_CELLS = 64
 class StreamedTokens:
     """The first tokens of a run and their ``features``.
 
-    ``judged``: bool (n,), whether a token's slot judged a draft. ``calls``: likelihood ratios
-    in the slots of single calls, which say what the rule is not. Those in ``features`` are of
-    the same tokens but for a rule with state: no position of its generations is a slot of any
-    call, so there the faults are directions in which tokens may leave the target.
+    ``judged``: bool (n,), whether a token's slot judged a draft. ``calls``: likelihood ratios in
+    the slots of single calls, which refute faults. They are those of ``features`` but for a rule
+    with state: a position of its generations is a slot of no call, so in ``features`` the faults
+    are directions in which tokens may leave the target.
     """
 
     tokens: TokenSample
@@ -599,33 +587,31 @@ class StreamedTokens:
         tokens = trial.sample(trials)
         by_slot = trial.by_slot
         judged = tokens.positions < (trial.gamma if by_slot else trial.positions)
-        found = calls = sample_features(tokens, rows, judged, trial.threads)
+        features = calls = sample_features(tokens, rows, judged, trial.threads)
         if not by_slot:
             first = trial.sample_first_calls(trials)
             calls = sample_features(first, rows, first.positions < trial.gamma, trial.threads)
-        return cls(tokens, judged, found, calls.ratios, rows)
+        return cls(tokens, judged, features, calls.ratios, rows)
 
     def tests(self, shares: dict[str, float]) -> tuple[stats.TestResult, ...]:
         """Test the tokens: ``shares`` of "ratios", "scores", "descending" and "pairs"."""
-        found = self.features
-        gate = stats.ratio_gate(found.ratios, alpha=shares["ratios"], name="named faults")
-        descending = stats.pit_ks(
-            found.pits[2], alpha=shares["descending"], name=DESCENDING_TEST_NAME
-        )
-        words = f"mean one-token TV of the first {found.n:,} tokens, monotone in descending P"
+        features, name = self.features, DESCENDING_TEST_NAME
+        gate = stats.ratio_gate(features.ratios, alpha=shares["ratios"], name="named faults")
+        descending = stats.pit_ks(features.pits[2], alpha=shares["descending"], name=name)
+        words = f"mean one-token TV of the first {features.n:,} tokens, monotone in descending P"
         return (
             gate.test,
-            *feature_scores(found, shares["scores"]),
+            *feature_scores(features, shares["scores"]),
             replace(descending, deviation=words),
-            *feature_pairs(found, shares["pairs"]),
+            *feature_pairs(features, shares["pairs"]),
         )
 
     def named(self, *, diagnose: bool) -> FaultDiagnosis:
-        """Say which faults the rule is not, and on ``diagnose`` which fits best."""
+        """Say which faults are refuted, and on ``diagnose`` which fits best."""
         result = stats.ratio_gate(self.calls, alpha=0.5, beta=REFUTATION_BETA)
-        # Ratios of 1, but for rounding: the fault emits nothing but the target in these slots.
-        telling = (np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n).any(axis=1)
-        identifiable = {self.calls.names[m] for m in np.flatnonzero(telling)}
+        # With ratios of 1, but for rounding, a fault emits the target itself in these slots.
+        away = np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n
+        identifiable = {self.calls.names[m] for m in np.flatnonzero(away.any(axis=1))}
         best = result.best if diagnose and result.best.log_evalue > 0.0 else None
         return FaultDiagnosis(
             refuted=result.refuted,
@@ -635,7 +621,7 @@ class StreamedTokens:
         )
 
     def _explained(self, best: stats.FaultAtStrength) -> float:
-        """Part of the PITs' excess over chance, in all orders, that the fault's law takes away.
+        """Part of the PITs' excess over chance, in all orders, that the fault's law explains.
 
         Tokens of the mixture, each weighted by P over the mixture, follow P on average.
         """
@@ -646,7 +632,7 @@ class StreamedTokens:
             weights = 1.0 / mixed
         cells = np.minimum((pits * _PIT_CELLS).astype(np.int64), _PIT_CELLS - 1)
 
-        def excess(weights: npt.NDArray[np.float64]) -> tuple[float, float]:
+        def excess(weights: Floats) -> tuple[float, float]:
             expected, total, noise = size / _PIT_CELLS, 0.0, 0.0
             for row in cells:
                 variance = np.bincount(row, weights**2, _PIT_CELLS)
@@ -658,19 +644,18 @@ class StreamedTokens:
             return float(total), float(noise)
 
         whole, (left, noise) = excess(np.ones(size))[0], excess(weights)
-        # What two standard deviations of chance make is not left unexplained.
+        # An excess within two standard deviations of chance counts as explained.
         left = max(left - 2.0 * noise, 0.0)
         return max(0.0, 1.0 - left / whole) if whole > 0.0 else 0.0
 
 
-# Emitted tokens where contexts are too many: randomised PITs, and cells of tokens beside.
+# Emitted tokens where contexts are too many: randomised PITs, and cells of tokens.
 #
 # PITs in q/p and in token order see the deviations that are monotone in one of them, at any
-# vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
-# cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
-# counts find is stated beside the promise, which rests on the PITs. So is what the first
-# tokens say with their whole rows (:class:`StreamedTokens`): named faults, scores, a third order,
-# pairs.
+# vocabulary. A Markov model's tokens are counted after each row too: every token, or cells by a
+# hash, as fine as a table has room for; and these merged to 64. The promise rests on the PITs.
+# Beside it stand the deviations that the counts find, and the first tokens with their whole rows
+# (:class:`StreamedTokens`): named faults, scores, a third order, pairs.
 
 
 PIT_DEVIATION = "mean one-token TV, monotone in q/p or in token order"
@@ -683,7 +668,7 @@ def judge_pits(
 ) -> TestReport:
     """Test the PITs of every position, the first tokens, and for a Markov model cells of tokens.
 
-    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them.
+    ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`.
     """
     shares = shares | pit_shares(shares["output"], cells=trial.markov)
     findings = []
@@ -742,15 +727,12 @@ def _locate_in_pits(
 
 
 def predict_pits(trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
-    """Return the ``detectable`` of a run of ``trials``, from the positions a pilot met."""
+    """Return the ``detectable`` of a run of ``trials``, from the positions of a pilot."""
     each = _alpha_per_test(trial, pit_shares(shares["output"], cells=trial.markov))
     totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
+    sizes = [int(total) for total in totals if total >= 1]
     return _weighted_limit(
-        [
-            (n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS))
-            for n in (int(total) for total in totals)
-            if n > 0
-        ]
+        [(n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS)) for n in sizes]
     )
 
 
@@ -794,12 +776,9 @@ def _transition_tests(
 
 # The sampled check: plan, run, test.
 #
-# An exact check of a readable rule says nothing about the kernel that stands for it, so the kernel
-# itself is always sampled. Where contexts repeat the emitted tokens are counted by position and
-# context; where they do not, by randomised PITs, and the first of them with their whole rows
-# (:class:`StreamedTokens`). Positions are a call's slots for a rule without state, and absolute
-# positions in a generation for a rule with state, whose slots follow no target (design:
-# "lossless").
+# An exact check of a readable rule says nothing about its kernel, so the kernel itself is always
+# sampled. Positions are a call's slots for a rule without state, and absolute positions in a
+# generation for a rule with state, whose slots follow no target (design: "lossless").
 
 
 MIN_BLOCKS = 1_000_000
@@ -852,7 +831,7 @@ class SampledCheck:
 def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
     """Return how many first calls make the intervals narrow and the acceptance test sharp."""
     floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
-    alpha = _trial_shares(trial, calls=calls)["acceptance"]
+    alpha = kernel_shares(trial.alpha, calls=calls)["acceptance"]
     return _min_detecting_trials(
         floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha)
     )
@@ -861,16 +840,16 @@ def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
 def plan_trials(trial: KernelTrial, *, calls: bool = False) -> int:
     """Return how many trials find a deviation of ``trial.detect`` with power .9.
 
-    Sized on a pilot run of other trials; where contexts count and the run turns out long, on
-    a longer one, since rarely visited contexts do not show in a short one. Up to
-    ``MAX_BLOCKS``, from a floor that makes the intervals narrow; the floor where more trials
-    would not keep the promise.
+    Sized on a pilot run of other trials. Where contexts count and the run turns out long, the
+    pilot is repeated at more length, as a short one misses rare contexts. Up to ``MAX_BLOCKS``,
+    from a floor that makes the intervals narrow; the floor where more trials would not keep the
+    promise.
     """
     floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
     if not trial.by_slot:
         # A generation fills all its positions: fewer give as many tokens.
         floor, least = max(floor // trial.gamma, 1), least // trial.gamma
-    shares = _trial_shares(trial, calls=calls)
+    shares = kernel_shares(trial.alpha, calls=calls)
     predict = predict_contexts if trial.by_context else predict_pits
     margin = CONTEXT_MARGIN if trial.by_context else PIT_MARGIN
     size, trials = least, floor
@@ -912,41 +891,31 @@ def sampled_check(
 ) -> SampledCheck:
     """Run and test the kernel.
 
-    ``first_calls`` are counts of first calls by slot for the acceptance tests of a rule with
-    state, whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
-    after several calls, where they were asked for and are known exactly.
+    ``first_calls``: counts of first calls by slot, for the acceptance tests of a rule with state,
+    whose own run keeps only the tokens of whole generations. ``generations``: the tokens after
+    several calls, where they are compared.
     """
     clock = time.perf_counter()
     counts = trial.run(trials)
     seconds = time.perf_counter() - clock
     first = first_calls or counts
-    shares = _trial_shares(trial, calls=generations is not None)
+    shares, delta = kernel_shares(trial.alpha, calls=generations is not None), CERTIFICATE_DELTA
     if trial.by_context:
         lossless = judge_contexts(trial, counts, shares, first_calls)
+        certificate = certify_slots(_slot_counts(trial, counts), delta=delta)
     else:
         lossless = judge_pits(trial, counts, shares, StreamedTokens.of(trial, trials))
-    lossy = lossy_test(trial, first, shares["lossy"])
-    findings, located = lossless.findings, lossless.located
-    if lossy.rejected:
-        findings += (lossy_finding(trial, lossy),)
-        if located is None or located.part is None:
-            located = FaultLocation(
-                "accept", None, "more is accepted than any lossless rule may accept"
-            )
+        certificate = stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=delta)
+    test, lossy = lossy_test(trial, first, shares["lossy"])
+    located = lossless.located
+    if lossy and (located is None or located.part is None):
+        why = "more is accepted than any lossless rule may accept"
+        located = FaultLocation("accept", None, why)
+    tests, findings = (*lossless.tests, test), (*lossless.findings, *lossy)
     return SampledCheck(
         counts,
-        replace(lossless, tests=(*lossless.tests, lossy), findings=findings, located=located),
+        replace(lossless, tests=tests, findings=findings, located=located),
         judge_acceptance(trial, first, generations, shares),
-        _trial_certificate(trial, counts),
+        certificate,
         seconds,
     )
-
-
-def _trial_shares(trial: KernelTrial, *, calls: bool) -> dict[str, float]:
-    return kernel_shares(trial.alpha, calls=calls)
-
-
-def _trial_certificate(trial: KernelTrial, counts: Counts) -> stats.Certificate:
-    if trial.by_context:
-        return certify_contexts(trial, counts, CERTIFICATE_DELTA)
-    return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)

@@ -1,15 +1,14 @@
-"""Exact acceptance curves of rules on draft trees, and what the best rule could accept.
+"""Exact acceptance curves of rules on draft trees, and bounds on the best rule.
 
 The best rule has two bounds: the memoryless optimum and the coupling bound. Both are linear
 programs where the trees are few, and closed forms on certain drafts, on a single level and on a
-chain. Elsewhere a bound stands in, and its name says which.
+chain. Elsewhere a bound on them is used, and its name says which.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
 
@@ -20,10 +19,8 @@ from simverify.comparing.curves import (
     AcceptanceCurve,
     Method,
     acceptance_curves,
-    enclose_floats,
-    enclose_fractions,
-    enclose_sum,
-    printable_fraction,
+    enclose_curve,
+    exact_check,
     sampled_curve,
 )
 from simverify.comparing.trees import StateRows, closed_form_walk, enumerate_law, enumerate_walk
@@ -47,8 +44,8 @@ from simverify.verifiers.trees.gbv import GBV, ranks
 # Pr(tau >= l) of a rule that walks down the tree, given the tree: many trees at a time.
 #
 # At a node a walking rule emits a token, and goes on where a child has it. So the node's siblings
-# and rows say with which probability the walk goes on to each child, and what reaches a node is the
-# product of those above it.
+# and rows give the probability that the walk goes on to each child; the probability to reach a node
+# is the product of those above it.
 
 
 EmissionFunction = Callable[[Floats, Floats, Ints], Floats]
@@ -60,13 +57,13 @@ def walk_tails(
     emits: EmissionFunction, shape: TreeShape, tokens: Ints, p: Floats, q: Floats
 ) -> Floats:
     """Return Pr(tau >= l | tree), (trees, depth), from ``tokens`` (nodes, trees) and the rows."""
-    each, states = np.arange(tokens.shape[1]), len(q) - 1
+    each = np.arange(tokens.shape[1])
     reach = {ROOT: np.ones(len(each))}
     tails = np.zeros((len(each), shape.depth))
     for node, children in shape.children.items():
         if not children:
             continue
-        state = np.full(len(each), states) if node == ROOT else tokens[node] % states
+        state = _row_index(tokens, node, q)
         siblings = tokens[list(children)]
         law = emits(p[state], q[state], siblings)
         for place, child in enumerate(children):
@@ -137,13 +134,12 @@ def _normalize_rows(weights: Floats, otherwise: Floats) -> Floats:
     return rows
 
 
-# E[tau] on drawn trees, the coins averaged out: for rules whose law no closed form gives.
+# E[tau] on drawn trees, the coins averaged out: for rules whose law has no closed form.
 #
 # Given its tree, a rule that walks down it goes on to each child with a known probability
 # (:func:`walk_tails`). One that tests one path after the other stops at each with a known
-# probability; its tests come in an order that the shape alone decides, so they are taken on
-# thousands of trees at a time. Means over trees have no more variance than the trees themselves
-# have.
+# probability; the shape alone decides the order of its tests, so thousands of trees are tested at a
+# time. Means over trees have no more variance than the trees themselves.
 
 
 MAX_TREE_PAIRS = 1 << 15
@@ -167,8 +163,8 @@ def tree_sample(
 ) -> RaoBlackwell | None:
     """Return the means of Pr(tau >= l) and E[tau] over trees; None for a rule without ``tails``.
 
-    None too where a row has fewer tokens than siblings are asked for, so that trees differ in
-    shape. The same seed gives the same trees.
+    None too where a row has fewer tokens than there are siblings, so that trees differ in shape.
+    The same seed gives the same trees.
     """
     tails, scheme = resolve_part(rule.tails), drafting.scheme
     most = max_children(drafting.shape)
@@ -309,7 +305,7 @@ MAX_WRITTEN_TEXTS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class TreeCurve:
-    """What is known of a rule on a model: each None where it is not.
+    """The exact law of a rule on a model: each part None where it is not known.
 
     ``nodes``: Pr(the way kept goes through it), for each node. ``check``: its own law against
     the target's.
@@ -323,29 +319,26 @@ class TreeCurve:
 def tree_curve(
     rule: TreeVerifier, drafting: Drafting, model: MarkovModel, rows: StateRows, *, seed: int = 0
 ) -> TreeCurve:
-    """Return the exact law of ``rule`` as far as it can be had.
+    """Return the exact law of ``rule`` as far as it is known.
 
     All trees and coins are enumerated where they are few. The steps of a rule that walks are
     written out, or come as a closed form. Rules that are block verification on a chain have
     its law there, and some a ``curve`` of their own; else the trees of ``seed`` give the means of
     those that have ``tails``.
     """
-    whole = enumerate_law(rule, drafting, rows)
-    if whole is not None:
-        scope = f"every completed output of a call, {drafting.shape.depth + 1} tokens"
-        check = _exact_check("paths", rows, scope, whole.deviation, whole.tv)
-        curve = enclose_levels(_rule_levels(rule, whole.curve), "enumeration")
-        return TreeCurve(curve, _float_tuple(whole.nodes), check)
-    steps = enumerate_walk(rule, drafting, rows)
-    if steps is not None:
-        scope = "every step down the tree that can be taken"
-        check = _exact_check("steps", rows, scope, steps.deviation, steps.tv)
-        curve = enclose_levels(_rule_levels(rule, steps.curve), "enumeration")
-        return TreeCurve(curve, _float_tuple(steps.nodes), check)
+    method, scope = "paths", f"every completed output of a call, {drafting.shape.depth + 1} tokens"
+    law = enumerate_law(rule, drafting, rows)
+    if law is None:
+        method, scope = "steps", "every step down the tree that can be taken"
+        law = enumerate_walk(rule, drafting, rows)
+    if law is not None and law.nodes is not None:
+        check = exact_check(method, rows.rational, scope, law.deviation, law.tv)
+        curve = enclose_levels(_rule_levels(rule, law.curve), "enumeration")
+        return TreeCurve(curve, tuple(map(float, law.nodes)), check)
     if (closed := closed_form_walk(rule, drafting, rows)) is not None:
         return TreeCurve(enclose_levels(_rule_levels(rule, closed.curve), "closed-form"))
     if rule.block_on_chain and drafting.shape.is_chain:
-        return TreeCurve(block_curve(model, drafting.shape.depth))
+        return TreeCurve(chain_curve("block", model, drafting.shape.depth))
     curve_by = resolve_part(rule.curve)
     if curve_by is not None and (rule_curve := curve_by(model, drafting, rows)) is not None:
         return TreeCurve(rule_curve)
@@ -354,22 +347,14 @@ def tree_curve(
     return TreeCurve()
 
 
-def block_curve(model: MarkovModel, gamma: int) -> AcceptanceCurve:
-    """Return the curve of block verification on one draft of ``gamma`` tokens."""
-    rules = {"block": VERIFIERS["block"]}
-    return acceptance_curves(model, rules, gamma, seed=0, threads=2)["block"]
+def chain_curve(rule: str, model: MarkovModel, gamma: int) -> AcceptanceCurve:
+    """Return the curve of a rule for one draft of ``gamma`` tokens."""
+    return acceptance_curves(model, {rule: VERIFIERS[rule]}, gamma, seed=0, threads=2)[rule]
 
 
 def enclose_levels(levels: Sequence[Any], method: Method) -> AcceptanceCurve:
     """Enclose a curve, which is exact where its levels are fractions."""
-    if all(isinstance(level, int | Fraction) for level in levels):
-        total = Fraction(sum(levels))
-        bounds = enclose_fractions(levels)
-        return AcceptanceCurve(
-            method, *bounds, *enclose_sum(*bounds, total), printable_fraction(total)
-        )
-    bounds = enclose_floats([float(x) for x in levels], certain=0, additions=_LEVEL_ADDITIONS)
-    return AcceptanceCurve(method, *bounds, *enclose_sum(*bounds))
+    return enclose_curve(method, levels, additions=_LEVEL_ADDITIONS)
 
 
 def _rule_levels(rule: TreeVerifier, levels: Sequence[Any]) -> Sequence[Any]:
@@ -416,31 +401,10 @@ def traversal_curve(
     if drafting.scheme.name != "iid" or not GBV.fits(shape):
         return None
     bounds = traversal_bounds(model, len(shape.children[ROOT]), shape.depth)
-    return AcceptanceCurve(
-        "dp", bounds.lower, bounds.upper, *enclose_sum(bounds.lower, bounds.upper)
-    )
+    return AcceptanceCurve.between("dp", bounds.lower, bounds.upper)
 
 
-def _exact_check(
-    method: Any, rows: StateRows, scope: str, deviation: Any, tv: Any
-) -> ExactCheck | None:
-    # The sum, for a maximum may pass over what is no number: that is no fault of the rule.
-    if not math.isfinite(tv):
-        return None
-    return ExactCheck(
-        method=method,
-        arithmetic="rational" if rows.rational else "float64",
-        scope=scope,
-        max_abs_deviation=float(deviation),
-        tv=float(tv),
-    )
-
-
-def _float_tuple(values: Sequence[Any] | None) -> tuple[float, ...] | None:
-    return None if values is None else tuple(float(value) for value in values)
-
-
-# What the best rule could accept on draft trees: the memoryless optimum, the coupling bound.
+# Bounds on the best rule on draft trees: the memoryless optimum, the coupling bound.
 
 
 OptimumMethod = Literal["linear-programme", "closed-form", "coupling", "counting"]
@@ -466,11 +430,11 @@ class BestRule:
 
 @dataclass(frozen=True, eq=False)
 class TreeBounds:
-    """What no lossless rule exceeds on trees so drafted.
+    """Bounds that no lossless rule exceeds on trees so drafted.
 
     ``memoryless``: no rule without state; ``coupling``: no rule at all, in one call. ``levels``:
-    bounds on Pr(tau >= l), l = 1..depth, of a rule without state, and ``of_any`` of any, where it
-    is another.
+    bounds on Pr(tau >= l), l = 1..depth, of a rule without state, and ``of_any`` of any rule, where
+    they differ.
     """
 
     memoryless: BestRule
@@ -480,23 +444,22 @@ class TreeBounds:
 
 
 def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows) -> TreeBounds:
-    """Return the best bounds that can be had for ``drafting`` on ``model``."""
+    """Return the best known bounds for ``drafting`` on ``model``."""
     shape, scheme = drafting.shape, drafting.scheme
     counts = [len(children) for children in shape.children.values() if children]
+    exact: list[Any] | None = None
     if all(scheme.certain(k) >= k for k in counts):
         fixed = closed_form_walk(TREE_VERIFIERS["fixed-tree"], drafting, rows)
-        if fixed is not None:
-            curve = enclose_levels(fixed.curve, "closed-form")
-            best = BestRule(curve.expected, "closed-form")
-            return TreeBounds(best, best, curve)
-    if shape.is_chain:
-        block, greedy = block_curve(model, shape.depth), _chain_coupling(model, shape.depth)
+        exact = None if fixed is None else fixed.curve
+    if exact is None and shape.is_chain:
+        # Greedy's first call attains the coupling (Sun et al. 2025, theorem 3).
+        block, greedy = (chain_curve(name, model, shape.depth) for name in ("block", "greedy"))
         best = BestRule(block.expected, "closed-form")
         return TreeBounds(best, BestRule(greedy.expected, "closed-form"), block, greedy)
-    if shape.depth == 1 and _has_listable_law(drafting, rows):
-        k = len(shape.children[ROOT])
-        hit = best_hit(rows.target[-1], rows.draft[-1], k, scheme)
-        curve = enclose_levels([hit], "closed-form")
+    if exact is None and shape.depth == 1 and _has_listable_law(drafting, rows):
+        exact = [_first_level(drafting, rows)]
+    if exact is not None:
+        curve = enclose_levels(exact, "closed-form")
         best = BestRule(curve.expected, "closed-form")
         return TreeBounds(best, best, curve)
     levels = _coupling_levels(drafting, model, rows)
@@ -512,38 +475,35 @@ def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows)
     return TreeBounds(counted, counted, levels)
 
 
-def _chain_coupling(model: MarkovModel, depth: int) -> AcceptanceCurve:
-    # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-    rules = {"greedy": VERIFIERS["greedy"]}
-    return acceptance_curves(model, rules, depth, seed=0, threads=2)["greedy"]
+def _first_level(drafting: Drafting, rows: StateRows) -> Any:
+    k = len(drafting.shape.children[ROOT])
+    return best_hit(rows.target[-1], rows.draft[-1], k, drafting.scheme)
 
 
 def _coupling_levels(drafting: Drafting, model: MarkovModel, rows: StateRows) -> AcceptanceCurve:
     """Bound Pr(tau >= l) by the target's own text being in the tree, for the best coupling.
 
     At the first level that is the optimal transport. A text o of l tokens is accepted with
-    probability min(Pr(o), Pr(o is in the tree)) at most; where texts are too many to count, the
-    second is at most the number of nodes times the draft's Pr(o), for independent siblings, and
-    on chains from the root it follows from their first tokens.
+    probability min(Pr(o), Pr(o is in the tree)) at most. Where texts are too many to count, the
+    second is at most the number of nodes times the draft's Pr(o), for independent siblings; on
+    chains from the root it follows from their first tokens.
     """
     shape, scheme = drafting.shape, drafting.scheme
+    listable = _has_listable_law(drafting, rows)
     bounds: list[Any]
-    if rows.vocab_size**shape.depth * len(shape) <= MAX_COUNTED_PAIRS and _has_listable_law(
-        drafting, rows
-    ):
+    if rows.vocab_size**shape.depth * len(shape) <= MAX_COUNTED_PAIRS and listable:
         bounds = _counted_levels(drafting, rows)
     elif scheme.replaced:
         bounds = _scaled_levels(drafting, model)
-    elif _is_chains_from_root(drafting) and _has_listable_law(drafting, rows):
+    elif _is_chains_from_root(drafting) and listable:
         # A text is on one of the chains at most, by its first token.
         first = scheme.included(model.draft_start, len(shape.children[ROOT]))
         scaled = replace(model, draft_start=first, rational=None)
         bounds = tree_bounds(scaled, shape.depth, "greedy").upper.tolist()
     else:
         bounds = [1.0] * shape.depth
-    if _has_listable_law(drafting, rows):
-        k = len(shape.children[ROOT])
-        first = best_hit(rows.target[-1], rows.draft[-1], k, scheme)
+    if listable:
+        first = _first_level(drafting, rows)
         bounds = [min(first, level) for level in bounds]
     # No level is reached without those above it.
     bounds = list(itertools.accumulate(bounds, min))
@@ -562,7 +522,7 @@ def _has_listable_law(drafting: Drafting, rows: StateRows) -> bool:
 def _is_chains_from_root(drafting: Drafting) -> bool:
     """Whether the root alone has several children, and all others one sample of q."""
     children = drafting.shape.children.items()
-    single = all(len(found) <= 1 for node, found in children if node != ROOT)
+    single = all(len(below) <= 1 for node, below in children if node != ROOT)
     return single and drafting.scheme.certain(1) == 0
 
 

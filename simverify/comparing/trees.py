@@ -5,7 +5,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def parse_drafting(
     ``drafts``: so many chains of ``gamma`` tokens. ``tree``: children per level, such as "3,2,1",
     or the path of a JSON file ``{"parents": [-1, 0, ...]}``.
 
-    Raises ``UsageError`` for both, for a tree that is none, or one that is deeper than ``gamma``.
+    Raises ``UsageError`` for both, for a bad tree, or one that is deeper than ``gamma``.
     """
     draft_scheme = get_scheme("iid" if scheme is None else scheme)
     if drafts is not None and tree is not None:
@@ -83,7 +82,7 @@ def _parse_shape(tree: str) -> TreeShape:
 
 
 def _read_shape(path: Path) -> TreeShape:
-    """Return the tree of a file; ``UsageError`` in one line for whatever else it holds."""
+    """Return the tree of a file; ``UsageError`` in one line for any other content."""
     shown = clean_line(str(path), 200)
     example = '{"parents": [-1, 0, 0]}'
     try:
@@ -128,20 +127,16 @@ class StateRows:
     @classmethod
     def of(cls, model: MarkovModel) -> "StateRows":
         """Return the rows of ``model``, as fractions where it is defined by fractions."""
-        found = model.rational
-        if found is None:
-            return cls(
-                stack_rows(model.target_rows, model.target_start),
-                stack_rows(model.draft_rows, model.draft_start),
-            )
-        target, draft = (
-            np.array([*rows, start], dtype=object)
-            for rows, start in (
-                (found.target_rows, found.target_start),
-                (found.draft_rows, found.draft_start),
-            )
+
+        def stack(rows: Any, start: Any) -> Array:
+            if model.rational is None:
+                return stack_rows(rows, start)
+            return np.array([*rows, start], dtype=object)
+
+        rows: Any = model.rational or model
+        return cls(
+            stack(rows.target_rows, rows.target_start), stack(rows.draft_rows, rows.draft_start)
         )
-        return cls(target, draft)
 
     @property
     def states(self) -> int:
@@ -179,7 +174,7 @@ class StateRows:
 
 
 SINGLE_DRAFT_RULES = ("token", "block")
-"""Rules for a single draft that stand beside those for trees, where they are asked for."""
+"""Rules for a single draft that may be named beside those for trees."""
 
 
 def tree_rules(
@@ -187,7 +182,7 @@ def tree_rules(
 ) -> dict[str, Verifier | TreeVerifier | UserRule]:
     """Return the rules called ``names``; by default all that are lossless on such trees.
 
-    ``own``: those that are nobody's built-in rule, by name.
+    ``own``: the rules that are not built in, by name.
 
     Raises ``UsageError`` for a name that is unknown, or a rule that does not fit.
     """
@@ -231,11 +226,11 @@ def _unsupported_reason(rule: TreeVerifier, drafting: Drafting) -> str | None:
 
 # The law of a rule that walks down the tree, a step at a time.
 #
-# What lies below a node was drafted without regard to its siblings, so the mass that reaches the
-# states of the next level obeys a linear recursion: the work grows with the nodes, whatever the
-# tree. Where a step's law is a closed form, it is that of a hit among all siblings; subtrees of one
-# form are then taken as one, and a tree whose siblings have subtrees of different forms needs the
-# law of which sibling it was, which small vocabularies allow to write out.
+# The draft below a node does not depend on its siblings, so the mass that reaches the states of the
+# next level obeys a linear recursion: the work grows with the nodes, whatever the tree. A closed
+# form of a step is that of a hit among all siblings, so subtrees of one form count as one. A tree
+# whose siblings have subtrees of different forms needs the law of which sibling it was, which can
+# be written out for small vocabularies.
 
 
 MAX_STEPS = 20_000
@@ -246,28 +241,20 @@ MAX_CLOSED_FORM_WORK = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class StepLaw:
-    """``hits`` (k, V): Pr(token y, and sibling j is the first that has it); ``misses`` (V,)."""
+class RuleLaw:
+    """``curve``: Pr(tau >= l) for each level l; ``nodes``: Pr(the way kept goes through it).
 
-    hits: Array
-    misses: Array
-
-
-@dataclass(frozen=True, eq=False)
-class WalkLaw:
-    """``curve``: Pr(tau >= l) for each level l; ``nodes``: mass of the way kept, or None.
-
-    ``deviation``, ``tv``: the largest that the law of a step which is taken has from the
-    target's row, where the steps were written out.
+    ``deviation``, ``tv``: of the completed outputs of a call from the target's; where steps were
+    written out, the largest of a step that is taken from the target's row.
     """
 
     curve: list[Any]
-    nodes: list[Any] | None
+    nodes: list[Any] | None = None
     deviation: Any = None
     tv: Any = None
 
 
-def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> WalkLaw | None:
+def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> RuleLaw | None:
     """Return the law of ``rule`` from every step's, or None: too many, or not such a rule."""
     shape = drafting.shape
     if rule.one_step is None or _enumeration_size(shape, rows) > MAX_STEPS:
@@ -279,89 +266,65 @@ def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> W
     mass: dict[int, Array] = {ROOT: rows.start()}
     for node, children in shape.children.items():
         for place, child in enumerate(children):
-            hits = [step.hits[place] for step in steps[len(children)]]
+            hits = [step_hits[place] for step_hits, _ in steps[len(children)]]
             mass[child] = rows.by_state(_propagate_mass(mass[node], hits))
     nodes = [mass[node].sum() for node in range(len(shape))]
     curve = [
         sum(nodes[node] for node in range(len(shape)) if shape.depths[node] == level)
         for level in range(1, shape.depth + 1)
     ]
-    gaps = [
-        abs(steps[k][state].hits.sum(axis=0) + steps[k][state].misses - rows.target[state])
-        for k, state in _taken_steps(shape, mass)
-    ]
-    return WalkLaw(curve, nodes, max(gap.max() for gap in gaps), max(gap.sum() for gap in gaps) / 2)
-
-
-def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> WalkLaw | None:
-    """Return the law of ``rule`` from the closed form of a hit, or None where there is none."""
-    shape, scheme = drafting.shape, drafting.scheme
-    hits = rule.hits.get(scheme.name)
-    most = max(_child_counts(shape))
-    cases = 1 if scheme.replaced else rows.vocab_size ** (most - scheme.certain(most) - 1)
-    forms = SubtreeForms(shape)
-    if hits is None or not forms.alike or cases * len(rows.target) > MAX_CLOSED_FORM_WORK:
-        return None
-    hit_rows = {
-        k: [hits(p, q, k) for p, q in zip(rows.target, rows.draft, strict=True)]
-        for k in _child_counts(shape)
-    }
-    level: dict[int, Array] = {forms.of[ROOT]: rows.start()}
-    curve: list[Any] = []
-    while True:
-        below: dict[int, Array] = defaultdict(rows.start().__mul__(0).copy)
-        for form, mass in level.items():
-            if children := forms.children[form]:
-                step = rows.by_state(_propagate_mass(mass, hit_rows[len(children)]))
-                below[children[0]] = below[children[0]] + step
-        if not below:
-            return WalkLaw(curve, None)
-        curve.append(sum(mass.sum() for mass in below.values()))
-        level = below
-
-
-@dataclass(frozen=True, eq=False)
-class SubtreeForms:
-    """The subtrees of a shape that are alike: ``of`` each node, and ``children`` of each form."""
-
-    shape: TreeShape
-
-    @cached_property
-    def _found(self) -> tuple[dict[int, int], list[tuple[int, ...]]]:
-        of: dict[int, int] = {}
-        numbers: dict[tuple[int, ...], int] = {}
-        for node in reversed(range(ROOT, len(self.shape))):
-            form = tuple(of[child] for child in self.shape.children[node])
-            of[node] = numbers.setdefault(form, len(numbers))
-        return of, list(numbers)
-
-    @property
-    def of(self) -> dict[int, int]:
-        """The form of the subtree below each node."""
-        return self._found[0]
-
-    @property
-    def children(self) -> list[tuple[int, ...]]:
-        """The forms of the children of each form."""
-        return self._found[1]
-
-    @property
-    def alike(self) -> bool:
-        """Whether all children of a node have subtrees of one form."""
-        return all(len(set(children)) <= 1 for children in self.children)
-
-
-def _taken_steps(shape: TreeShape, mass: dict[int, Array]) -> set[tuple[int, int]]:
-    """Return the steps that are taken: numbers of children, and the states before them."""
-    return {
+    # The steps that are taken: numbers of children, and the states before them.
+    taken = {
         (len(children), int(state))
         for node, children in shape.children.items()
         if children
         for state in np.flatnonzero(mass[node])
     }
+    gaps = []
+    for k, state in taken:
+        hits, misses = steps[k][state]
+        gaps.append(abs(hits.sum(axis=0) + misses - rows.target[state]))
+    return RuleLaw(curve, nodes, max(gap.max() for gap in gaps), max(gap.sum() for gap in gaps) / 2)
 
 
-def _step_law(rule: TreeVerifier, scheme: Scheme, p: Array, q: Array, k: int) -> StepLaw:
+def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> RuleLaw | None:
+    """Return the law of ``rule`` from the closed form of a hit, or None where there is none."""
+    shape, scheme = drafting.shape, drafting.scheme
+    hits = rule.hits.get(scheme.name)
+    most = max(_child_counts(shape))
+    cases = 1 if scheme.replaced else rows.vocab_size ** (most - scheme.certain(most) - 1)
+    # The form of the subtree below each node, and the forms of the children of each form.
+    form_of: dict[int, int] = {}
+    forms: dict[tuple[int, ...], int] = {}
+    for node in reversed(range(ROOT, len(shape))):
+        form = tuple(form_of[child] for child in shape.children[node])
+        form_of[node] = forms.setdefault(form, len(forms))
+    alike = all(len(set(children)) <= 1 for children in forms)
+    if hits is None or not alike or cases * len(rows.target) > MAX_CLOSED_FORM_WORK:
+        return None
+    children_of = list(forms)
+    hit_rows = {
+        k: [hits(p, q, k) for p, q in zip(rows.target, rows.draft, strict=True)]
+        for k in _child_counts(shape)
+    }
+    level: dict[int, Array] = {form_of[ROOT]: rows.start()}
+    curve: list[Any] = []
+    while True:
+        below: dict[int, Array] = defaultdict(rows.start().__mul__(0).copy)
+        for form, mass in level.items():
+            if children := children_of[form]:
+                step = rows.by_state(_propagate_mass(mass, hit_rows[len(children)]))
+                below[children[0]] = below[children[0]] + step
+        if not below:
+            return RuleLaw(curve)
+        curve.append(sum(mass.sum() for mass in below.values()))
+        level = below
+
+
+def _step_law(
+    rule: TreeVerifier, scheme: Scheme, p: Array, q: Array, k: int
+) -> tuple[Array, Array]:
+    """Return Pr(token y, and sibling j is the first that has it) (k, V), and of no sibling (V,)."""
     assert rule.one_step is not None
     one_step = rule.one_step
     hits, misses = np.array([0 * p] * k), 0 * p
@@ -374,7 +337,7 @@ def _step_law(rule: TreeVerifier, scheme: Scheme, p: Array, q: Array, k: int) ->
                 hits[siblings.index(token), token] += mass * weight
             else:
                 misses[token] += mass * weight
-    return StepLaw(hits, misses)
+    return hits, misses
 
 
 def _propagate_mass(mass: Array, hits: list[Array]) -> Array:
@@ -401,7 +364,7 @@ def _enumeration_size(shape: TreeShape, rows: StateRows) -> int:
 
 MAX_TREES = 2_000
 MAX_WALKED_TREES = 100
-"""Of a rule that walks; beyond, its steps say the same (:class:`WalkLaw`)."""
+"""Of a rule that walks; beyond, the law of its steps says the same."""
 
 MAX_NODES = 64
 """Of trees that are drawn one by one."""
@@ -415,20 +378,7 @@ MAX_OUTPUTS = 4_096
 Text = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class EnumeratedLaw:
-    """``curve``: Pr(tau >= l) for each level; ``nodes``: Pr(the way kept goes through it).
-
-    ``deviation``, ``tv``: of the completed outputs of a call from the target's.
-    """
-
-    curve: list[Any]
-    nodes: list[Any]
-    deviation: Any
-    tv: Any
-
-
-def enumerate_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> EnumeratedLaw | None:
+def enumerate_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> RuleLaw | None:
     """Run ``rule`` on every tree and every path of its choices; None where there are too many."""
     depth = drafting.shape.depth
     if rows.vocab_size ** (depth + 1) > MAX_OUTPUTS:
@@ -467,13 +417,13 @@ def enumerate_law(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> En
             for level, node in enumerate(tree.way_of(text[:-1])):
                 curve[level] += mass * weight
                 nodes[place[node]] += mass * weight
-    return EnumeratedLaw(curve, nodes, *_output_deviation(law, rows, depth))
+    return RuleLaw(curve, nodes, *_output_deviation(law, rows, depth))
 
 
 def map_nodes_to_shape(drafting: Drafting, tree: DraftTree, nodes: Text) -> Text:
-    """Return which nodes of the asked shape the drafted ``nodes`` stand for.
+    """Return the nodes of the drafting's shape for those of a tree, whose last siblings may miss.
 
-    Where a row has too few tokens the last siblings are missing.
+    They do where a row has too few tokens.
     """
     if len(tree.tokens) == len(drafting.shape):
         return nodes
@@ -505,12 +455,11 @@ def _output_deviation(law: dict[Text, Any], rows: StateRows, depth: int) -> tupl
 
 
 def _extend_law(law: dict[Text, Any], target: Any, size: range) -> dict[Text, Any]:
-    rows = {text: target(text) for text in law}
     return {
-        (*text, token): mass * rows[text][token]
-        for text, mass in law.items()
+        (*text, token): mass * row[token]
+        for text, mass, row in ((text, mass, target(text)) for text, mass in law.items())
         for token in size
-        if rows[text][token] > 0
+        if row[token] > 0
     }
 
 

@@ -138,17 +138,16 @@ def _cell_kernel(cell: ComparisonCell) -> "ModelKernel":
     if cell.one_draft:
         rule = get_verifier(cell.verifier)
         return ModelKernel(rule, model, tables, cell.gamma, cell.seed, threads=1)
-    from simverify.comparing.tree_models import TreeKernel
     from simverify.verifiers.trees import TREE_VERIFIERS
 
     assert cell.drafting is not None
-    tree_rule = TREE_VERIFIERS[cell.verifier]
-    return TreeKernel(tree_rule, model, tables, cell.gamma, cell.seed, 1, cell.drafting)
+    tree_rule, drafting = TREE_VERIFIERS[cell.verifier], cell.drafting
+    return ModelKernel(tree_rule, model, tables, cell.gamma, cell.seed, 1, drafting=drafting)
 
 
 def _judge_cell(task: JudgeTask) -> ResultRecord:
-    from simverify.comparing.comparison import model_runner, resolve_rules
-    from simverify.comparing.model import ComparisonSettings
+    from simverify.comparing.comparison import resolve_rules
+    from simverify.comparing.model import ComparisonSettings, ModelComparison
 
     cell = task.cell
     counted = {part: unpack_counts(counts) for part, counts in task.counts.items()}
@@ -170,10 +169,9 @@ def _judge_cell(task: JudgeTask) -> ResultRecord:
         threads=1,
     )
     rules = resolve_rules([cell.verifier], cell.drafting, {})
-    of_model = model_runner(
-        cell.drafting, rules, settings, task.alpha, lambda _line: None, found if counted else None
+    comparison = ModelComparison(
+        model, cell.drafting, rules, settings, lambda _line: None, found if counted else None
     )
-    comparison = of_model(model)
     row, _speed = comparison.row(rules[cell.verifier])
     result = SweepCell(
         seed=cell.seed,

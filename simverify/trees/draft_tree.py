@@ -412,9 +412,16 @@ class GrowingTree:
             self.drawn[child] = token
             self.text[child] = (*self.text[node], token)
 
+    def complete(self, draft: RowAfter, rng: Any) -> "GrowingTree":
+        """Draw all nodes by the rows of ``draft``, and return the tree that is growing."""
+        for node, children in self._drafting.shape.children.items():
+            if children and node in self.text:
+                self.grow(node, draft(self.text[node]), rng)
+        return self
+
     @property
     def kept(self) -> list[int]:
-        """The nodes of the shape that are there: in the tree they have the numbers 0, 1, ..."""
+        """The nodes of the shape that exist: in the tree they have the numbers 0, 1, ..."""
         return sorted(self.drawn)
 
     def tree(self) -> DraftTree:
@@ -431,11 +438,7 @@ def draw_tree(drafting: Drafting, draft: RowAfter, rng: Any, prefix: Siblings = 
 
     A group of siblings is one draw of the scheme; :class:`GrowingTree` says what is missing where.
     """
-    growing = GrowingTree(drafting, prefix)
-    for node, children in drafting.shape.children.items():
-        if children and node in growing.text:
-            growing.grow(node, draft(growing.text[node]), rng)
-    return growing.tree()
+    return GrowingTree(drafting, prefix).complete(draft, rng).tree()
 
 
 def enumerate_trees(

@@ -221,7 +221,7 @@ def test_trees_in_groups_of_one_are_plain_trees_to_the_last_bit(levels):
             deep_pair(), job, Drafting(shape_of_levels(levels), SCHEMES["iid"]),
             lambda: StatelessTreeVerifier(TREE_VERIFIERS["recursive"].rule), found.append, method,
         )  # fmt: skip
-        return [(x.found, x.drawn.tree.tokens, x.drawn.q.tobytes()) for x in found]
+        return [(x.output, x.drawn.tree.tokens, x.drawn.q.tobytes()) for x in found]
 
     assert trees(DraftMethod()) == trees(DraftMethod("easyspec", 1))
     assert trees(DraftMethod()) != trees(DraftMethod("easyspec", 3))

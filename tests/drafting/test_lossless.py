@@ -21,7 +21,7 @@ from support.levels import at_night
 from support.real_models import deep_pair
 
 from simverify.battery.battery import judge_output
-from simverify.comparing.real import RowSettings, decode_rules, judge_rows
+from simverify.comparing.real import RowSettings, decode_rules
 from simverify.drafting.method import DraftMethod
 from simverify.models.transformer import BUNDLED, load_pair, read_prompts
 from simverify.simulators.decoding import loop
@@ -71,9 +71,7 @@ def tree(method, name="recursive"):
         deep_pair((2,)), job, TREE, partial(StatelessTreeVerifier, rule.rule), seen, method
     )
     found = seen.decoded
-    return judge_output(found.features, ALPHA / DECISIONS).verdict(1.0), found.interval(
-        RULE_PART, 0.999
-    )
+    return judge_output(found.features, ALPHA / DECISIONS).verdict(1.0), found.interval(RULE_PART)
 
 
 def apart(one, other):
@@ -157,6 +155,6 @@ def test_the_bundled_pair_is_lossless(layer_parallel, calibration, drafting):
     method = DraftMethod("easyspec", layer_parallel, calibration=calibration)
     rule = VERIFIERS["token"] if drafting is None else TREE_VERIFIERS["recursive"]
     found = decode_rules(pair, job, [rule], drafting, method, lambda words: None)
-    (row,) = judge_rows(pair, found, RowSettings(ALPHA, detect=0.9, cost_ratio=0.1))
+    (row,) = found.rows(RowSettings(ALPHA, detect=0.9, cost_ratio=0.1))
     assert row.verdict == "PASS"
     assert row.lossless.detectable < 0.1

@@ -470,7 +470,7 @@ def test_the_order_is_of_trials_and_positions_and_cut_where_it_is_full(tables, m
     assert len(whole.tokens) == 500
     assert whole.positions[0] == 0
     assert all(b in (0, a + 1) for a, b in pairwise(whole.positions))
-    monkeypatch.setattr(module, "_TRIAL_CHUNK", 50)
+    monkeypatch.setattr(module, "TRIAL_CHUNK", 50)
     for n in (1, 2, 499):
         part = taken(tables, "token", n)
         for name in ("states", "tokens", "positions", "uniforms"):

@@ -17,8 +17,9 @@ from support.real_models import (  # noqa: E402
 
 from simverify.battery.battery import judge_output  # noqa: E402
 from simverify.comparing.real import (  # noqa: E402
+    RowSettings,
     compare_pair,
-    pair_row,
+    decoded_row,
 )
 from simverify.errors import UsageError  # noqa: E402
 from simverify.faults import FAULTS  # noqa: E402
@@ -210,8 +211,7 @@ def test_without_a_coin_one_call_decides():
     timid = replace(VERIFIERS["token"], rule=lambda p, q, x, rng: [int(p[0].argmax())])
     seen = EmissionObserver(JOB, timid)
     loop.decode(pair, JOB, verifier_factory(timid), seen)
-    row = pair_row("m", pair.vocab_size, timid, seen.decoded, share=1e-6, detect=0.3,
-                   cost_ratio=0.1, baseline=None)  # fmt: skip
+    row = decoded_row(pair, timid, seen.decoded, RowSettings(1e-6, 0.3, 0.1))
     assert (row.lossless.verdict, row.acceptance.verdict) == ("PASS", "FAIL")
     assert "cannot accept" in row.acceptance.findings[0]
 

@@ -15,8 +15,9 @@ from support.real_models import (  # noqa: E402
 )
 
 from simverify.comparing.real import (  # noqa: E402
+    RowSettings,
     compare_pair,
-    tree_row,
+    decoded_row,
 )
 from simverify.errors import UsageError  # noqa: E402
 from simverify.models.transformer import (  # noqa: E402
@@ -145,8 +146,7 @@ def test_a_wrong_rule_fails(pair):
     rule = TREE_VERIFIERS["recursive"]
     seen = TreeEmissionObserver(job.lanes, job.seed, TREE, rule, nodes=33)
     decode_trees(pair, job, TREE, lambda: StatelessTreeVerifier(stale), seen)
-    row = tree_row("m", pair.vocab_size, rule, TREE, seen.decoded, share=1e-6, detect=0.3,
-                   cost_ratio=0.1)  # fmt: skip
+    row = decoded_row(pair, rule, seen.decoded, RowSettings(1e-6, 0.3, 0.1), drafting=TREE)
     assert (row.lossless.verdict, row.acceptance.verdict) == ("FAIL", "FAIL")
     assert "more often than its rule would" in row.acceptance.findings[0]
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from simverify.comparing.comparison import compare
-from simverify.comparing.model import ComparisonSettings
-from simverify.comparing.tree_models import PythonRuleComparison
+from simverify.comparing.model import ComparisonSettings, ModelComparison
 from simverify.models import get_model
 from simverify.reports.formats import html_report
 from simverify.results.reading import read_document
@@ -61,9 +60,7 @@ def test_a_wrong_rule_fails():
     """The negative control: its tokens, and how often it goes on."""
     settings = ComparisonSettings(2, 800, 0, None, 0.1, 1e-6, 0.2, 0, 1)
     rule = replace(TREE_VERIFIERS["recursive"], rule=greedy_of_p)
-    trees = PythonRuleComparison(
-        get_model("ngram"), TREE, {"recursive": rule}, settings, 1e-6, lambda _: None
-    )
+    trees = ModelComparison(get_model("ngram"), TREE, {"recursive": rule}, settings, lambda _: None)
     row, _ = trees.row(rule)
     assert (row.lossless.verdict, row.acceptance.verdict) == ("FAIL", "FAIL")
     assert row.measured.mean == 0.0

@@ -11,8 +11,9 @@ from support.false_alarms import ALPHA
 
 import simverify
 from simverify import UsageError
-from simverify.comparing import tree_models
-from simverify.comparing.tree_models import MAX_NODE_CALLS, PYTHON_RULE_BLOCKS, TreeTrial
+from simverify.comparing import model as compare_model
+from simverify.comparing.model import PYTHON_RULE_BLOCKS
+from simverify.comparing.sampled import MAX_NODE_CALLS, KernelTrial
 from simverify.models import get_model
 from simverify.results.reading import document_text, read_document
 from simverify.simulators.run import model_tables
@@ -128,7 +129,7 @@ def test_chain_rules_stand_beside_trees_on_one_draft():
 
 
 def test_a_rule_without_a_kernel_is_judged_by_its_law(monkeypatch):
-    monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
+    monkeypatch.setattr(compare_model, "compiled_rules", lambda _drafting: ())
     found = row(simverify.compare(["compact"], ["gbv"], tree="2,1", **QUICK), "gbv")
     assert found.lossless.tests == found.acceptance.tests == ()
     assert found.verdict == "PASS"
@@ -140,7 +141,7 @@ def test_a_rule_without_a_kernel_is_judged_by_its_law(monkeypatch):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_lossy_rule_fails_by_its_law(monkeypatch, compiled):
     if not compiled:
-        monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
+        monkeypatch.setattr(compare_model, "compiled_rules", lambda _drafting: ())
 
     def stale(p, q, siblings, rng):
         for x in siblings:
@@ -166,7 +167,7 @@ def test_a_lossy_rule_whose_law_is_too_large_is_found_by_its_tokens(monkeypatch)
     right = trees.TREE_VERIFIERS["recursive"]
     wrong = replace(right, rule=walk_rule(greedy), one_step=greedy, hits={})
     monkeypatch.setitem(trees.TREE_VERIFIERS, "recursive", wrong)
-    monkeypatch.setattr(tree_models, "has_kernel", lambda _name, _drafting: False)
+    monkeypatch.setattr(compare_model, "compiled_rules", lambda _drafting: ())
     run = simverify.compare(["markov-16"], ["recursive"], tree="2,2", **QUICK)
     found = row(run, "recursive", "markov-16")
     assert found.lossless.tier == "sampled"
@@ -178,33 +179,33 @@ def test_a_kernel_on_other_rows_fails(monkeypatch):
     """The readable rule is right; what runs in its place has another target."""
     model = get_model("compact")
     other = replace(model, target_rows=model.target_rows[[1, 0, 2]], rational=None)
-    monkeypatch.setattr(tree_models, "model_tables", lambda _model: model_tables(other))
+    monkeypatch.setattr(compare_model, "model_tables", lambda _model: model_tables(other))
     found = row(simverify.compare([model], ["recursive"], tree="2,1", **QUICK), "recursive")
     assert found.lossless.verdict == "FAIL"
     assert found.lossless.tv == 0
 
 
 def test_a_kernel_of_another_rule_is_not_the_declared_one(monkeypatch):
-    simulate = TreeTrial._simulate
+    simulate = KernelTrial._simulate
 
     def another(self, *numbers):
         k_seq = trees.TREE_VERIFIERS["k-seq"]
         return simulate(replace(self, verifier=k_seq), *numbers)
 
-    monkeypatch.setattr(TreeTrial, "_simulate", another)
+    monkeypatch.setattr(KernelTrial, "_simulate", another)
     found = row(simverify.compare(["compact"], ["recursive"], tree="2", **QUICK), "recursive")
     assert found.lossless.verdict == "PASS"
     assert found.acceptance.verdict == "FAIL"
 
 
 def test_a_kernel_above_every_rule_is_lossy(monkeypatch):
-    simulate = TreeTrial._simulate
+    simulate = KernelTrial._simulate
 
     def lucky(self, *numbers):
         counts = simulate(self, *numbers)
         return replace(counts, accepted=np.array([0, counts.trials]))
 
-    monkeypatch.setattr(TreeTrial, "_simulate", lucky)
+    monkeypatch.setattr(KernelTrial, "_simulate", lucky)
     found = row(simverify.compare(["toy"], ["recursive"], tree="2", **QUICK), "recursive", "toy")
     assert any("lossy: Pr(tau >= 1)" in words for words in found.lossless.findings)
 

@@ -8,7 +8,7 @@ import pytest
 
 from simverify.comparing import trees as whole
 from simverify.comparing.curves import sampled_curve
-from simverify.comparing.tree_bounds import block_curve, gbv_curve, tree_curve, tree_sample
+from simverify.comparing.tree_bounds import chain_curve, gbv_curve, tree_curve, tree_sample
 from simverify.comparing.trees import StateRows, closed_form_walk, enumerate_law, enumerate_walk
 from simverify.models import MarkovModel, get_model
 from simverify.trees import SCHEMES, Drafting, DraftTree, TreeShape, shape_of_levels
@@ -135,7 +135,7 @@ def test_block_is_the_law_of_rules_that_are_block_on_a_chain():
     model = get_model("markov-8")
     chain = drafting(shape_of_levels([1] * 6))
     curves = [found(model, rule, chain).curve for rule in ("traversal", "gbv", "hierarchical")]
-    block = block_curve(model, 6)
+    block = chain_curve("block", model, 6)
     for curve in curves:
         assert curve.expected == block.expected
 

@@ -157,7 +157,7 @@ def test_a_lane_comes_by_as_many_nodes_as_are_promised(parents, least):
     lanes, _ = run_of("recursive", little_pair(eos=EOS, noise=0.01), drafting, job)
     assert min_inner_nodes(shape, job.lane_tokens) == least
     for calls in lanes.values():
-        assert sum(len(walk_steps(rule, drafting, c.drawn, c.found)) for c in calls) >= least
+        assert sum(len(walk_steps(rule, drafting, c.drawn, c.output)) for c in calls) >= least
 
 
 def test_what_is_no_way_of_the_tree_is_refused():
