@@ -8,7 +8,6 @@ token takes draw 2 c of CORRECTION; the context draw 0 of CONTEXT; position n's 
 n of PIT.
 """
 
-
 import numpy as np
 from numba import njit
 
