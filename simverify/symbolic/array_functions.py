@@ -201,7 +201,9 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     )
     source = source.view(DrawArray)
     source._real = kind
-    result = as_draw_array(np.zeros(np.shape(source), kind))
+    result = np.zeros(np.shape(source), kind).astype(object).view(DrawArray)
+    result._real = kind
+    result[...] = np.zeros((), kind)
     for mask, function in zip(masks.reshape(-1, *source.shape), funclist, strict=True):
         part = source[mask]
         if not callable(function):
@@ -211,21 +213,9 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     return make_draw_array(result.view(np.ndarray).ravel().tolist(), shape, kind)
 
 
-def as_draw_array(plain: Any) -> DrawArray:
-    """Return a plain array as one that may hold draws."""
-    holder = plain.astype(object).view(DrawArray)
-    holder._real = plain.dtype
-    holder[...] = plain
-    return holder  # type: ignore[no-any-return]
-
-
 def _fill(self: DrawArray, value: Any) -> None:
     run_on_placeholders(np.ones(1, self.dtype).fill, (value,), {})
     self[...] = value if not isinstance(value, np.ndarray) else value.reshape(())
-
-
-def _put(self: DrawArray, indices: Any, values: Any, mode: Any = "raise") -> None:
-    JOIN_RULES[np.put](self, indices, values, mode)
 
 
 class _FlatView:
@@ -265,22 +255,15 @@ class _FlatView:
         return getattr(self._array, name)
 
     def copy(self) -> Any:
-        """Return the elements as an array of one dimension."""
         return self._array.reshape(-1).copy()
 
 
-def _comparison_rule(name: str) -> FunctionRule:
-    op = getattr(operator, name)
+def _comparison_rule(op: FunctionRule) -> FunctionRule:
     return lambda flat, other: op(flat.copy(), other)
 
 
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(_FlatView, f"__{_name}__", _comparison_rule(_name))
-
-
-DrawArray.fill = _fill  # type: ignore[method-assign, assignment]
-DrawArray.flat = property(_FlatView)  # type: ignore[assignment]
-DrawArray.put = _put  # type: ignore[method-assign, assignment]
+for _name in names("lt le gt ge eq ne"):
+    setattr(_FlatView, f"__{_name}__", _comparison_rule(getattr(operator, _name)))
 
 JOIN_RULES: dict[Any, FunctionRule] = {
     **{func: _join_rule(func) for func in _JOIN_ARGUMENTS},
@@ -371,10 +354,7 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
 
 
 def sorted_positions(cells: Any, values: Any, side: Any) -> Any:
-    """Return where each of some values lies among sorted cells, arrays of objects both.
-
-    One at a time: numpy would compare the values with each other too, to search less.
-    """
+    """Return where values lie among sorted cells, one by one: they are not compared together."""
     positions = [
         cells.searchsorted(array_of_objects([x]), side=side)[0] for x in values.ravel().tolist()
     ]
@@ -388,7 +368,6 @@ def _strong_dtype(x: Any) -> np.dtype[Any]:
 
 
 def _as_typed_objects(x: Any, kind: np.dtype[Any]) -> Any:
-    """Return an array of objects of one type."""
     array = as_objects(x)
     return cast_objects(element_list(array), kind).reshape(array.shape)
 
@@ -414,10 +393,6 @@ def _kind_or_type(x: Any) -> Any:
     return _promotion_kind(x) if isinstance(x, Draw) or holds_objects(x) else x
 
 
-def _can_cast(x: Any, to: Any, casting: Any = "same_kind") -> bool:
-    return np.can_cast(_kind_or_type(x), to, casting)
-
-
 def _array_equal(x: Any, y: Any, equal_nan: bool = False) -> bool:
     if np.shape(x) != np.shape(y) or equal_nan:
         return bool(run_on_values(np.array_equal, (x, y, equal_nan), {}, name="np.array_equal"))
@@ -425,7 +400,7 @@ def _array_equal(x: Any, y: Any, equal_nan: bool = False) -> bool:
 
 
 def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
-    """Return a view that nobody may write into, as numpy does: its elements may be one."""
+    """Return a read-only view, as numpy does: several elements may be the same one."""
     return _typed_view(np.broadcast_to(as_objects(array), shape), array)
 
 
@@ -435,7 +410,6 @@ def _broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
 
 
 def _typed_view(view: Any, array: Any) -> Any:
-    """Return a view of an array's elements with the array's type."""
     if not holds_objects(view):
         return view
     shown = view.view(DrawArray)
@@ -454,7 +428,7 @@ FUNCTION_RULES: dict[Any, Callable[..., Any]] = {
     np.searchsorted: _searchsorted,
     np.digitize: lambda x, bins, right=False: _searchsorted(bins, x, "left" if right else "right"),
     np.result_type: lambda *parts: np.result_type(*map(_kind_or_type, parts)),
-    np.can_cast: _can_cast,
+    np.can_cast: lambda x, to, casting="same_kind": np.can_cast(_kind_or_type(x), to, casting),
     np.array_equal: _array_equal,
     **{f: _like(f) for f in (np.zeros_like, np.ones_like, np.empty_like, np.full_like)},
 }
@@ -492,28 +466,27 @@ def _nested_python_values(x: Any) -> Any:
     return [*map(_nested_python_values, x)] if isinstance(x, list) else as_python_value(x)
 
 
-def _tolist(self: DrawArray) -> Any:
-    return _nested_python_values(np.ndarray.tolist(self))
-
-
-def _item(self: DrawArray, *args: Any) -> Any:
-    return _nested_python_values(np.ndarray.item(self, *args))
-
-
 for _name in dir(np.ndarray):
     _value = getattr(np.ndarray, _name)
     _known = _name.startswith("_") or _name in _ARRAY_METHODS or _name in vars(DrawArray)
     if callable(_value) and not _known:
         setattr(DrawArray, _name, _array_method(_name))
-DrawArray.view = _view  # type: ignore[method-assign, assignment]
-DrawArray.tolist = _tolist  # type: ignore[method-assign, assignment]
-DrawArray.item = _item  # type: ignore[method-assign, assignment]
-DrawArray.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[assignment]
-DrawArray.nbytes = property(lambda self: self.dtype.itemsize * self.size)  # type: ignore[assignment]
+for _name, _new in {
+    "view": _view,
+    "tolist": lambda self: _nested_python_values(np.ndarray.tolist(self)),
+    "item": lambda self, *args: _nested_python_values(np.ndarray.item(self, *args)),
+    "itemsize": property(lambda self: self.dtype.itemsize),
+    "nbytes": property(lambda self: self.dtype.itemsize * self.size),
+    "fill": _fill,
+    "flat": property(_FlatView),
+    "put": lambda self, indices, values, mode="raise": JOIN_RULES[np.put](
+        self, indices, values, mode
+    ),
+}.items():
+    setattr(DrawArray, _name, _new)
 
 
 def _apply_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """Run one of numpy's functions over arrays with draws."""
     rule = FUNCTION_RULES.get(func)
     if rule is not None:
         return rule(*args, **kwargs)

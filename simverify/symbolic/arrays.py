@@ -6,13 +6,15 @@ Sorting, ``argmax`` and ``searchsorted`` work through the comparisons of the ele
 elements are of the type that the real array's have, and its ``dtype`` is that type.
 """
 
+# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+
 __simverify_role__ = "stand-in"
 
 
 import math
 import operator
 from collections.abc import Callable
-from functools import partial
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,8 +38,14 @@ if TYPE_CHECKING:
 
 def race_winner(lane: "list[Any]", site: CodeSite, *, largest: bool) -> Any:
     """Index of the largest or smallest of draws and numbers, now or when it is read."""
+
+    def index() -> int:
+        if (first := decide_first(lane, largest=largest)) is not None:
+            return first
+        array = array_of_objects(lane)
+        return int((array.argmax if largest else array.argmin)())
+
     draw = next((x for x in lane if isinstance(x, Draw)), None)
-    index = partial(_extreme_index, lane, largest=largest)
     return index() if draw is None else defer_winner(draw.source, index, site)
 
 
@@ -48,14 +56,6 @@ def defer_winner(source: "DrawPath", index: Callable[[], int], site: CodeSite) -
     result = Winner(source, index, site)
     source.sites.add(site, result)
     return result
-
-
-def _extreme_index(lane: "list[Any]", *, largest: bool) -> int:
-    index = decide_first(lane, largest=largest)
-    if index is not None:
-        return index
-    array = np.fromiter(lane, dtype=object, count=len(lane))
-    return int((array.argmax if largest else array.argmin)())
 
 
 class Winner:
@@ -73,7 +73,6 @@ class Winner:
 
     @property
     def is_read(self) -> bool:
-        """Whether the code has asked for it."""
         return self._index is not None
 
     def read(self) -> Any:
@@ -116,11 +115,8 @@ class Winner:
         return self.read().__reduce__()
 
 
-def _reading_method(name: str) -> Callable[..., Any]:
-    def method(self: Winner, *others: Any) -> Any:
-        return getattr(self.read(), name)(*map(resolve_winners, others))
-
-    return method
+def _method_reading(name: str) -> Callable[..., Any]:
+    return lambda self, *others: getattr(self.read(), name)(*map(resolve_winners, others))
 
 
 _BOTH_SIDES = names("add sub mul truediv floordiv mod divmod pow lshift rshift and or xor")
@@ -129,7 +125,7 @@ for _name in (
     *_BOTH_SIDES,
     *(f"r{op}" for op in _BOTH_SIDES),
 ):
-    setattr(Winner, f"__{_name}__", _reading_method(f"__{_name}__"))
+    setattr(Winner, f"__{_name}__", _method_reading(f"__{_name}__"))
 
 
 def resolve_winners(x: Any) -> Any:
@@ -234,15 +230,10 @@ class DrawArray(np.ndarray[Any, Any]):
         flat = [convert_element(x, kind) for x in self.view(np.ndarray).ravel().tolist()]
         return make_draw_array(flat, self.shape, kind)
 
-    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        """Index of the largest element; noise that races forks once, by outcome, when read."""
-        return self._arg(axis, out, keepdims, largest=True)
-
-    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        """Index of the smallest element, as ``argmax``."""
-        return self._arg(axis, out, keepdims, largest=False)
-
-    def _arg(self, axis: Any, out: Any, keepdims: Any, *, largest: bool) -> Any:
+    def _arg(
+        self, axis: Any = None, out: Any = None, *, keepdims: Any = False, largest: bool
+    ) -> Any:
+        """Index of an extreme element; noise that races forks once, by outcome, when read."""
         plain = self.view(np.ndarray)
         if out is not None:
             refuse_call((plain,), "argmax(out=) of draws")
@@ -257,12 +248,13 @@ class DrawArray(np.ndarray[Any, Any]):
             )
         return indices[0] if axis is None else indices
 
+    argmax: Any = partialmethod(_arg, largest=True)
+    argmin: Any = partialmethod(_arg, largest=False)
+
     def clip(self, min: Any = None, max: Any = None, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
-        """Hold every element between two bounds."""
         return np.clip(self, min, max, *args, **kwargs)
 
     def round(self, decimals: Any = 0, out: Any = None) -> Any:
-        """Round every element."""
         if out is not None:
             refuse_call((self,), "round(out=) of draws")
         flat = [x.round(decimals) for x in self.view(np.ndarray).ravel().tolist()]
@@ -280,7 +272,6 @@ def convert_element(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def common_type(elements: "list[Any]") -> np.dtype[Any]:
-    """Return the type of an array of these elements."""
     types = {type(sample_of(x)) for x in elements}
     if len(types) == 1 and (kind := _DTYPE_BY_TYPE.get(next(iter(types)))) is not None:
         return kind
@@ -299,7 +290,6 @@ def sample_of(x: Any) -> Any:
 
 
 def as_python_value(x: Any) -> Any:
-    """Return an element as Python's number or draw."""
     return x.as_python() if isinstance(x, Draw) else x.item() if isinstance(x, np.generic) else x
 
 
@@ -323,7 +313,7 @@ def make_draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any
         return np.array(elements, dtype=kind).reshape(shape)
     draw = first_draw(elements) if kind == np.float16 else None
     if draw is not None and draw.source.refuses_arrays:
-        # In a list beside doubles numpy would keep its draws in 16 bits, and ask nobody.
+        # In a list beside doubles numpy would silently keep its draws in 16 bits.
         draw.refuse("an array of 16-bit draws", ArrayOfDraws)
     made = cast_objects(elements, kind).reshape(shape).view(DrawArray)
     made._real = kind
@@ -331,12 +321,10 @@ def make_draw_array(elements: "list[Any]", shape: Any, dtype: Any = None) -> Any
 
 
 def cast_objects(elements: "list[Any]", kind: np.dtype[Any]) -> Elements:
-    """Return an array of objects, all of one type."""
     return array_of_objects([as_type(x, kind) for x in elements])
 
 
 def as_type(x: Any, kind: np.dtype[Any]) -> Any:
-    """Return an element as one of this type, which it may be already."""
     if type(x) is kind.type or (isinstance(x, Draw) and isinstance(x.machine.sample, kind.type)):
         return x
     return convert_element(x, kind)
@@ -394,7 +382,6 @@ def as_objects(x: Any) -> Elements:
 
 
 def first_draw(inputs: Any) -> Draw | None:
-    """Return the first draw in some values."""
     for x in inputs:
         if isinstance(x, Draw):
             return x
@@ -408,14 +395,12 @@ def first_draw(inputs: Any) -> Draw | None:
 
 
 def refuse_call(inputs: Any, call: str) -> Any:
-    """Refuse a call, by the first draw in it."""
     draw = first_draw(inputs)
     assert draw is not None
     draw.refuse(call)
 
 
 def _zero_dim_array(draw: Draw) -> DrawArray:
-    """Return an array of shape () of one draw."""
     scalar = np.empty((), dtype=object).view(DrawArray)
     np.ndarray.__setitem__(scalar, (), draw)
     return scalar
@@ -466,10 +451,7 @@ def run_on_placeholders(func: Callable[..., Any], args: Any, kwargs: dict[str, A
 
 
 def as_object_array(x: Any, *, several: bool = False) -> Any:
-    """Return a value as an array of objects, which numpy moves and leaves as they are.
-
-    ``several``: a list is one of arrays.
-    """
+    """Return a value as an array of objects; with ``several``, a list as one of arrays."""
     if several and isinstance(x, list | tuple):
         return [as_object_array(y) for y in x]
     if isinstance(x, np.ndarray):
@@ -478,10 +460,7 @@ def as_object_array(x: Any, *, several: bool = False) -> Any:
 
 
 def cast_element(x: Any, kind: np.dtype[Any], *, wraps: bool = True) -> Any:
-    """Return an element as numpy casts that of an array: integers of Python's raise nothing.
-
-    ``wraps``: nor do those that are draws.
-    """
+    """Return an element as numpy casts it: Python's integers, with ``wraps`` draws too, wrap."""
     if kind.kind in "iu":
         x = np.asarray(x)[()] if type(x) is int else as_int64(x) if wraps else x
     return as_type(x, kind)
@@ -537,7 +516,6 @@ def extremum(x: Any, y: Any, *, low: bool, op: Callable[..., Any]) -> Any:
 
 
 def sign(x: Draw) -> Any:
-    """Return -1, 0 or 1, of the type that np.sign gives."""
     below = x.is_below(0)
     value = -1 if below else 0 if x.is_at(0) else 1
     return type(np.sign(x.machine.sample))(value)
@@ -640,7 +618,7 @@ def _clip_ufunc(x: Any, low: Any, high: Any) -> Any:
 UFUNC_RULES[_CLIP] = _clip_ufunc
 
 
-# Ufuncs over arrays of draws, and functions of draws that are computed value by value.
+# Ufuncs over arrays of draws, and functions that are computed for each value of a draw.
 
 
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -682,14 +660,21 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
             return (
                 wide.astype(kind) if isinstance(wide, np.ndarray) else convert_element(wide, kind)
             )
-        plain = (
-            [_boxed_elements(x) for x in inputs]
-            if method == "outer"
-            else [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
-        )
+        plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
+        if method == "outer":
+            # Elements keep numpy's types.
+            boxed = [np.asarray(as_objects(x)) for x in inputs]
+            plain = [array_of_objects(element_list(x)).reshape(x.shape) for x in boxed]
         options = {k: v for k, v in kwargs.items() if k != "dtype" and v is not np._NoValue}
-        options |= _reduction_start(ufunc, method, inputs, options)
-        result = getattr(_multi_axis_reduction(function, ufunc), method)(*plain, **options)
+        if method == "reduce" and {"initial", "where"} & set(options):
+            # What it starts from, of the type that it has.
+            start = result_dtype(ufunc.reduce, *inputs, **options)
+            first = options.get("initial", ufunc.identity)
+            options |= {} if first is None else {"initial": convert_element(first, start)}
+        # With an identity it reduces several axes at once, as the real one does.
+        several = ufunc.identity is not None or ufunc in (np.maximum, np.minimum, np.fmax, np.fmin)
+        objects = np.frompyfunc(function, 2, 1, **({"identity": None} if several else {}))
+        result = getattr(objects, method)(*plain, **options)
         if not isinstance(result, Draw):
             result = simplify_array(np.asarray(result, dtype=object))
     if out is not None:
@@ -699,10 +684,7 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
 
 
 def _reduction_dtype(ufunc: Any, method: str, array: Any) -> "np.dtype[Any] | None":
-    """Return the type in which elements are added up: of short integers a long one.
-
-    Those of 16 bits are added in float32, and their sum is rounded.
-    """
+    """Return the type to add up in: short integers in long ones, 16 bits in float32."""
     if method not in ("reduce", "accumulate") or ufunc not in (np.add, np.multiply):
         return None
     if not isinstance(array, DrawArray):
@@ -721,23 +703,7 @@ def _check_output_arrays(
     run_on_placeholders(getattr(ufunc, method), inputs, {**kwargs, "out": copies})
 
 
-def _reduction_start(ufunc: Any, method: str, inputs: Any, kept: dict[str, Any]) -> dict[str, Any]:
-    """Return what a reduction starts from, of the type that it has."""
-    if method != "reduce" or not {"initial", "where"} & set(kept):
-        return {}
-    first = kept.get("initial", ufunc.identity)
-    kind = result_dtype(ufunc.reduce, *inputs, **kept)
-    return {} if first is None else {"initial": convert_element(first, kind)}
-
-
 _SUPPORTED_KEYWORDS = {"where", "axis", "keepdims", "dtype", "initial", "out"}
-
-
-def _multi_axis_reduction(function: Callable[..., Any], ufunc: Any) -> Any:
-    """Return a ufunc of objects, which reduces several axes at once where the real one does."""
-    if ufunc.identity is None and ufunc not in (np.maximum, np.minimum, np.fmax, np.fmin):
-        return np.frompyfunc(function, 2, 1)
-    return np.frompyfunc(function, 2, 1, identity=None)
 
 
 def _wrapped_function(ufunc: Any) -> Callable[..., Any] | None:
@@ -807,12 +773,6 @@ def _as_ufunc_scalars(values: Any) -> Any:
         x.cast(np.float64) if isinstance(x, Draw) and k is float else x
         for x, k in zip(row, kinds, strict=True)
     ]
-
-
-def _boxed_elements(x: Any) -> Elements:
-    """Return an array of objects whose elements keep numpy's types."""
-    array = as_objects(x)
-    return array_of_objects(element_list(np.asarray(array))).reshape(array.shape)
 
 
 def element_list(array: Elements) -> "list[Any]":

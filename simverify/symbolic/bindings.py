@@ -52,7 +52,7 @@ def rebind_names(code: Any, replacement: Replacement, stack: ExitStack, like: Ha
     together.rebind(replacement, stack)
     look = _BindingSearch(replacement)
     look.inside(code, None)
-    look.found.rebind(replacement, stack)
+    look.bindings.rebind(replacement, stack)
 
 
 def _known_bindings(space: dict[str, Any], replacement: Replacement, like: Hashable) -> "_Bindings":
@@ -62,7 +62,7 @@ def _known_bindings(space: dict[str, Any], replacement: Replacement, like: Hasha
     if known is None or not known.hold():
         look = _BindingSearch(replacement)
         look.at_module(space)
-        known = _BINDINGS_CACHE[key] = look.found
+        known = _BINDINGS_CACHE[key] = look.bindings
     return known
 
 
@@ -107,7 +107,6 @@ class _Bindings:
     places: list[tuple[_Holder, Any]] = field(default_factory=list)
 
     def hold(self) -> bool:
-        """Whether every name is still bound to the very same object."""
         return all(have_same_bindings(holder.read(), before) for holder, before in self.all)
 
     def rebind(self, replacement: Replacement, stack: ExitStack) -> None:
@@ -154,7 +153,6 @@ class _JointBindings(_Bindings):
         self._defaults = list(chain.from_iterable(map(_get_values, defaults)))
 
     def hold(self) -> bool:
-        """Whether every name is still bound to the very same object."""
         try:
             defaults = list(map(_get_defaults, self._functions))
             return (
@@ -192,12 +190,11 @@ class _BindingSearch:
     """A look through one module or one object."""
 
     def __init__(self, replacement: Replacement) -> None:
-        self.found = _Bindings()
+        self.bindings = _Bindings()
         self._replacement = replacement
         self._seen: dict[int, Any] = {}
 
     def at_module(self, namespace: dict[str, Any]) -> None:
-        """Look at a module's names, and into what is its own."""
         for value in self._left(namespace):
             self.inside(value, namespace.get("__name__"))
 
@@ -239,13 +236,13 @@ class _BindingSearch:
         """Note what an owner binds and what has to change; return the values that stay."""
         holder = _Holder(owner)
         items = dict(holder.read())
-        self.found.all.append((holder, items))
+        self.bindings.all.append((holder, items))
         left = []
         for name, value in items.items():
             if self._replacement(value) is None:
                 left.append(value)
             else:
-                self.found.places.append((holder, name))
+                self.bindings.places.append((holder, name))
         return left
 
 
@@ -315,7 +312,7 @@ def _named_values(function: FunctionType) -> Iterator[tuple[Any, int]]:
             known[name] = cell.cell_contents
         except ValueError:
             known.pop(name, None)
-    for code in _nested_code(function.__code__):
+    for code in nested_code(function.__code__):
         line, owner = code.co_firstlineno, None
         for step in dis.get_instructions(code):
             line = (step.positions and step.positions.lineno) or line
@@ -329,11 +326,12 @@ def _named_values(function: FunctionType) -> Iterator[tuple[Any, int]]:
                 owner = None
 
 
-def _nested_code(code: CodeType) -> Iterator[CodeType]:
+def nested_code(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and of what is defined inside."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _nested_code(constant)
+            yield from nested_code(constant)
 
 
 # Promotion: code computes in float64 although it asks for less.

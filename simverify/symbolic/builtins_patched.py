@@ -13,7 +13,7 @@ __simverify_role__ = "stand-in"
 import functools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from types import ModuleType
@@ -55,7 +55,8 @@ def array_twins() -> dict[str, Any]:
     listed = {
         name: _list_function_twin(function, several=name in SEQUENCE_FUNCTIONS)
         for name, function in vars(np).items()
-        if callable(function) and not isinstance(function, type) and _is_member(function, functions)
+        if isinstance(function, Hashable) and function in functions
+        if callable(function) and not isinstance(function, type)
     }
     constructors = names("array asarray asanyarray ascontiguousarray asfortranarray fromiter")
     unfollowed = {
@@ -68,7 +69,9 @@ def array_twins() -> dict[str, Any]:
         **listed,
         **{name: _constructor_twin(getattr(np, name)) for name in constructors},
         "full": _full,
-        "full_like": _full_like,
+        "full_like": lambda prototype, fill_value, dtype=None, **kwargs: _full(
+            np.shape(prototype), fill_value, dtype or prototype.dtype, **kwargs
+        ),
     }
 
 
@@ -86,13 +89,6 @@ class _UnsupportedUfunc:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ufunc, name)
-
-
-def _is_member(function: Any, functions: set[Any]) -> bool:
-    try:
-        return function in functions
-    except TypeError:
-        return False
 
 
 def _constructor_twin(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,10 +142,6 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     like = run_on_placeholders(np.full, (shape, fill_value, dtype), kwargs)
     wide = np.broadcast_to(np.asarray(as_object_array(fill_value), dtype=object), like.shape)
     return make_draw_array(wide.ravel().tolist(), like.shape, like.dtype)
-
-
-def _full_like(prototype: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    return _full(np.shape(prototype), fill_value, dtype or prototype.dtype, **kwargs)
 
 
 def _holds_draw(data: Any) -> bool:
@@ -290,7 +282,7 @@ def patch_float_functions(
         original = getattr(math, name)
         swap(math, name, followed := _draw_or_number(rule, original))
         # Python's random has names of its own for them, as for the floor of a uniform.
-        patches += [(random, own, followed) for own, x in vars(random).items() if x is original]
+        patches += [(random, alias, followed) for alias, x in vars(random).items() if x is original]
     swap(math, "fsum", _fsum)
     # From Python 3.12 on Fraction asks the draw itself.
     patches.append((Fraction, "__new__", staticmethod(_fraction_twin)))
@@ -333,12 +325,8 @@ def _fraction_twin(cls: type[Fraction], *parts: Any, **kwargs: Any) -> Fraction:
 
 
 def _modf(x: Draw) -> Any:
-    whole = _as_python_float(x).toward_zero(_float_trunc)
+    whole = _as_python_float(x).toward_zero(lambda z: float(_real_trunc(z)))
     return _as_python_float(x) - whole, whole
-
-
-def _float_trunc(x: float) -> float:
-    return float(_real_trunc(x))
 
 
 def _fsum(terms: Iterable[Any]) -> Any:
@@ -431,14 +419,12 @@ def _filled_array_twin(original: Callable[..., Any], *, like: bool) -> Callable[
         if like and is_symbolic(args[0]):
             args = (np.empty(np.shape(args[0]), dtype=args[0].dtype), *args[1:])
         plain = original(*args, **kwargs)
-        return _as_draw_array(plain) if plain.dtype.kind == "f" else plain
+        if plain.dtype.kind != "f":
+            return plain
+        holder = np.empty(plain.shape, dtype=object).view(DrawArray)
+        holder._real = plain.dtype
+        # What np.empty leaves in an array is no number to follow.
+        holder[...] = np.nan_to_num(plain)
+        return holder
 
     return make
-
-
-def _as_draw_array(plain: Any) -> Any:
-    holder = np.empty(plain.shape, dtype=object).view(DrawArray)
-    holder._real = plain.dtype
-    # What np.empty leaves in an array is no number to follow.
-    holder[...] = np.nan_to_num(plain)
-    return holder

@@ -1,5 +1,7 @@
 """The base of symbolic scalars: a uniform, a form of it, and what the machine did."""
 
+# ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
+
 __simverify_role__ = "stand-in"
 
 
@@ -65,10 +67,7 @@ def as_real_number(x: Any) -> float | None:
 
 
 def guess_point(form: "Form", bound: Any, points: int) -> float:
-    """Return near which point of the grid a form passes a bound; no number where it is not known.
-
-    It is meant to be the value, so a look there spares a search through the grid.
-    """
+    """Return near which point of the grid a form passes a bound, to search there first, or NaN."""
     try:
         return form.threshold(float(bound))[0] * points
     except (ArithmeticError, ValueError):
@@ -109,11 +108,9 @@ class DrawBase:
 
     @property
     def source(self) -> "DrawPath":
-        """The path's randomness."""
         return self.atom.source
 
     def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
-        """Stop: this cannot be followed."""
         self.source.refuse(call, kind)
 
     # Code may ask for its type.
@@ -133,7 +130,6 @@ class DrawBase:
         return self.machine.blur > MAX_CONTINUOUS_BLUR or self.form.has_steps()
 
     def holds_integers(self) -> bool:
-        """Whether it is of a type of integers."""
         return isinstance(self.machine.sample, int | np.integer | np.bool_)
 
     def is_weak_beside(self, other: Any) -> bool:
@@ -141,10 +137,7 @@ class DrawBase:
         return type(other) is np.float16 and type(self.machine.sample) in (float, int)
 
     def threshold(self, bound: Any, *, closed: bool = False) -> tuple[float, bool]:
-        """Return ``(t, increasing)``: it is below ``bound`` iff u < t (increasing) or u >= t.
-
-        ``closed``: below or at the bound, which differs where single values have a probability.
-        """
+        """Return ``(t, increasing)``: below (or at) the bound iff u < t (increasing) or u >= t."""
         t, increasing = self._threshold(bound, closed)
         return self._at_a_cut(t), increasing
 
@@ -161,10 +154,7 @@ class DrawBase:
         return self._solved(bound, closed) if self._leaves_few(t) else (t, increasing)
 
     def _at_a_cut(self, t: float) -> float:
-        """Return the end of what is left that a bound on the uniform is, but for rounding.
-
-        Two bounds that round to one number of the machine leave nothing between them.
-        """
+        """Return the end of what is left that a bound rounds to: nothing lies between the two."""
         atom = self.atom
         single = type(self.machine.sample) is np.float32 and self.machine.blur <= MAX_RACE_BLUR
         if not (single and atom.low < t < atom.high):
@@ -180,10 +170,7 @@ class DrawBase:
         return end
 
     def _leaves_few(self, t: float) -> bool:
-        """Whether a bound on the uniform leaves a few points of a coarse grid on one side.
-
-        Or lies at an end of what is left, where that is a few points.
-        """
+        """Whether a bound leaves a few points of a coarse grid on one side, or at an end."""
         atom = self.atom
         if atom.points > SINGLE_POINTS or not atom.low <= t <= atom.high:
             return False
@@ -215,10 +202,7 @@ class DrawBase:
         return value, *defined_span(value, first, last)
 
     def range(self, *, inside: bool = False) -> tuple[Any, Any]:
-        """Smallest and largest value it can still take.
-
-        ``inside``: as the machine computes them, where its uniforms are not at an end.
-        """
+        """Smallest and largest value left; ``inside``: as computed, away from the grid's ends."""
         if not self.atom.single or not (inside or self.is_exact()):
             return self.form.range(self.atom.low, self.atom.high)
         first, last = self.inner_span() if inside else self.atom.span()
@@ -243,20 +227,7 @@ class DrawBase:
         fine = last - first > _FINE_GRID_POINTS and not self.machine.counts()
         return (first + 1, last - 1) if fine else (first, last)
 
-
-def apply_with_array(ufunc: Any, x: Any, y: Any) -> Any:
-    """Apply a ufunc to a draw and an array; NotImplemented if neither is one."""
-    array = y if isinstance(x, DrawBase) else x
-    return ufunc(x, y) if isinstance(array, np.ndarray) else NotImplemented
-
-
-# A draw after an operation: its form, its machine, and a fork where its type ends.
-
-
-class DrawOperations(DrawBase):
-    """What operations make of a draw."""
-
-    __slots__ = ()
+    # -- a draw after an operation: its form, its machine, and a fork where its type ends --
 
     def map(
         self,
@@ -328,10 +299,7 @@ class DrawOperations(DrawBase):
         return None
 
     def infinite(self) -> Any:
-        """Return the draw where it is infinite, and None where it is not: the path forks.
-
-        An integer is made of neither end: some types raise, and others hold any number then.
-        """
+        """Return the draw where it is infinite, else None: the path forks; integers never are."""
         if self.holds_integers() or not self.atom.single or self.atom.owner is not None:
             return None
         if all(math.isfinite(end) for end in self.range()):
@@ -357,3 +325,9 @@ class DrawOperations(DrawBase):
             return self.kind(self.atom, self.form, DOUBLE_UNIFORM)
         form = self.form
         return self.map(lambda: form, to_bfloat16 if kind is BFloat16 else kind)
+
+
+def apply_with_array(ufunc: Any, x: Any, y: Any) -> Any:
+    """Apply a ufunc to a draw and an array; NotImplemented if neither is one."""
+    array = y if isinstance(x, DrawBase) else x
+    return ufunc(x, y) if isinstance(array, np.ndarray) else NotImplemented

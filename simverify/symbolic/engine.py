@@ -1,5 +1,7 @@
 """The enumeration: depth-first re-execution of code, which gives the exact law of its output."""
 
+# ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
+
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -121,13 +123,11 @@ class Enumeration:
     """Interception of the randomness of ``code`` for the length of a ``with`` block.
 
     ``run`` may be called many times inside; setting up once per audit keeps paths cheap.
-    ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the ends of paths
-    so far, of which the first are replayed most; those of an earlier enumeration of the same
-    code may be counted in. ``lift``: types that the code computes in as if they were float64.
-    ``trails``: a list, where every path is to be kept in it with numbers that lead down it;
-    ``stuck``: the path on which the code did not come back.
-    ``interceptions`` counts how often names were replaced, by other stand-ins each time;
-    ``intercepting``: whether they are now.
+    ``rng`` is the symbolic generator to hand to the code. ``leaves`` counts the paths that ended,
+    of which the first are replayed most; it may start with those of an earlier enumeration.
+    ``lift``: types that count as float64. ``trails``: a list that collects every path, with numbers
+    that lead down it, or None. ``stuck``: the path on which the code did not return.
+    ``interceptions`` counts how often stand-ins replaced names; ``intercepting``: whether they do.
     """
 
     rng: np.random.Generator
@@ -225,11 +225,7 @@ class Enumeration:
             budget = spending.remaining_time()
 
     def _another_way(self, error: CannotEnumerate) -> bool:
-        """Whether to try again, with the stand-ins changed.
-
-        Told apart from the first try, because what only looks like a float or an integer may
-        itself stop code that never needed it.
-        """
+        """Whether to try again with other stand-ins, which would stop code that needs none."""
         # Draws in np.array([u, 0.3]) are doubles from then on, which numpy does not tell them.
         if isinstance(error, ArrayOfDraws):
             self._shadow_arrays, self.source.refuses_arrays = True, False
@@ -448,18 +444,15 @@ def exact_law(
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:
         raise CannotEnumerate(f"a law of which {law.pruned:.2g} is lost to rounding")
-    return _sum_outcomes(law.probabilities.items())
-
-
-def _sum_outcomes(found: Iterable[tuple[Any, float]]) -> OutcomeLaw:
-    """Add up the ways to each outcome; counts of equally likely ways are whole numbers."""
-    law: OutcomeLaw = {}
-    for (outcome, ways), weight in found:
+    total: OutcomeLaw = {}
+    paths: Iterable[tuple[Any, float]] = law.probabilities.items()
+    for (outcome, ways), weight in paths:
         share: Fraction | float = weight
         if ways is not None and ways <= _MAX_COUNTED_WAYS:
+            # Of equally likely ways, counts are whole numbers.
             share = Fraction(round(weight * ways), ways)
-        law[outcome] = law.get(outcome, Fraction(0)) + share
-    return dict(sorted(law.items(), key=lambda item: -item[1]))
+        total[outcome] = total.get(outcome, Fraction(0)) + share
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
 def _plain_outcome(value: Any, source: Any) -> Any:
@@ -529,15 +522,11 @@ class LineFollower(Protocol):
 
     now: list[Any]
 
-    def begin(self) -> None:
-        """Forget the path before."""
+    def begin(self) -> None: ...
 
 
 class PathRecorder(RandomSource):
-    """A source that keeps what was decided on the path being run, and the ends of paths.
-
-    ``steps``: follows the lines that run, if they are wanted.
-    """
+    """A source that keeps what each path decides, and with ``steps`` the lines that run."""
 
     def __init__(self, prune: float, *, seed_once: bool, steps: LineFollower | None = None) -> None:
         self._steps = steps  # before a path is begun, as the next line does
@@ -560,7 +549,6 @@ class PathRecorder(RandomSource):
         draw: Atom | UndecidedOutcome | None = None,
         ends: Sequence[float] = (),
     ) -> int:
-        """Take a branch and note it."""
         number = next((i for i, drawn in enumerate(self.draws, 1) if drawn is draw), None)
         if decided is DecisionKind.OUTCOME and draw is None:
             number = len(self.draws) + 1  # the draw that is being made

@@ -25,18 +25,20 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.bindings import nested_code
 from simverify.symbolic.numpy_random import SymbolicGenerator, SymbolicRandomState
 from simverify.symbolic.provenance import (
     is_library,
     is_machinery,
     is_user_file,
     is_user_function,
+    is_users_module,
     unwrap,
 )
 from simverify.symbolic.scalar import Draw
@@ -47,74 +49,30 @@ MAX_PARTS = 20_000
 MAX_BYTES = 1 << 20
 """The same for the bytes of arrays."""
 
-_VALUE_TYPES = frozenset(
-    {
-        int,
-        str,
-        bytes,
-        bool,
-        complex,
-        type(None),
-        type(...),
-        type(NotImplemented),
-        range,
-        decimal.Decimal,
-        fractions.Fraction,
-        datetime.date,
-        datetime.datetime,
-        datetime.timedelta,
-        pathlib.PosixPath,
-        pathlib.PurePosixPath,
-    }
-)
+_VALUE_TYPES = {int, str, bytes, bool, complex, range, type(None), type(...), type(NotImplemented)}
+_VALUE_TYPES |= {datetime.date, datetime.datetime, datetime.timedelta}
+_VALUE_TYPES |= {decimal.Decimal, fractions.Fraction, pathlib.PosixPath, pathlib.PurePosixPath}
+
 _CONSTANT_TYPES = (
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.CodeType,
-    types.ModuleType,
-    types.MethodWrapperType,
-    types.ClassMethodDescriptorType,
-    re.Pattern,
-    np.dtype,
-    np.ufunc,
-    staticmethod,
-    classmethod,
-    property,
-    functools.cached_property,
-    types.GenericAlias,
-    functools.singledispatchmethod,
+    *(types.BuiltinFunctionType, types.MethodWrapperType, types.CodeType, types.ModuleType),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.GenericAlias),
+    *(staticmethod, classmethod, property, functools.cached_property),
+    *(functools.singledispatchmethod, re.Pattern, np.dtype, np.ufunc),
 )
 """What nothing can be kept in: one object is one value."""
 
 _LOCK_TYPES = (type(threading.Lock()), type(threading.RLock()))
+_LRU_CACHE_TYPE = type(functools.lru_cache(len))
 _READABLE_BASES = (
-    object,
-    types.SimpleNamespace,
-    dict,
-    list,
-    tuple,
-    set,
-    frozenset,
-    collections.deque,
-    collections.OrderedDict,
-    int,
-    str,
-    float,
-    bytes,
-    BaseException,
-    Exception,
+    *(object, dict, list, tuple, set, frozenset, collections.deque, collections.OrderedDict),
+    *(int, str, float, bytes, BaseException, Exception, types.SimpleNamespace),
 )
-"""What a class written in Python may inherit of those that are not."""
+"""Built-in classes whose state is readable in a class that inherits from them."""
 
 
 class BoundNames:
-    """Some names of a module or class; read as what they are bound to now.
-
-    ``owner``: the class, whose names are written by it alone.
-    """
+    """Some names of a module, or of the class ``owner``, read as what they are bound to now."""
 
     def __init__(
         self, space: Mapping[str, Any], names: Iterable[str], owner: type | None = None
@@ -133,7 +91,7 @@ class UnreadableState(Exception):
 
 
 class StateReader:
-    """Reads values into images; objects that it meets twice are told to be the same.
+    """Reads values into images; an object that it meets twice is marked as the same one.
 
     ``held``: called with each object that can be changed in place, in the order met.
     ``constant``: tells functions that keep nothing, as a library's.
@@ -168,7 +126,11 @@ class StateReader:
             # It passes for a float, and its value is none.
             raise UnreadableState("a draw")
         if issubclass(kind, _CONSTANT_TYPES) or (issubclass(kind, enum.Enum)):
-            return self._constant(x)
+            owner = getattr(x, "__self__", None)
+            bound = not isinstance(owner, types.ModuleType | type | type(None))
+            if isinstance(x, types.BuiltinFunctionType) and bound:
+                return ("method", x.__name__, self.image(owner))
+            return ("constant", id(x))
         if issubclass(kind, type):
             return ("type", id(x))
         if kind is types.FunctionType and self._is_constant(x):
@@ -180,47 +142,27 @@ class StateReader:
         self._alive.append(x)
         return (kind, *self._changeable(x, kind))
 
-    def _constant(self, x: Any) -> Hashable:
-        owner = getattr(x, "__self__", None)
-        if isinstance(x, types.BuiltinFunctionType) and not isinstance(
-            owner, types.ModuleType | type | type(None)
-        ):
-            return ("method", x.__name__, self.image(owner))
-        return ("constant", id(x))
-
     def _changeable(self, x: Any, kind: type) -> Iterable[Hashable]:
         if self._held is not None:
             self._held(x)
-        if kind is dict or kind is types.MappingProxyType:
-            return self._pairs(x)
-        if kind in (list, set, frozenset):
-            return map(self.image, x)
-        if kind is BoundNames:
-            return map(self.image, x.values())
-        if kind is types.FunctionType:
-            return self._function(x)
-        if kind is types.MethodType:
-            return (self.image(x.__func__), self.image(x.__self__))
-        if kind is types.CellType:
-            return self._cell(x)
-        if kind is functools.partial:
-            return (self.image(x.func), self.image(x.args), self.image(x.keywords))
+        if kind in _PART_READERS:
+            return _PART_READERS[kind](self, x)
         if isinstance(x, np.ndarray):
             return self._array(x)
-        if kind is array.array:
-            return (x.typecode, self._raw(x.tobytes()))
-        if kind in _LOCK_TYPES:
-            return ()
-        if kind is weakref.ReferenceType:
-            return (self.image(x()),)
         if isinstance(x, SymbolicGenerator | SymbolicRandomState):
-            return self._generator(x)
+            if x.stream.key is not None:
+                raise UnreadableState("a generator with a seed")
+            return self._pairs({k: v for k, v in vars(x).items() if k != "stream"})
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(x, torch.Tensor):
             return self._tensor(x, torch)
         if torch is not None and isinstance(x, torch.dtype | torch.device | torch.Size):
             return (repr(x),)
-        return self._object(x, kind)
+        # An object of a class written in Python: attributes, slots, what it inherits.
+        bases = [base for base in kind.__mro__ if base not in _READABLE_BASES]
+        if any(map(_is_compiled, bases)):
+            raise UnreadableState(f"a {kind.__name__}")
+        return self._attributes(x, bases)
 
     def _pairs(self, x: Mapping[Any, Any]) -> Iterable[Hashable]:
         for key, value in list(x.items()):
@@ -228,11 +170,8 @@ class StateReader:
             yield self.image(value)
 
     def _function(self, x: types.FunctionType) -> Iterable[Hashable]:
-        yield id(x.__code__)
-        yield self.image(x.__defaults__)
-        yield self.image(x.__kwdefaults__)
-        yield self.image(x.__closure__)
-        yield self.image(x.__dict__)
+        parts = x.__defaults__, x.__kwdefaults__, x.__closure__, x.__dict__
+        return (id(x.__code__), *map(self.image, parts))
 
     def _cell(self, x: types.CellType) -> Iterable[Hashable]:
         try:
@@ -277,52 +216,34 @@ class StateReader:
                 if lowest and bool((plain == lowest).any()):
                     raise UnreadableState("a tensor that may hold draws")
             data = plain.view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-        return (
-            str(x.dtype),
-            tuple(x.shape),
-            x.stride(),
-            x.storage_offset(),
-            shared,
-            self._raw(data),
-        )
+        place = tuple(x.shape), x.stride(), x.storage_offset()
+        return (str(x.dtype), *place, shared, self._raw(data))
 
-    def _generator(self, x: Any) -> Iterable[Hashable]:
-        if x.stream.key is not None:
-            raise UnreadableState("a generator with a seed")
-        return self._pairs({k: v for k, v in vars(x).items() if k != "stream"})
-
-    def _object(self, x: Any, kind: type) -> Iterable[Hashable]:
-        """Read an object of a class written in Python: attributes, slots, what it inherits."""
-        if kind in _PART_READERS:
-            return _PART_READERS[kind](self, x)
-        bases = [base for base in kind.__mro__ if base not in _READABLE_BASES]
-        if any(map(_is_compiled, bases)):
-            raise UnreadableState(f"a {kind.__name__}")
-        return self._attributes(x, bases)
-
-    def _attributes(self, x: Any, own: list[type]) -> Iterable[Hashable]:
+    def _attributes(self, x: Any, bases: list[type]) -> Iterable[Hashable]:
         if isinstance(x, dict):
             yield from self._pairs(dict(dict.items(x)))
         elif isinstance(x, list | tuple | set | frozenset | collections.deque):
-            base: Any = type(x).__mro__[len(own)]
+            base: Any = type(x).__mro__[len(bases)]
             yield from map(self.image, base.__iter__(x))
         elif isinstance(x, int | str | bytes | float):
             yield repr(x)
         elif isinstance(x, BaseException):
             yield self.image(x.args)
-        for base in own:
-            for name, slot in vars(base).items():
-                if isinstance(slot, types.MemberDescriptorType):
-                    yield name
-                    yield self.image(getattr(x, name, None))
+        for name in _slot_names(bases):
+            yield name
+            yield self.image(getattr(x, name, None))
         attributes = getattr(x, "__dict__", None)
         if attributes is not None:
             yield self.image(attributes)
 
 
-def _deque_parts(reader: StateReader, x: Any) -> Iterable[Hashable]:
-    yield x.maxlen
-    yield from map(reader.image, x)
+def _slot_names(kinds: Iterable[type]) -> list[str]:
+    return [
+        name
+        for kind in kinds
+        for name, slot in vars(kind).items()
+        if isinstance(slot, types.MemberDescriptorType)
+    ]
 
 
 def _memo_parts(_: StateReader, x: Any) -> Iterable[Hashable]:
@@ -343,10 +264,19 @@ def _is_compiled(kind: type) -> bool:
 
 
 _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
-    collections.deque: _deque_parts,
-    type(functools.lru_cache(_deque_parts)): _memo_parts,
+    **dict.fromkeys((dict, types.MappingProxyType, collections.OrderedDict), StateReader._pairs),
+    **dict.fromkeys((list, set, frozenset), lambda reader, x: map(reader.image, x)),
+    **dict.fromkeys(_LOCK_TYPES, lambda reader, x: ()),
+    BoundNames: lambda reader, x: map(reader.image, x.values()),
+    types.FunctionType: StateReader._function,
+    types.CellType: StateReader._cell,
+    types.MethodType: lambda reader, x: (*map(reader.image, (x.__func__, x.__self__)),),
+    functools.partial: lambda reader, x: (*map(reader.image, (x.func, x.args, x.keywords)),),
+    array.array: lambda reader, x: (x.typecode, reader._raw(x.tobytes())),
+    weakref.ReferenceType: lambda reader, x: (reader.image(x()),),
+    collections.deque: lambda reader, x: (x.maxlen, *map(reader.image, x)),
     collections.defaultdict: lambda reader, x: (reader.image(x.default_factory), *reader._pairs(x)),
-    collections.OrderedDict: lambda reader, x: reader._pairs(x),
+    _LRU_CACHE_TYPE: _memo_parts,
 }
 
 
@@ -354,24 +284,24 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
 
 
 def restore_contents(x: Any, held: Any) -> None:
-    """Let an object hold again what a look into it gave, as :class:`HiddenState` looks.
-
-    What cannot be written, or is not written in place, is left as it is.
-    """
+    """Let an object hold again what :class:`HiddenState` saw in it, where it can be written."""
     if type(x) is BoundNames:
-        _restore_names(x, held)
+        for name, value in zip(x.names, held, strict=True):
+            if name not in x.space or x.space[name] is value:
+                continue
+            if x.owner is not None:
+                setattr(x.owner, name, value)
+            elif isinstance(x.space, dict):
+                x.space[name] = value
     elif isinstance(x, dict):
         count = (len(held) - 1) // 2
         x.clear()
         x.update(zip(held[:count], held[count : 2 * count], strict=True))
     elif isinstance(x, list):
         x[:] = held
-    elif isinstance(x, set):
+    elif isinstance(x, set | collections.deque):
         x.clear()
-        x.update(held)
-    elif isinstance(x, collections.deque):
-        x.clear()
-        x.extend(held)
+        (x.update if isinstance(x, set) else x.extend)(held)
     elif isinstance(x, types.CellType) and held:
         x.cell_contents = held[0]
     elif isinstance(x, np.ndarray) and x.dtype.hasobject:
@@ -386,23 +316,8 @@ def restore_contents(x: Any, held: Any) -> None:
 
 def slots_of(x: Any) -> tuple[str, ...]:
     """Return the names of an object's slots, with that of its dictionary; none without slots."""
-    slots = [
-        name
-        for base in type(x).__mro__
-        for name, slot in vars(base).items()
-        if isinstance(slot, types.MemberDescriptorType)
-    ]
+    slots = _slot_names(type(x).__mro__)
     return tuple([*slots, "__dict__"] if slots and hasattr(x, "__dict__") else slots)
-
-
-def _restore_names(names: BoundNames, held: list[Any]) -> None:
-    for name, value in zip(names.names, held, strict=True):
-        if name not in names.space or names.space[name] is value:
-            continue
-        if names.owner is not None:
-            setattr(names.owner, name, value)
-        elif isinstance(names.space, dict):
-            names.space[name] = value
 
 
 # Hidden state: what code keeps from one call to the next, in its object and around it.
@@ -412,8 +327,6 @@ def _restore_names(names: BoundNames, held: list[Any]) -> None:
 # that every thing in it that can be changed in place is only looked at, because it hardly ever
 # changes: if all of them hold what they held, so does the whole.
 
-
-_LRU_CACHE_TYPE = type(functools.lru_cache(len))
 
 _MISSING = object()
 
@@ -428,16 +341,13 @@ _ENVIRONMENT = frozenset({"environ", "getenv", "putenv"})
 
 
 class HiddenState:
-    """Reads what ``code`` keeps; ``rng`` is the generator it is handed, which can be written on.
-
-    ``reason``: why nothing can be compared; empty where it can.
-    """
+    """What ``code`` keeps, with its generator ``rng``; ``reason``: why nothing can be compared."""
 
     def __init__(self, code: Any, rng: Any) -> None:
         self._roots = [rng, *_reachable_state(code)]
         self._known: list[tuple[Any, Callable[[], Any], Any]] = []
         self.reason = ""
-        self._own = unwrap(code)
+        self._root = unwrap(code)
         try:
             self._outside = StateReader(self._note, self._is_constant).image(self._roots)
         except UnreadableState as error:
@@ -452,29 +362,25 @@ class HiddenState:
         if self.reason or not known:
             return NeverEqual()
         try:
-            inside = None if instance is None else self._reader().image(instance)
+            inside = (
+                None if instance is None else StateReader(None, self._is_constant).image(instance)
+            )
             if all(_is_unchanged(held, look()) for _, look, held in self._known):
                 return inside, None
-            outside = self._reader().image(self._roots)
+            outside = StateReader(None, self._is_constant).image(self._roots)
         except UnreadableState:
             return NeverEqual()
         return inside, None if outside == self._outside else outside
 
-    def _reader(self) -> StateReader:
-        return StateReader(None, self._is_constant)
-
     def _is_constant(self, function: types.FunctionType) -> bool:
-        return not _is_user_function(function, self._own)
+        return not _is_user_function(function, self._root)
 
     def _note(self, x: Any) -> None:
         if (look := _content_reader(x)) is not None:
             self._known.append((x, look, look()))
 
     def put_back(self) -> bool:
-        """Let everything hold what it held at the start; false where that was not read whole.
-
-        For code that keeps draws of paths that are over, which nothing can be done with.
-        """
+        """Let everything hold what it held at the start; false where that was not read whole."""
         if self.reason:
             return False
         for x, look, held in self._known:
@@ -511,9 +417,8 @@ def _content_reader(x: Any) -> Callable[[], Any] | None:
         return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
-    if isinstance(
-        x, _LRU_CACHE_TYPE
-    ):  # by its type: an object may answer any name, or raise at one
+    # By its type: an object may answer any name, or raise at one.
+    if isinstance(x, _LRU_CACHE_TYPE):
         return lambda: x.cache_info()
     names = slots_of(x)
     return partial(_attribute_values, x, names) if names else None
@@ -548,8 +453,7 @@ def _reachable_state(code: Any) -> list[Any]:
     spaces: dict[int, Mapping[str, Any]] = {}
     classes: dict[int, type] = {}
     libraries: dict[int, types.ModuleType] = {}
-    used: set[str] = set()
-    waiting, seen = [root, code], set[int]()
+    used, seen, waiting = set[str](), set[int](), [root, code]
     while waiting:
         x = waiting.pop()
         if id(x) not in seen:
@@ -557,11 +461,11 @@ def _reachable_state(code: Any) -> list[Any]:
             if isinstance(x, types.FunctionType):
                 if _is_user_function(x, root):
                     functions[id(x)] = x
-                    used.update(_code_names(x.__code__))
+                    used.update(*(part.co_names for part in nested_code(x.__code__)))
                     spaces[id(x.__globals__)] = x.__globals__
-                    waiting += [c.cell_contents for c in x.__closure__ or () if _has_value(c)]
+                    waiting += [y for cell in x.__closure__ or () for y in _cell_values(cell)]
             elif inspect.isclass(x):
-                if not is_library(x.__module__) and not is_machinery(x.__module__):
+                if is_users_module(x.__module__):
                     classes[id(x)] = x
                     waiting += [*vars(x).values(), *x.__mro__[1:]]
             elif isinstance(x, types.ModuleType):
@@ -579,12 +483,18 @@ def _reachable_state(code: Any) -> list[Any]:
                 if id(value := space[name]) not in seen
             ]
             waiting += [m for name in used if (m := sys.modules.get(name)) and id(m) not in seen]
-    hung = {name for x in functions.values() for name in _stored_attributes(x.__code__)}
+    attached = {
+        str(step.argval)
+        for x in functions.values()
+        for part in nested_code(x.__code__)
+        for step in dis.get_instructions(part)
+        if step.opname == "STORE_ATTR"
+    }
     return [
         code,
         *([os.environ._data] if used & _ENVIRONMENT else ()),  # type: ignore[attr-defined]
         *(
-            BoundNames(vars(x), filter(partial(_is_attached_value, x), hung))
+            BoundNames(vars(x), filter(partial(_is_attached_value, x), attached))
             for x in libraries.values()
         ),
         *(BoundNames(space, used) for space in spaces.values()),
@@ -602,10 +512,8 @@ def _referenced_objects(x: Any) -> list[Any]:
         return [x.__func__, x.__self__]
     if isinstance(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
-    if isinstance(x, staticmethod | classmethod):
-        return [x.__func__]
-    if isinstance(x, property):
-        return [x.fget, x.fset]
+    if isinstance(x, staticmethod | classmethod | property):
+        return [x.fget, x.fset] if isinstance(x, property) else [x.__func__]
     # Without asking the object, which may answer any name, or raise at it.
     if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
         return [x.__wrapped__]
@@ -615,43 +523,19 @@ def _referenced_objects(x: Any) -> list[Any]:
     return list(x) if isinstance(x, list | tuple) and len(x) <= _MAX_SEARCHED_ITEMS else []
 
 
-def _code_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_names(constant)
-
-
-def _stored_attributes(code: types.CodeType) -> Iterator[str]:
-    """Yield the names of attributes that code sets."""
-    for step in dis.get_instructions(code):
-        if step.opname == "STORE_ATTR":
-            yield str(step.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _stored_attributes(constant)
-
-
 def _is_attached_value(module: types.ModuleType, name: str) -> bool:
     """Whether a name may be the code's own on a library's module, which has others."""
     value = vars(module).get(name)
     return not callable(value) and not isinstance(value, types.ModuleType)
 
 
-def _has_value(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not _MISSING
-    except ValueError:
-        return False
+def _is_user_function(function: types.FunctionType, root: Any) -> bool:
+    return is_user_function(function, root) and not is_machinery(function.__module__ or "")
 
 
-def _is_user_function(function: types.FunctionType, own: Any) -> bool:
-    return is_user_function(function, own) and not is_machinery(function.__module__ or "")
-
-
-def _is_user_module(module: types.ModuleType, own: Any) -> bool:
+def _is_user_module(module: types.ModuleType, root: Any) -> bool:
     name = module.__name__
-    if is_library(name) or is_machinery(name):
+    if not is_users_module(name):
         return False
-    same = name.partition(".")[0] == (getattr(own, "__module__", None) or "").partition(".")[0]
+    same = name.partition(".")[0] == (getattr(root, "__module__", None) or "").partition(".")[0]
     return same or is_user_file(getattr(module, "__file__", None) or "<none>")

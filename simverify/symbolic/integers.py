@@ -4,6 +4,8 @@ Where few values are left, a draw that is asked for more than a comparison is se
 path forks once for each value, and the real library computes with a real number.
 """
 
+# ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
+
 __simverify_role__ = "stand-in"
 
 
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from simverify.symbolic.draw import DrawBase, DrawOperations, guess_point
+from simverify.symbolic.draw import DrawBase, guess_point
 from simverify.symbolic.forms import (
     DOUBLE_UNIFORM,
     GUESS_RADIUS,
@@ -140,8 +142,264 @@ _END_TOLERANCE = 1e-13
 """Relative distance at which an end of a smooth draw's range counts as the integer there."""
 
 
-class DrawIntegers(DrawOperations):
-    """What a draw answers where an integer is asked for."""
+def settle_few(step: Any) -> Any:
+    """Return a draw with few values as a number: the path forks once for each."""
+    few = isinstance(step, DrawPairs) and not step.has_many_cells()
+    return step.settle() if few else step
+
+
+# Integers that are exactly ``a n + b``, where ``n`` is the random integer that was drawn.
+#
+# A form is made of floats, 2**62 integers have more digits, and types of so many bits wrap around.
+# So the operations of the machine are done again, on Python's integers, which do not wrap. What the
+# machine computes may differ from that by a multiple of the type's size: the path forks wherever
+# an operation wraps around, so that it is one multiple for all that is left of the draw.
+
+
+_AFFINE_OPERATORS = tuple(getattr(operator, x) for x in names("add sub mul lshift neg pos abs"))
+"""What leaves a line a line, ``abs`` where the sign is known."""
+
+
+class AffineInteger(NamedTuple):
+    """``a n + b`` for so many ``values`` of n in a row."""
+
+    a: int
+    b: int
+    values: int
+
+
+class BinaryMachine(Machine):
+    """One operation on two results of one draw; its sample is of what is left of the draw."""
+
+    __slots__ = ("first", "second", "with_both")
+
+    def __init__(
+        self, atom: "Atom", first: Machine, second: Machine, op: Callable[..., Any]
+    ) -> None:
+        x, y = first.values(), second.values()
+        samples = first.sample, second.sample
+        if atom.single:
+            left = sum(atom.span()) // 2
+            samples = x(left), y(left)
+        blur = first.blur + second.blur
+        super().__init__(None, lambda k: op(x(k), y(k)), op(*samples), blur)
+        self.first, self.second, self.with_both = first, second, op
+
+
+def is_integer(x: Any) -> bool:
+    """Whether a number is an integer of Python's or of numpy's; no bool."""
+    return isinstance(x, np.integer) or (isinstance(x, int) and not isinstance(x, bool))
+
+
+def affine_integer_of(atom: "Atom", machine: Machine) -> AffineInteger | None:
+    """Return the line that is computed from what is left of a draw; None where it is not known.
+
+    More integers than points of the grid: all of them are meant, and a point is the first of as
+    many as come before the next.
+    """
+    root = _drawn_integer(machine)
+    if root is None or not atom.single or atom.owner is not None:
+        return None
+    first, last = atom.span()
+    try:
+        low, high = int(root.op(first)), int(root.op(last))
+        value = machine.values()
+        first_value, last_value = int(value(first)), int(value(last))
+        start, end = _unwrapped_value(machine, low), _unwrapped_value(machine, high)
+        a = _unwrapped_value(machine, low + 1) - start
+        whole = int(root.op(atom.points - 1)) - int(root.op(0)) + 1
+    except (*OVERFLOW_ERRORS, _NotAffine):
+        return None
+    if end - start != a * (high - low) or last_value - first_value != end - start:
+        return None
+    whole += (whole - 1) >> 53
+    return AffineInteger(a, first_value - a * low, math.floor(whole * (atom.high - atom.low)))
+
+
+class _NotAffine(Exception):
+    """An operation leaves the lines, or the integers."""
+
+
+def _drawn_integer(machine: Machine) -> Machine | None:
+    """Return the random integer that all is computed from."""
+    while True:
+        if isinstance(machine, BinaryMachine):
+            machine = machine.first
+        elif machine.before is not None:
+            machine = machine.before
+        else:
+            return machine if is_integer(machine.sample) else None
+
+
+def _unwrapped_value(machine: Machine, n: int) -> int:
+    """Return what the machine computes from n where nothing wraps around."""
+    steps = []
+    while machine.before is not None:
+        steps.append(machine)
+        machine = machine.before
+    if isinstance(machine, BinaryMachine):
+        both = (_unwrapped_value(x, n) for x in (machine.first, machine.second))
+        n = _apply_unwrapped(machine.with_both, *both)
+    for step in reversed(steps):
+        if not is_integer(step.sample):
+            raise _NotAffine
+        # A cast makes another type of the same integer.
+        if isinstance(step.op, type) or getattr(step.op, "__name__", "") == "_item":
+            continue
+        if step.other is NO_OPERAND:
+            n = _apply_unwrapped(step.op, n)
+        elif is_integer(step.other):
+            other = int(step.other)
+            n = _apply_unwrapped(step.op, *((other, n) if step.reverse else (n, other)))
+        else:
+            raise _NotAffine
+    return n
+
+
+def _apply_unwrapped(op: Callable[..., Any], *numbers: int) -> int:
+    if op not in _AFFINE_OPERATORS:
+        raise _NotAffine
+    return int(op(*numbers))
+
+
+# Integers mixed from a random one, as code mixes its seeds.
+#
+# ``(key + counter * 1_000_003) % 2**63`` is no monotone function of the counter, so nothing can be
+# followed that asks how large it is. A seed is asked for less: which other seeds are the same, and
+# of how many values, about equally likely, it is one. Both are known of remainders of ``a n + b``
+# and of what maps integers one to one. Whatever else is done with such a number is refused.
+
+
+_OPERATION_NAMES = name_pairs(
+    "add:add subtract:sub multiply:mul bitwise_xor:xor left_shift:lshift negative:neg "
+    "invert:invert positive:pos"
+)
+
+
+class MixedInteger:
+    """An integer mixed from ``atom``: one of ``values``; equal ``name``, equal number.
+
+    ``kind``: its type. One of numpy's wraps around: an even multiple is one of fewer values.
+    """
+
+    def __init__(self, atom: "Atom", name: tuple[Hashable, ...], values: int, kind: type) -> None:
+        self.atom = atom
+        self.name = name
+        self.values = values
+        self.kind = kind
+
+    # Code may ask for its type.
+    __class__ = property(lambda self: self.kind)
+
+    def as_python(self) -> "MixedInteger":
+        return MixedInteger(self.atom, self.name, self.values, int)
+
+    def __pos__(self) -> "MixedInteger":
+        return self
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        name = _OPERATION_NAMES.get(ufunc.__name__)
+        # Of Python's integers alone ufuncs make numpy's.
+        if name is None or method != "__call__" or kwargs or self.kind is int:
+            self._refuse()
+        forward = inputs[0] is self
+        operation = getattr(self, f"__{name}__" if forward else f"__r{name}__")
+        return operation(*(inputs[1:] if forward else inputs[:1]))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # numpy asks for protocols, which it does without.
+        if name.startswith("__") or not hasattr(self.kind, name):
+            raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
+        self._refuse()
+
+    def _fits(self, x: Any) -> bool:
+        """Whether what it makes of a number is of its own type, whichever value it has."""
+        if type(x) is self.kind:
+            return True
+        ends = None if self.kind is int else np.iinfo(self.kind)
+        return ends is not None and type(x) is int and int(ends.min) <= x <= int(ends.max)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        self.atom.source.refuse("a random integer mixed with % & or ^, used for more than a seed")
+
+
+def _seed_preserving_method(name: str) -> Callable[..., MixedInteger]:
+    def forward(self: MixedInteger, *other: Any) -> MixedInteger:
+        wraps = self.kind is not int
+        if not all(map(self._fits, other)):
+            self._refuse()
+        if name in ("mul", "rmul") and (other[0] == 0 or (wraps and other[0] % 2 == 0)):
+            self._refuse()
+        if name == "lshift" and wraps:
+            self._refuse()
+        # Where it wraps around is a matter of the type.
+        path = (*self.name, self.kind, name, *map(int, other))
+        return MixedInteger(self.atom, path, self.values, self.kind)
+
+    return forward
+
+
+for _name in names("add radd sub rsub mul rmul xor rxor lshift neg invert"):
+    setattr(MixedInteger, f"__{_name}__", _seed_preserving_method(_name))
+for _name in names(
+    "eq ne lt le gt ge bool int index float hash repr str format iter len getitem contains abs "
+    "round floor ceil trunc mod rmod divmod rdivmod floordiv rfloordiv truediv rtruediv pow rpow "
+    "and rand or ror rshift rrshift rlshift array reduce_ex array_function"
+):
+    setattr(MixedInteger, f"__{_name}__", MixedInteger._refuse)
+
+
+def mixed_remainder(draw: "DrawBase", modulus: int, kind: type) -> MixedInteger | None:
+    """Return a drawn integer modulo ``modulus`` > 0, of type ``kind``; None if it is not known."""
+    line = _nonconstant_line(draw)
+    if line is None:
+        return None
+    values = min(line.values, modulus // math.gcd(line.a, modulus))
+    name = id(draw.atom), line.a % modulus, line.b % modulus, modulus
+    return MixedInteger(draw.atom, name, values, kind)
+
+
+def mixed_bitwise(draw: Any, name: str, other: Any, op: Callable[..., Any]) -> MixedInteger | None:
+    """Return ``draw & other`` or ``draw ^ other`` of many values, as a seed; None: not known."""
+    whole = draw.holds_integers() and isinstance(other, int | np.integer)
+    if not whole or draw.settles():
+        return None
+    kind = type(op(type(draw.machine.sample)(1), other))
+    bits = int(other)
+    if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
+        # The lowest bits are a remainder.
+        lowest: MixedInteger = draw.modulo(bits + 1, above_low_bits, op, other)
+        return lowest
+    line = _nonconstant_line(draw) if name == "^" and draw.gives(kind, other) else None
+    if line is None:
+        return None
+    return MixedInteger(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
+
+
+def _nonconstant_line(draw: "DrawBase") -> AffineInteger | None:
+    line = affine_integer_of(draw.atom, draw.machine)
+    return None if line is None or line.a == 0 else line
+
+
+def above_low_bits(x: Any, mask: Any) -> int:
+    """Return the bits above those of a mask of the lowest ones."""
+    return int(x) // (int(mask) + 1)
+
+
+# Operations on two draws.
+#
+# Sums and products are followed where their law is known. A comparison is a race, or of one draw
+# computed in two ways.
+
+
+PairOperation = Callable[..., Any]
+
+_CONSTANT_TOLERANCE = 1e-3
+"""A difference that varies by more, relative to itself, is none that rounding leaves as it is."""
+
+
+class DrawPairs(DrawBase):
+    """What a draw answers where an integer is asked for, or when it meets another draw."""
 
     __slots__ = ()
 
@@ -158,10 +416,7 @@ class DrawIntegers(DrawOperations):
         return first, max(first, math.ceil(high - _END_TOLERANCE * abs(high)) - 1)
 
     def _ends(self) -> tuple[Any, Any]:
-        """Return the smallest and the largest value that the machine computes.
-
-        A form may have no bounds where they are finite: no uniform is 1.
-        """
+        """Return the extremes that the machine computes: no uniform is 1, where a form ends."""
         if not self.atom.single or self.atom.owner is not None:
             return self.range()
         value, first, last = self.grid()
@@ -177,7 +432,7 @@ class DrawIntegers(DrawOperations):
         return True
 
     def settles(self) -> bool:
-        """Whether there are few enough values to go on with each of them."""
+        """Whether it has few enough values to follow each of them."""
         return (
             (self.holds_integers() or self.form.is_whole())
             and self.atom.single
@@ -210,10 +465,7 @@ class DrawIntegers(DrawOperations):
         return machine_runs(self.machine, value, first, last, MAX_CELLS, guess)
 
     def on_values(self, op: Callable[..., Any], *others: Any, name: str) -> Any:
-        """Do on each of few values what has no rule of its own, or refuse it by name.
-
-        What the real type cannot do raises what it raises.
-        """
+        """Return ``op`` of each of few values, raise what it raises, or refuse it by ``name``."""
         if self.settles():
             return op(self.settle(), *others)
         if not any(isinstance(x, DrawBase) for x in others):
@@ -247,7 +499,7 @@ class DrawIntegers(DrawOperations):
         if not (self.holds_integers() or self.form.is_whole()):
             return self._floored(op)
         result = self.map(lambda: self.form, op)
-        whole = isinstance(result, DrawIntegers) and result.holds_integers()
+        whole = isinstance(result, DrawPairs) and result.holds_integers()
         return result.within(self, op) if whole else result
 
     def _floored(self, op: Callable[..., Any]) -> Any:
@@ -266,31 +518,29 @@ class DrawIntegers(DrawOperations):
 
     def _stepped(self, make: Callable[[], Any], op: Callable[..., Any], *others: Any) -> Any:
         step = self.map(make, op, *others)
-        if isinstance(step, DrawIntegers) and step.holds_integers():
+        if isinstance(step, DrawPairs) and step.holds_integers():
             step = step.within(self, op)
         return settle_few(step)
 
     def nearest(self, op: Callable[..., Any], *others: Any) -> Any:
         """Return the nearest integer, half to even, as ``op`` computes it."""
+        return self._rounded(lambda: self.form.affine(1, 0.5).floor(), op, *others)
+
+    def ceiling(self, op: Callable[..., Any]) -> Any:
+        """Return the ceiling as ``op`` computes it."""
+        return self._rounded(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
+
+    def _rounded(self, make: Callable[[], Any], op: Callable[..., Any], *others: Any) -> Any:
         if self.holds_integers() and not others:
             return self.map(lambda: self.form, op)
         if (end := self.infinite()) is not None:
             return op(end, *others)
-        return self._stepped(lambda: self.form.affine(1, 0.5).floor(), op, *others)
-
-    def ceiling(self, op: Callable[..., Any]) -> Any:
-        """Return the ceiling as ``op`` computes it."""
-        if self.holds_integers():
-            return self.map(lambda: self.form, op)
-        if (end := self.infinite()) is not None:
-            return op(end)
-        return self._stepped(lambda: self.form.affine(-1, 0).floor().affine(-1, 0), op)
+        return self._stepped(make, op, *others)
 
     def whole(self, kind: Any = int) -> Any:
-        """Return it as an integer: a draw with steps if many values are possible."""
         return self.toward_zero(kind)
 
-    def within(self, before: "DrawIntegers", op: Callable[..., Any], *others: Any) -> Any:
+    def within(self, before: "DrawPairs", op: Callable[..., Any], *others: Any) -> Any:
         """Return this result of ``op`` on ``before``; forked by how often it wraps around."""
         kind = type(self.machine.sample)
         if not issubclass(kind, np.integer):
@@ -334,282 +584,9 @@ class DrawIntegers(DrawOperations):
         if self.source.refuses_many and self.has_many_cells():
             self.refuse("int() of a draw with many values", IntOfDraw)
         whole = self.whole(int)
-        return whole.settle() if isinstance(whole, DrawIntegers) else whole
+        return whole.settle() if isinstance(whole, DrawPairs) else whole
 
-
-def settle_few(step: Any) -> Any:
-    """Return a draw with few values as a number: the path forks once for each."""
-    few = isinstance(step, DrawIntegers) and not step.has_many_cells()
-    return step.settle() if few else step
-
-
-# Integers that are exactly ``a n + b``, where ``n`` is the random integer that was drawn.
-#
-# A form is made of floats, 2**62 integers have more digits, and types of so many bits wrap around.
-# So the operations of the machine are done again, on Python's integers, which do not wrap. What the
-# machine computes may differ from that by a multiple of the type's size: the path forks wherever
-# an operation wraps around, so that it is one multiple for all that is left of the draw.
-
-
-_AFFINE_OPERATORS = tuple(getattr(operator, x) for x in names("add sub mul lshift neg pos abs"))
-"""What leaves a line a line, ``abs`` where the sign is known."""
-
-
-class AffineInteger(NamedTuple):
-    """``a n + b`` for so many ``values`` of n in a row."""
-
-    a: int
-    b: int
-    values: int
-
-
-class BinaryMachine(Machine):
-    """One operation of the machine on two results that were computed from one draw.
-
-    Its sample is of what is left of the draw: elsewhere one type may not hold the other's number.
-    """
-
-    __slots__ = ("first", "second", "with_both")
-
-    def __init__(
-        self, atom: "Atom", first: Machine, second: Machine, op: Callable[..., Any]
-    ) -> None:
-        x, y = first.values(), second.values()
-        samples = first.sample, second.sample
-        if atom.single:
-            left = sum(atom.span()) // 2
-            samples = x(left), y(left)
-        blur = first.blur + second.blur
-        super().__init__(None, lambda k: op(x(k), y(k)), op(*samples), blur)
-        self.first, self.second, self.with_both = first, second, op
-
-
-def is_integer(x: Any) -> bool:
-    """Whether a number is an integer of Python's or of numpy's; no bool."""
-    return isinstance(x, np.integer) or (isinstance(x, int) and not isinstance(x, bool))
-
-
-def affine_integer_of(atom: "Atom", machine: Machine) -> AffineInteger | None:
-    """Return the line that is computed from what is left of a draw; None where it is not known.
-
-    More integers than points of the grid: all of them are meant, and a point is the first of as
-    many as come before the next.
-    """
-    root = _drawn_integer(machine)
-    if root is None or not atom.single or atom.owner is not None:
-        return None
-    first, last = atom.span()
-    try:
-        low, high = int(root.op(first)), int(root.op(last))
-        value = machine.values()
-        here, there = int(value(first)), int(value(last))
-        start, end = _unwrapped_value(machine, low), _unwrapped_value(machine, high)
-        a = _unwrapped_value(machine, low + 1) - start
-        whole = int(root.op(atom.points - 1)) - int(root.op(0)) + 1
-    except (*OVERFLOW_ERRORS, _NotAffine):
-        return None
-    if end - start != a * (high - low) or there - here != end - start:
-        return None
-    whole += (whole - 1) >> 53
-    return AffineInteger(a, here - a * low, math.floor(whole * (atom.high - atom.low)))
-
-
-class _NotAffine(Exception):
-    """An operation leaves the lines, or the integers."""
-
-
-def _drawn_integer(machine: Machine) -> Machine | None:
-    """Return the random integer that all is computed from."""
-    while True:
-        if isinstance(machine, BinaryMachine):
-            machine = machine.first
-        elif machine.before is not None:
-            machine = machine.before
-        else:
-            return machine if is_integer(machine.sample) else None
-
-
-def _unwrapped_value(machine: Machine, n: int) -> int:
-    """Return what the machine computes from n where nothing wraps around."""
-    steps = []
-    while machine.before is not None:
-        steps.append(machine)
-        machine = machine.before
-    if isinstance(machine, BinaryMachine):
-        both = (_unwrapped_value(x, n) for x in (machine.first, machine.second))
-        n = _apply_unwrapped(machine.with_both, *both)
-    for step in reversed(steps):
-        if not is_integer(step.sample):
-            raise _NotAffine
-        if only_casts(step.op):
-            continue
-        if step.other is NO_OPERAND:
-            n = _apply_unwrapped(step.op, n)
-        elif is_integer(step.other):
-            other = int(step.other)
-            n = _apply_unwrapped(step.op, *((other, n) if step.reverse else (n, other)))
-        else:
-            raise _NotAffine
-    return n
-
-
-def _apply_unwrapped(op: Callable[..., Any], *numbers: int) -> int:
-    if op not in _AFFINE_OPERATORS:
-        raise _NotAffine
-    return int(op(*numbers))
-
-
-def only_casts(op: Any) -> bool:
-    """Whether an operation only makes another type of the same integer."""
-    return isinstance(op, type) or getattr(op, "__name__", "") == "_item"
-
-
-# Integers mixed from a random one, as code mixes its seeds.
-#
-# ``(key + counter * 1_000_003) % 2**63`` is no monotone function of the counter, so nothing can be
-# followed that asks how large it is. A seed is asked for less: which other seeds are the same, and
-# of how many values, about equally likely, it is one. Both are known of remainders of ``a n + b``
-# and of what maps integers one to one. Whatever else is done with such a number is refused.
-
-
-_OPERATION_NAMES = name_pairs(
-    "add:add subtract:sub multiply:mul bitwise_xor:xor left_shift:lshift negative:neg "
-    "invert:invert positive:pos"
-)
-
-
-class MixedInteger:
-    """An integer mixed from ``atom``: one of ``values``; equal ``name``, equal number.
-
-    ``kind``: its type. One of numpy's wraps around: an even multiple is one of fewer values.
-    """
-
-    def __init__(self, atom: "Atom", name: tuple[Hashable, ...], values: int, kind: type) -> None:
-        self.atom = atom
-        self.name = name
-        self.values = values
-        self.kind = kind
-
-    # Code may ask for its type.
-    __class__ = property(lambda self: self.kind)
-
-    def as_python(self) -> "MixedInteger":
-        """Return it as Python's integer."""
-        return MixedInteger(self.atom, self.name, self.values, int)
-
-    def __pos__(self) -> "MixedInteger":
-        return self
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = _OPERATION_NAMES.get(ufunc.__name__)
-        # Of Python's integers alone ufuncs make numpy's.
-        if name is None or method != "__call__" or kwargs or self.kind is int:
-            self._refuse()
-        forward = inputs[0] is self
-        operation = getattr(self, f"__{name}__" if forward else f"__r{name}__")
-        return operation(*(inputs[1:] if forward else inputs[:1]))
-
-    def __getattr__(self, name: str) -> NoReturn:
-        # numpy asks for protocols, which it does without.
-        if name.startswith("__") or not hasattr(self.kind, name):
-            raise AttributeError(f"{self.kind.__name__!r} object has no attribute {name!r}")
-        self._refuse()
-
-    def _one_to_one(self, *step: Hashable) -> "MixedInteger":
-        # Where it wraps around is a matter of the type.
-        return MixedInteger(self.atom, (*self.name, self.kind, *step), self.values, self.kind)
-
-    def _fits(self, x: Any) -> bool:
-        """Whether what it makes of a number is of its own type, whichever value it has."""
-        if type(x) is self.kind:
-            return True
-        ends = None if self.kind is int else np.iinfo(self.kind)
-        return ends is not None and type(x) is int and int(ends.min) <= x <= int(ends.max)
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        self.atom.source.refuse("a random integer mixed with % & or ^, used for more than a seed")
-
-
-def _seed_preserving_method(name: str) -> Callable[..., MixedInteger]:
-    def forward(self: MixedInteger, *other: Any) -> MixedInteger:
-        wraps = self.kind is not int
-        if not all(map(self._fits, other)):
-            self._refuse()
-        if name in ("mul", "rmul") and (other[0] == 0 or (wraps and other[0] % 2 == 0)):
-            self._refuse()
-        if name == "lshift" and wraps:
-            self._refuse()
-        return self._one_to_one(name, *map(int, other))
-
-    return forward
-
-
-for _name in names("add radd sub rsub mul rmul xor rxor lshift neg invert"):
-    setattr(MixedInteger, f"__{_name}__", _seed_preserving_method(_name))
-for _name in names(
-    "eq ne lt le gt ge bool int index float hash repr str format iter len getitem contains abs "
-    "round floor ceil trunc mod rmod divmod rdivmod floordiv rfloordiv truediv rtruediv pow rpow "
-    "and rand or ror rshift rrshift rlshift array reduce_ex array_function"
-):
-    setattr(MixedInteger, f"__{_name}__", MixedInteger._refuse)
-
-
-def mixed_remainder(draw: "DrawBase", modulus: int, kind: type) -> MixedInteger | None:
-    """Return a drawn integer modulo ``modulus`` > 0, of type ``kind``; None if it is not known."""
-    line = _nonconstant_line(draw)
-    if line is None:
-        return None
-    values = min(line.values, modulus // math.gcd(line.a, modulus))
-    name = id(draw.atom), line.a % modulus, line.b % modulus, modulus
-    return MixedInteger(draw.atom, name, values, kind)
-
-
-def mixed_bitwise(draw: Any, name: str, other: Any, op: Callable[..., Any]) -> MixedInteger | None:
-    """Return ``draw & other`` or ``draw ^ other``, which is a seed at most, computed as ``op``.
-
-    None for few values, or where it is not known.
-    """
-    whole = draw.holds_integers() and isinstance(other, int | np.integer)
-    if not whole or draw.settles():
-        return None
-    kind = type(op(type(draw.machine.sample)(1), other))
-    bits = int(other)
-    if name == "&" and bits >= 0 and bits & (bits + 1) == 0:
-        # The lowest bits are a remainder.
-        lowest: MixedInteger = draw.modulo(bits + 1, above_low_bits, op, other)
-        return lowest
-    line = _nonconstant_line(draw) if name == "^" and draw.gives(kind, other) else None
-    if line is None:
-        return None
-    return MixedInteger(draw.atom, (id(draw.atom), line.a, line.b, "xor", bits), line.values, kind)
-
-
-def _nonconstant_line(draw: "DrawBase") -> AffineInteger | None:
-    line = affine_integer_of(draw.atom, draw.machine)
-    return None if line is None or line.a == 0 else line
-
-
-def above_low_bits(x: Any, mask: Any) -> int:
-    """Return the bits above those of a mask of the lowest ones."""
-    return int(x) // (int(mask) + 1)
-
-
-# Operations on two draws.
-#
-# Sums and products are followed where their law is known. A comparison is a race, or of one draw
-# computed in two ways.
-
-
-PairOperation = Callable[..., Any]
-
-_CONSTANT_TOLERANCE = 1e-3
-"""A difference that varies by more, relative to itself, is none that rounding leaves as it is."""
-
-
-class DrawPairs(DrawIntegers):
-    """What a draw answers when it meets another."""
-
-    __slots__ = ()
+    # -- what it does with another draw --
 
     def plus(self, other: "DrawPairs", op: PairOperation) -> Any:
         """Return the sum of two draws where it is a draw; ``op`` computes it."""
@@ -624,7 +601,6 @@ class DrawPairs(DrawIntegers):
         return self.refuse("the sum of two draws")
 
     def minus(self, other: "DrawPairs", op: PairOperation) -> Any:
-        """Return the difference of two draws where it is a draw."""
         if (known := self._with_one_known(other, op)) is not NotImplemented:
             return known
         x, y = self.form, other.form
@@ -703,7 +679,6 @@ class DrawPairs(DrawIntegers):
         return self.kind(self.source.chain(first.atom, last.atom), form, machine)
 
     def is_less(self, other: "DrawPairs") -> bool:
-        """Whether this draw is below another."""
         if self.atom is other.atom:
             return self._less_of_one_atom(other)
         steps = self.has_steps() or other.has_steps()

@@ -1,5 +1,7 @@
 """Symbolic twins of numpy's seed sequences, bit generators and generators, and of their names."""
 
+# ruff: noqa: D102, D103 - twins are documented in the library that they stand for
+
 __simverify_role__ = "stand-in"
 
 
@@ -69,7 +71,6 @@ class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
 
     @classmethod
     def of(cls, seed: Any) -> "SymbolicSeedSequence":
-        """Return the twin of what numpy takes for a seed."""
         if isinstance(seed, SeedSequence):
             return cls(
                 seed.entropy,
@@ -95,17 +96,14 @@ class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
 
     @property
     def spawn_key(self) -> Any:  # type: ignore[override]
-        """Which child of a child it is."""
         return self._spawn_key
 
     @property
     def n_children_spawned(self) -> int:  # type: ignore[override]
-        """Number of children so far."""
         return self._spawned
 
     @property
     def state(self) -> dict[str, Any]:  # type: ignore[override]
-        """What would make it again."""
         return {
             "entropy": self.entropy,
             "spawn_key": self._spawn_key,
@@ -124,7 +122,6 @@ class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
         return as_words([draw_integer(values, u, 0, kind.type) for u in uniforms], kind)
 
     def spawn(self, n_children: int) -> list[Any]:
-        """Return the next children."""
         first, self._spawned = self._spawned, self._spawned + n_children
         return [self._child(i) for i in range(first, self._spawned)]
 
@@ -158,9 +155,8 @@ def as_words(words: list[Any], dtype: np.dtype[Any]) -> Any:
 def constant_seed(entropy: Any) -> GeneratorSeed:
     """Name what follows a constant: by numpy's own mixing, so that equal seeds are equal."""
     image = SeedSequence(entropy).pool.tobytes()
-    return GeneratorSeed(
-        ("pool", image), f"a numpy Generator is seeded with the constant {entropy}"
-    )
+    shown = f"a numpy Generator is seeded with the constant {entropy}"
+    return GeneratorSeed(("pool", image), shown)
 
 
 # Bit generators: the state behind a ``Generator``.
@@ -215,11 +211,9 @@ class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
     _seed_seq = seed_seq
 
     def spawn(self, n_children: int) -> list[Any]:
-        """Return independent bit generators."""
         return [type(self)(seq) for seq in self.seed_seq.spawn(n_children)]
 
     def random_raw(self, size: Any = None, output: bool = True) -> Any:
-        """Integers of all bits."""
         values = 2**32 if self.real is REAL_BIT_GENERATORS["MT19937"] else 2**64
 
         def one(kind: Any) -> Any:
@@ -249,7 +243,6 @@ class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
         self.put(value)
 
     def put(self, value: Any) -> None:
-        """Set the state to one that was read, or to one of plain numbers."""
         name, inside = self.real.__name__, state_placeholder(value)
         wrong = isinstance(value, dict) and value.get("bit_generator") != name
         if wrong or (inside is not None and inside.family != name):
@@ -259,12 +252,10 @@ class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
         put_state(self.source, self.stream, value, f"numpy's {name}")
 
     def advance(self, delta: int) -> Any:
-        """Go ``delta`` steps ahead, or back."""
         self.source.sequences.put(self.stream, self._ahead(int(delta), "advance()"))
         return self
 
     def jumped(self, jumps: int = 1) -> Any:
-        """Return a bit generator far ahead."""
         ahead = self._ahead(int(jumps) * _JUMP_STEPS[self.real.__name__], "jumped()")
         twin = type(self)()
         self.source.sequences.put(twin.stream, ahead)
@@ -295,7 +286,7 @@ class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
 
 
 class SymbolicPhilox(SymbolicBitGenerator):
-    """Philox, which can be told its key and where to begin."""
+    """Philox, which takes a key and a counter to begin at."""
 
     def __init__(self, seed: Any = None, counter: Any = None, key: Any = None) -> None:
         self.real.__init__(self, 0)
@@ -307,16 +298,14 @@ class SymbolicPhilox(SymbolicBitGenerator):
         self._begin(seed, start)
         if key is not None:
             name = make_seed(self.source, key, _constant_key)
-            self.source.sequences.seed(
-                self.stream, GeneratorSeed(("Philox", name.key), name.shown), start
-            )
+            seed = GeneratorSeed(("Philox", name.key), name.shown)
+            self.source.sequences.seed(self.stream, seed, start)
 
 
 def _constant_key(key: Any) -> GeneratorSeed:
     number = _join_words(key, 128)
-    return GeneratorSeed(
-        number, f"a numpy Generator is seeded with the constant Philox key {number}"
-    )
+    shown = f"a numpy Generator is seeded with the constant Philox key {number}"
+    return GeneratorSeed(number, shown)
 
 
 def _join_words(words: Any, bits: int) -> int:
@@ -331,11 +320,11 @@ def _join_words(words: Any, bits: int) -> int:
     return joined
 
 
-def _refusing_method(name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *args: Any) -> Any:
-        return self.source.refuse(f"{name} of the bit generator of rng")
+_OF_BITS = "%s of the bit generator of rng"
 
-    return refuse
+
+def _refusing_method(call: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: self.source.refuse(call)
 
 
 def _refusing_interface(name: str) -> Callable[..., Any]:
@@ -343,7 +332,7 @@ def _refusing_interface(name: str) -> Callable[..., Any]:
         # Compiled code asks for it where an exception would end the process: the path is
         # refused, but only after the code has had its way with numpy's own bits.
         with suppress(CannotEnumerate):
-            self.source.refuse(f"{name} of the bit generator of rng")
+            self.source.refuse(_OF_BITS % name)
         return getattr(BitGenerator, name).__get__(self)
 
     return refuse
@@ -353,13 +342,12 @@ for _name in ("ctypes", "cffi", "capsule"):
     setattr(SymbolicBitGenerator, _name, property(_refusing_interface(_name)))
 for _name in {name for kind in REAL_BIT_GENERATORS.values() for name in dir(kind)}:
     if not (_name in vars(SymbolicBitGenerator) or _name == "lock" or _name.startswith("__")):
-        setattr(SymbolicBitGenerator, _name, property(_refusing_method(_name)))
+        setattr(SymbolicBitGenerator, _name, property(_refusing_method(_OF_BITS % _name)))
 
 
 def bit_generator_twins(
     source: RandomSource, sequence: type[SymbolicSeedSequence]
 ) -> dict[str, type[SymbolicBitGenerator]]:
-    """Return the twin of each of numpy's bit generators, by its name."""
     made: dict[str, type[SymbolicBitGenerator]] = {}
     for name, real in REAL_BIT_GENERATORS.items():
         base = SymbolicPhilox if name == "Philox" else SymbolicBitGenerator
@@ -391,7 +379,7 @@ Generator = np.random.Generator
 RandomState = np.random.RandomState
 
 _CONSTRUCTOR_BITS = REAL_BIT_GENERATORS["PCG64"](0)
-"""What numpy's constructors are given; nobody draws from it."""
+"""Passed to numpy's constructors, and never drawn from."""
 
 HANDED_GENERATOR = object()
 """Makes the generator that the code is handed, which stays from call to call."""
@@ -420,7 +408,6 @@ class SymbolicGenerator(SymbolicSampler, Generator):
         self.stream = bit_generator.stream
 
     def random(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Uniform on [0, 1)."""
         if size is None and dtype is None and out is None:
             return self.source.uniform(self.stream)
         single = dtype is not None and self._typed("random", 1, dtype).dtype == np.float32
@@ -435,22 +422,18 @@ class SymbolicGenerator(SymbolicSampler, Generator):
         dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:
-        """Integers from low (inclusive) to high."""
         return self._integers("integers", low, high, size, dtype, endpoint=endpoint)
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
-        """Return a shuffled copy of one axis."""
         if axis not in (None, 0) or out is not None or np.ndim(x) != 1:
             self.source.refuse("permuted along an axis")
         return self.permutation(x)
 
     def spawn(self, n_children: int) -> Any:
-        """Return independent generators, each a function of this one and its number."""
         return [type(self)(bits) for bits in self.bit_generator.spawn(n_children)]
 
     @property
     def bit_generator(self) -> Any:
-        """The twin of the state."""
         if self._bits is None:
             self._bits = self.bits["PCG64"]()
             self._bits.stream = self.stream
@@ -479,7 +462,6 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
 
     @property
     def stream(self) -> Stream:  # type: ignore[override]
-        """Where its bits stand."""
         return self._bits.stream
 
     @property
@@ -487,20 +469,17 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
         return self._bits
 
     def seed(self, seed: Any = None) -> None:
-        """Go to the draws that follow a seed."""
         if not isinstance(self._bits, self.bits["MT19937"]):
             raise TypeError("can only re-seed a MT19937 BitGenerator")
         self.source.sequences.seed(self.stream, make_seed(self.source, seed, _legacy_constant_seed))
 
     def get_state(self, legacy: bool = True) -> Any:
-        """Return the state, whose inside cannot be read."""
         state = {**self._bits.state, "has_gauss": 0, "gauss": 0.0}
         if not legacy or state["bit_generator"] != "MT19937":
             return state
         return (state["bit_generator"], state["state"], state["state"], 0, 0.0)
 
     def set_state(self, state: Any) -> None:
-        """Set the state to one that was read, or to one of plain numbers."""
         if isinstance(state, tuple | list) and (inside := state_placeholder(state)) is not None:
             state = {"bit_generator": state[0], "state": inside}
         elif state_placeholder(state) is None:
@@ -511,7 +490,6 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
         self._bits.put({key: x for key, x in state.items() if "gauss" not in key})
 
     def random_sample(self, size: Any = None) -> Any:
-        """Uniform on [0, 1)."""
         return draw_shaped(self.source, size, self._uniform)
 
     random = random_sample
@@ -519,20 +497,16 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
     sample = random_sample
 
     def rand(self, *shape: int) -> Any:
-        """Uniform on [0, 1), of this shape."""
         return draw_shaped(self.source, shape or None, self._uniform)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
-        """Integers from low (inclusive) to high (exclusive)."""
         return self._integers("randint", low, high, size, dtype)
 
     def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
-        """Integers from low to high, both inclusive."""
         low, high = (1, low) if high is None else (low, high)
         return self._integers("randint", low, int(high) + 1, size, np.int64)
 
     def tomaxint(self, size: Any = None) -> Any:
-        """Integers of 63 bits."""
         kind = ("tomaxint", 2**63)
         return draw_shaped(
             self.source, size, lambda: draw_integer(2**63, self.source.uniform(self.stream, kind))
@@ -545,17 +519,10 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
         self.set_state(state)
 
 
-def _refused_draw(name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.source.refuse(f"{name}() of a generator")
-
-    return refuse
-
-
 for _twin, _real in ((SymbolicGenerator, Generator), (SymbolicRandomState, RandomState)):
     for _name in dir(_real):
         if not _name.startswith("_") and _name not in vars(SymbolicSampler) | vars(_twin):
-            setattr(_twin, _name, _refused_draw(_name))
+            setattr(_twin, _name, _refusing_method(f"{_name}() of a generator"))
 
 
 def _legacy_constant_seed(seed: Any) -> GeneratorSeed:
@@ -563,9 +530,8 @@ def _legacy_constant_seed(seed: Any) -> GeneratorSeed:
     bits: Any = REAL_BIT_GENERATORS["MT19937"](0)
     bits._legacy_seeding(seed)
     words = bits.state["state"]["key"].tobytes()
-    return GeneratorSeed(
-        ("legacy", words), f"numpy's legacy generator is seeded with the constant {seed}"
-    )
+    shown = f"numpy's legacy generator is seeded with the constant {seed}"
+    return GeneratorSeed(("legacy", words), shown)
 
 
 # The names in ``numpy.random``, what replaces them, and generators made before.
@@ -623,7 +589,6 @@ def _type_matching_method(
 
 
 def _match_type(self: Any, name: str, shown: Any, value: Any) -> Any:
-    """Return ``value`` in the type and shape of ``shown``."""
     if name == "random":
         steps = _RESOLUTION.get(np.asarray(shown).dtype)
         value = value if steps is None else np.floor(np.asarray(value) * steps) / steps
@@ -695,7 +660,7 @@ class NumpyTwins:
                 yield np.random.mtrand, name, new
         yield np.random.mtrand, "_rand", self.legacy
 
-    def kept(self, value: Any) -> Any:
+    def twin_of(self, value: Any) -> Any:
         """Return what stands for a generator that was made before, always the same; or None."""
         if isinstance(value, SymbolicGenerator | SymbolicRandomState | SymbolicBitGenerator):
             return None
@@ -716,15 +681,15 @@ class NumpyTwins:
             bits.stream.outside = True
             return bits
         kind = self.generator if isinstance(value, Generator) else self.state
-        return kind(self.kept(value._bit_generator))
+        return kind(self.twin_of(value._bit_generator))
 
     def _default_rng(self, seed: Any = None) -> Any:
         if isinstance(seed, SymbolicGenerator):
             return seed
-        return self.kept(seed) if isinstance(seed, Generator) else self.generator(seed)
+        return self.twin_of(seed) if isinstance(seed, Generator) else self.generator(seed)
 
 
-def _disguised_class(twin: Any, real: Any, own: dict[str, Any]) -> Any:
+def _disguised_class(twin: Any, real: Any, attributes: dict[str, Any]) -> Any:
     """Return the twin's class with attributes of its own; its name is the real one's."""
     names = {"__module__": real.__module__, "__qualname__": real.__qualname__}
-    return type(real.__name__, (twin,), own | names)
+    return type(real.__name__, (twin,), attributes | names)

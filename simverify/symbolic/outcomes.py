@@ -3,9 +3,12 @@
 A path is run once, and again to see whether it was really followed.
 """
 
+# ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
+
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from traceback import walk_tb
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,6 +79,15 @@ class PathOutcome:
     kind: str = ""
     message: str = ""
 
+    def ends_as(self, other: "PathOutcome") -> bool:
+        """Whether another call ended the same way; messages may differ."""
+        return (self.tokens, self.kind) == (other.tokens, other.kind)
+
+    def describe(self) -> str:
+        if self.tokens is not None:
+            return f"emits {', '.join(map(str, self.tokens))}"
+        return self.message or self.kind
+
 
 def describe_exception(error: BaseException) -> str:
     """Return ``ValueError: its message (file:line, called at file:line)``, the user's own lines.
@@ -94,10 +106,7 @@ def describe_exception(error: BaseException) -> str:
 
 @dataclass
 class PathEnding:
-    """Paths that end alike: the same tokens, and the same mark made at their ends.
-
-    ``ways``: the choices of the first of them, and of one that chose otherwise, if any.
-    """
+    """Paths that end alike, in tokens and mark; ``ways``: the choices of the first two of them."""
 
     tokens: Tokens
     mark: Hashable
@@ -105,7 +114,6 @@ class PathEnding:
     ways: list[tuple[Choice, ...]] = field(default_factory=list)
 
     def add(self, path: Path) -> None:
-        """Count one more path."""
         self.weight += float(path.weight)
         if len(self.ways) < 2:
             self.ways.append(tuple(path.choices[: path.position]))
@@ -159,7 +167,6 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
     swallowed that; ``Expired`` and the user's Ctrl-C pass through. Raises ``SimverifyError`` where
     an engine's adapter, not the engine, is what failed.
     """
-    outcome: PathOutcome
     try:
         outcome = PathOutcome(call())
     except DeadlineExpired:
@@ -177,8 +184,7 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
             ) from error
         if isinstance(error, MemoryError) and _is_stand_in_error(error):
             source.refuse("what needs more memory than there is")
-        message = f"raised {describe_exception(error)}"
-        outcome = PathOutcome(None, "raises", message)
+        outcome = PathOutcome(None, "raises", f"raised {describe_exception(error)}")
     if source.cut:
         return PathOutcome(None, "cut")
     if source.failure is not None:
@@ -189,46 +195,36 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
 
 def _is_stand_in_error(error: BaseException) -> bool:
     """Whether a stand-in raised it: on draws it may need memory that the library does without."""
-    trace, ours = error.__traceback__, False
-    while trace is not None:
-        name = trace.tb_frame.f_globals.get("__name__", "")
-        ours = ours or role_of_module(str(name)) == "stand-in"
-        trace = trace.tb_next
-    return ours
+    modules = (str(x.f_globals.get("__name__", "")) for x, _ in walk_tb(error.__traceback__))
+    return any(role_of_module(module) == "stand-in" for module in modules)
 
 
 def confirm_path(
     source: RandomSource, call: TokenCall, outcome: PathOutcome, rng: np.random.Generator, leaf: int
 ) -> bool:
-    """Run the ``leaf``-th path of an enumeration again, if it is its turn.
-
-    Returns false where it does not repeat and may be of rounding alone: what it emits is not known.
-    """
+    """Run a path again where it is due; false where it differs, and may be of rounding alone."""
     if not source.path.choices and not source.draws:
-        repeat_unforked(source, call, outcome)
-    return all(replay_path(source, call, outcome, rng) for _ in range(replay_count(leaf, outcome)))
-
-
-def repeat_unforked(source: RandomSource, call: TokenCall, outcome: PathOutcome) -> None:
-    """Run code that drew nothing again: it may draw from something not intercepted."""
-    for _ in range(_UNFORKED_RUNS):
-        if not _same_outcome(run_call(source, call), outcome):
-            source.refuse(f"{UNTRACKED_RANDOMNESS}: the result changed", UntrackedRandomness)
+        # Code that drew nothing may draw from something that is not intercepted.
+        for _ in range(_UNFORKED_RUNS):
+            if not run_call(source, call).ends_as(outcome):
+                source.refuse(f"{UNTRACKED_RANDOMNESS}: the result changed", UntrackedRandomness)
+    if outcome.kind == "cut":
+        return True
+    later = int(outcome.tokens is None or leaf % _REPLAY_EVERY == 0)
+    times = next((times for last, times in _REPLAY_SCHEDULE if leaf <= last), later)
+    return all(replay_path(source, call, outcome, rng) for _ in range(times))
 
 
 def replay_path(
     source: RandomSource, call: TokenCall, outcome: PathOutcome, rng: np.random.Generator
 ) -> bool:
-    """Run the path again on plain numbers; it must end the same way.
-
-    Returns false where it does not, and may be a path that rounding made.
-    """
+    """Run the path on plain numbers; false where it ends otherwise, and may be rounding's."""
     snapshot, may_fail = source.snapshot(), source.is_of_rounding()
-    plan = source.plan_like_this_path(rng)
-    if plan is None:
+    if (plan := source.plan_like_this_path(rng)) is None:
         if outcome.tokens is None:
             source.refuse(f"code that {outcome.message}, where no numbers confirm it")
         return True
+    on_symbols = f"code that {outcome.message} on a symbolic draw"
     source.begin(Path(), plan)
     try:
         with source.builtins.plain():
@@ -240,33 +236,19 @@ def replay_path(
             return False
         if outcome.kind == "raises":
             source.failure = None
-            source.refuse(f"code that {outcome.message} on a symbolic draw", RaisesOnSymbolsOnly)
+            source.refuse(on_symbols, RaisesOnSymbolsOnly)
         raise
     source.restore(snapshot)
-    same = _same_outcome(again, outcome)
+    same = again.ends_as(outcome)
     if not (same or may_fail):
         if outcome.tokens is None:
-            source.refuse(f"code that {outcome.message} on a symbolic draw", RaisesOnSymbolsOnly)
+            source.refuse(on_symbols, RaisesOnSymbolsOnly)
         source.refuse(
             f"{UNTRACKED_RANDOMNESS}: a repeated path emitted "
             f"{again.tokens or again.kind} instead of {outcome.tokens or outcome.kind}",
             UntrackedRandomness,
         )
     return same
-
-
-def _same_outcome(again: PathOutcome, outcome: PathOutcome) -> bool:
-    return (again.tokens, again.kind) == (outcome.tokens, outcome.kind)
-
-
-def replay_count(leaf: int, outcome: PathOutcome) -> int:
-    """How often the ``leaf``-th path of an enumeration is replayed."""
-    if outcome.kind == "cut":
-        return 0
-    for last, times in _REPLAY_SCHEDULE:
-        if leaf <= last:
-            return times
-    return int(outcome.tokens is None or leaf % _REPLAY_EVERY == 0)
 
 
 # Witnesses: numbers that lead down a path, and whether the code follows it on them.
@@ -290,8 +272,7 @@ class EnumeratedCode(Protocol):
 
     source: RandomSource
 
-    def plainly(self) -> AbstractContextManager[None]:
-        """Hand out plain numbers until left."""
+    def plainly(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -324,13 +305,10 @@ class RepeatResult:
 
 def witness_plans(source: RandomSource, rng: np.random.Generator) -> tuple[NumberPlan, ...]:
     """Return numbers for each of :data:`INTERVAL_SHARES` that lead down the path just run."""
-    short = any(
-        isinstance(d, Uniform) and d.high - d.low < _MIN_WIDE_INTERVAL for d in source.draws
-    )
-    plans = (
-        source.plan_like_this_path(rng, MIDDLE_SHARES if short else part)
-        for part in INTERVAL_SHARES
-    )
+    widths = (draw.high - draw.low for draw in source.draws if isinstance(draw, Uniform))
+    short = any(width < _MIN_WIDE_INTERVAL for width in widths)
+    parts = (MIDDLE_SHARES if short else part for part in INTERVAL_SHARES)
+    plans = [source.plan_like_this_path(rng, part) for part in parts]
     return tuple(dict.fromkeys(tuple(plan) for plan in plans if plan is not None))
 
 
@@ -380,30 +358,24 @@ def _different_behaviour(
     """Return what the code does instead on some of the trail's numbers; "" if it repeats."""
     if not trail.plans:
         return "has no numbers that lead down it"
-    hung = trail.outcome.kind == "hangs"
+    hung, expected = trail.outcome.kind == "hangs", trail.outcome.describe()
     for plan in trail.plans:
         source.begin(Path(), list(plan))
-        # A run that was interrupted may have been about to draw: it goes on with other numbers.
+        # An interrupted run may have been about to draw: it continues with other numbers.
         source.beyond = beyond if hung else None
         try:
             with deadline(_HANG_SECONDS):
                 again = run_call(source, trail.call)
         except DeadlineExpired:
             if not hung:
-                return f"does not return, instead of {_describe_outcome(trail.outcome)}"
+                return f"does not return, instead of {expected}"
             return ""
         except CannotEnumerate as error:
-            return f"goes on, instead of {_describe_outcome(trail.outcome)} ({error})"
+            return f"goes on, instead of {expected} ({error})"
         finally:
             source.beyond = None
         if source.constant_seeds:
             seeds.append(source.constant_seeds)
-        if (again.tokens, again.kind) != (trail.outcome.tokens, trail.outcome.kind):
-            return f"{_describe_outcome(again)}, instead of {_describe_outcome(trail.outcome)}"
+        if not again.ends_as(trail.outcome):
+            return f"{again.describe()}, instead of {expected}"
     return ""
-
-
-def _describe_outcome(outcome: PathOutcome) -> str:
-    if outcome.tokens is not None:
-        return f"emits {', '.join(map(str, outcome.tokens))}"
-    return outcome.message or outcome.kind

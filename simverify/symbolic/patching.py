@@ -97,7 +97,7 @@ def intercept_randomness(
         patch_float_functions(swap, patches)
 
     def replace(module: ModuleType, twins: dict[str, Any]) -> None:
-        """Let the code see other names in a module, and nobody else."""
+        """Replace names in a module for the code alone."""
         for name, twin in twins.items():
             old = getattr(module, name)
             swaps[id(old)] = (old, twin)
@@ -113,14 +113,14 @@ def intercept_randomness(
         replace(np, twins)
     patches += method_patches(source)
 
-    def kept(value: Any) -> Any:
+    def twin_of(value: Any) -> Any:
         """Return what stands for a value found in the code's modules; None to leave it."""
         known = swaps.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
         if lift and (double := promoted_value(value, lift)) is not None:
             return double
-        if (twin := numpy.kept(value)) is not None:
+        if (twin := numpy.twin_of(value)) is not None:
             return twin
         return next((new for other in others if (new := other(value)) is not None), None)
 
@@ -137,7 +137,7 @@ def intercept_randomness(
             if lift:
                 torch = sys.modules["torch"]
                 replace(torch, promoted_names(torch, torch.float64, lift))
-        rebind_names(code, kept, stack, like=(frozenset(swaps), lift))
+        rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
         builtins: dict[str, Any] = {}

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_tb
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Literal, TypeVar
 
@@ -56,10 +57,7 @@ class Finding:
 
 
 def keep_most_severe(findings: dict[str, Finding], new: Finding) -> None:
-    """Keep the first finding of each kind, unless a later one is the first violation among them.
-
-    What goes wrong at the edge of a draw on one path, which is a warning, may go wrong on many.
-    """
+    """Keep the first finding of each kind, or the first violation after warnings of that kind."""
     known = findings.get(new.kind)
     if known is None or (known.severity, new.severity) == ("warning", "violation"):
         findings[new.kind] = new
@@ -121,10 +119,7 @@ class OutOfTime(Exception):
 
 
 class CallBroken(Exception):
-    """A call that ended so that what comes after it says nothing: a program died, or hangs.
-
-    ``kind`` and the message are those of a finding; ``line``: what was asked, as JSON.
-    """
+    """A call that died or hangs; ``kind`` is a finding's, ``line`` what was asked, as JSON."""
 
     def __init__(self, kind: str, message: str, line: str) -> None:
         super().__init__(message)
@@ -150,14 +145,16 @@ def is_library(module: str) -> bool:
     return module.partition(".")[0] in _LIBRARY_MODULES
 
 
+def is_users_module(module: str) -> bool:
+    """Whether a module of that dotted name is neither this package's machinery nor a library's."""
+    return not is_machinery(module) and not is_library(module)
+
+
 _MARKED_FILES: set[str] = set()
 
 
 def portable_path(place: str) -> str:
-    """Return a file, or ``file:line``, as it is named on any machine.
-
-    One of an installed package is named from the package's own folder on.
-    """
+    """Return a file, or ``file:line``, from its package's own folder on: equal on any machine."""
     home = next(iter(folders().values()))
     if place.startswith(f"{home}{os.sep}"):
         return place.removeprefix(f"{home.parent}{os.sep}")
@@ -166,11 +163,7 @@ def portable_path(place: str) -> str:
 
 
 def mark_as_user_code(path: Path) -> None:
-    """Count a source file as code under audit from now on, though it is an installed one's.
-
-    An engine's functions are audited from the package that they came in; the rest of the package
-    stays a library.
-    """
+    """Count an installed source file as code under audit, as an engine's, from now on."""
     _MARKED_FILES.add(str(path))
 
 
@@ -202,7 +195,7 @@ _BOUNDARIES: set[int] = set()
 
 
 def boundary(function: _Function) -> _Function:
-    """Mark what runs the code under audit: whoever called it is none of that code."""
+    """Mark what runs the code under audit: its callers are not part of that code."""
     _BOUNDARIES.add(id(function.__code__))
     return function
 
@@ -216,8 +209,7 @@ def current_user_line() -> str:
     """``file:line`` of the innermost frame that is neither ours nor a library's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not is_machinery(module) and not is_library(module):
+        if is_users_module(frame.f_globals.get("__name__", "")):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if is_boundary(frame.f_code):
             return ""
@@ -226,35 +218,28 @@ def current_user_line() -> str:
 
 
 _MAX_CALLERS = 3
-"""Lines that are named of those that called the one that raised."""
+"""How many callers of the line that raised are named."""
 
 
 def traceback_user_lines(error: BaseException) -> tuple[str, ...]:
     """``file:line`` of the user code in the traceback: where it raised, then what called that."""
-    trace = error.__traceback__
     lines: dict[str, None] = {}
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        module = trace.tb_frame.f_globals.get("__name__", "")
-        if is_user_file(file) and not (is_machinery(module) or is_library(module)):
-            place = f"{file}:{trace.tb_lineno}"
+    for frame, line in walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if is_user_file(file) and is_users_module(frame.f_globals.get("__name__", "")):
+            place = f"{file}:{line}"
             lines.pop(place, None)  # code that calls itself is named where it did so last
             lines[place] = None
-        trace = trace.tb_next
     return tuple(reversed(lines))
 
 
 def innermost_user_line(error: BaseException) -> str:
     """`` (file:line)`` of the innermost user code in the traceback, or nothing."""
-    lines = traceback_user_lines(error)
-    return f" ({lines[0]})" if lines else ""
+    return "".join(f" ({line})" for line in traceback_user_lines(error)[:1])
 
 
 def describe_raise_site(error: BaseException) -> str:
-    """`` (file:line, called at file:line, file:line)``, from where it raised outwards, or nothing.
-
-    The nearest callers, if there are many.
-    """
+    """`` (file:line, called at file:line, ...)`` outwards to the nearest callers, or nothing."""
     lines = traceback_user_lines(error)
     if not lines:
         return ""
@@ -284,11 +269,8 @@ _EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "_pytest", "pytest")
 
 def user_namespaces(code: Any) -> list[dict[str, Any]]:
     """Return the globals of the modules that belong to the code, or each of its ``__parts__``."""
-    spaces: dict[int, dict[str, Any]] = {}
-    for part in getattr(code, "__parts__", (code,)):
-        for space in _user_namespaces_of(part):
-            spaces.setdefault(id(space), space)
-    return list(spaces.values())
+    parts = getattr(code, "__parts__", (code,))
+    return list({id(x): x for part in parts for x in _user_namespaces_of(part)}.values())
 
 
 def _user_namespaces_of(code: Any) -> list[dict[str, Any]]:
@@ -296,7 +278,8 @@ def _user_namespaces_of(code: Any) -> list[dict[str, Any]]:
     spaces = getattr(root, "__globals__", None)
     home = getattr(root, "__module__", None)
     package = (home or type(root).__module__).split(".")[0]
-    whole = package != "__main__" and not _is_lazy_package(package)
+    # Of packages with thousands of lazily loaded modules only the function's own is looked at.
+    whole = package not in ("__main__", "transformers", "vllm", "sglang")
     loaded = _LOADED_MODULES.belonging_to(home, package if whole else None)
     return [spaces, *loaded] if isinstance(spaces, dict) else loaded
 
@@ -310,17 +293,17 @@ class _LoadedModules:
 
     def __init__(self) -> None:
         self._modules: dict[str, Any] = {}
-        self._found: dict[tuple[str | None, str | None], list[dict[str, Any]]] = {}
+        self._namespaces: dict[tuple[str | None, str | None], list[dict[str, Any]]] = {}
         self._libraries: dict[str, Any] = {}
 
     def belonging_to(self, home: str | None, package: str | None) -> list[dict[str, Any]]:
         """Return the globals of module ``home``, of a package, and of what no library holds."""
         if not have_same_bindings(sys.modules, self._modules):
             self._modules = dict(sys.modules)
-            self._found.clear()
-        if (home, package) not in self._found:
-            self._found[home, package] = list(self._look(home, package))
-        return self._found[home, package]
+            self._namespaces.clear()
+        if (home, package) not in self._namespaces:
+            self._namespaces[home, package] = list(self._look(home, package))
+        return self._namespaces[home, package]
 
     def _look(self, home: str | None, package: str | None) -> Iterator[dict[str, Any]]:
         for name, module in self._modules.items():
@@ -366,17 +349,12 @@ def unwrap(code: Any) -> Any:
     return getattr(code, "__func__", code)
 
 
-def is_user_function(function: FunctionType, own: Any) -> bool:
+def is_user_function(function: FunctionType, root: Any) -> bool:
     """Whether a function belongs to the package of ``own`` or to no installed one."""
-    package = (getattr(own, "__module__", None) or "").split(".")[0]
+    package = (getattr(root, "__module__", None) or "").split(".")[0]
     same = (function.__module__ or "").split(".")[0] == package
     file = function.__code__.co_filename
     return same or is_marked_as_user_code(file) or _is_outside_libraries(file)
-
-
-def _is_lazy_package(package: str) -> bool:
-    # Thousands of lazily loaded modules; only the function's own is looked at.
-    return package in ("transformers", "vllm", "sglang")
 
 
 @functools.cache
@@ -420,10 +398,7 @@ def adapter_error_location(error: BaseException) -> str:
 
 
 def _failed_call_target(trace: TracebackType) -> Any:
-    """Return the function whose call is what a traceback ends with; None where it is no call.
-
-    It is read from the source: a name, or attributes of one, that the frame still knows.
-    """
+    """Return the function whose call ends a traceback, read from the source; None: no call."""
     code = trace.tb_frame.f_code
     first, last, start, end = list(code.co_positions())[trace.tb_lasti // 2]
     if first is None or last is None or start is None or end is None:

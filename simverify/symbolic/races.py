@@ -10,14 +10,16 @@ Where the same exponentials are raced again with other weights, what the forest 
 inequalities between them, and the rest is computed from those (:class:`SharedNoise`).
 """
 
+# ruff: noqa: D102 - what a protocol asks for is documented where it is done
+
 __simverify_role__ = "stand-in"
 
 
+import functools
 import math
 import sys
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, cast
 
 import numpy as np
@@ -27,8 +29,7 @@ from simverify.symbolic.provenance import (
     CannotEnumerate,
     InstanceTooLarge,
     is_boundary,
-    is_library,
-    is_machinery,
+    is_users_module,
 )
 
 if TYPE_CHECKING:
@@ -62,11 +63,10 @@ def site_line(site: CodeSite) -> str:
 
 
 class DeferredResult(Protocol):
-    """A result that may still be unread."""
+    """A result that the code may not have asked for yet."""
 
     @property
-    def is_read(self) -> bool:
-        """Whether the code has asked for it."""
+    def is_read(self) -> bool: ...
 
 
 class DeferralSites:
@@ -105,8 +105,7 @@ def current_site() -> CodeSite:
     while frame is not None and len(calls) < SITE_DEPTH:
         if is_boundary(frame.f_code):
             break
-        module = frame.f_globals.get("__name__", "")
-        if not is_machinery(module) and not is_library(module):
+        if is_users_module(frame.f_globals.get("__name__", "")):
             calls.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return tuple(calls)
@@ -128,13 +127,7 @@ class DecisionKind(Enum):
 
 
 class DrawPath(Protocol):
-    """Where draws are decided. ``products`` are the decided ones, with bound and side.
-
-    ``sites``: where in the code results wait until they are read. ``reading``: the place of the
-    one that is being read.
-    ``signs_zeros``: whether the path forks on the sign of a draw times 0.
-    ``widest``: the most values of an integer that was followed value by value, and where.
-    """
+    """Where draws are decided, see :class:`~simverify.symbolic.source.RandomSource`."""
 
     epoch: int
     slack: float
@@ -147,6 +140,7 @@ class DrawPath(Protocol):
     refuses_arrays: bool
     widest: tuple[int, str]
     products: list[Any]
+    """Those that were decided, with bound and side."""
 
     def fork(
         self,
@@ -161,53 +155,33 @@ class DrawPath(Protocol):
         between ``ends[i]`` and ``ends[i + 1]``, if those are given.
         """
 
-    def chain(self, previous: Any, last: Any) -> Any:
-        """Return the product of two atoms."""
-
-    def meet(self, dtype: Any) -> None:
-        """Note a precision that meets a draw."""
-
-    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
-        """Stop: ``call`` cannot be followed."""
+    def chain(self, previous: Any, last: Any) -> Any: ...
+    def meet(self, dtype: Any) -> None: ...
+    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn: ...
 
 
 class Atom(Protocol):
     """A uniform, or a product of uniforms, known by now to lie in [low, high).
 
-    ``owner`` is the race or product that it takes part in, once one was decided.
+    ``owner`` is the race or product that it takes part in, once one was decided. A uniform
+    (``single``) is one of ``points`` multiples of their inverse.
     """
 
     owner: Any
     points: int
-    """A uniform is one of so many multiples of their inverse."""
-
-    def check_epoch(self) -> None:
-        """Refuse a draw of an earlier path."""
-
-    def span(self) -> tuple[int, int]:
-        """First and last point that are left."""
 
     @property
-    def single(self) -> bool:
-        """Whether it is one uniform."""
-
+    def single(self) -> bool: ...
     @property
-    def source(self) -> DrawPath:
-        """The path it is drawn on."""
-
+    def source(self) -> DrawPath: ...
     @property
-    def low(self) -> float:
-        """Lower bound."""
-
+    def low(self) -> float: ...
     @property
-    def high(self) -> float:
-        """Upper bound."""
-
-    def split(self, bound: float) -> bool:
-        """Fork on a bound strictly inside; true if below."""
-
-    def locate(self, cuts: list[float]) -> int:
-        """Return how many of the ascending ``cuts`` it has passed; one fork for all."""
+    def high(self) -> float: ...
+    def check_epoch(self) -> None: ...
+    def span(self) -> tuple[int, int]: ...
+    def split(self, bound: float) -> bool: ...
+    def locate(self, cuts: list[float]) -> int: ...
 
 
 # Products of independent uniforms, compared with numbers one factor after another.
@@ -234,7 +208,7 @@ class PartialProduct:
     single = False
     points = 0
 
-    __slots__ = ("_high", "_low", "_pieces", "last", "owner", "previous", "source")
+    __slots__ = ("_high", "_pieces", "last", "low", "owner", "previous", "source")
 
     def __init__(self, source: DrawPath, previous: Atom, last: Atom) -> None:
         self.source = source
@@ -242,30 +216,20 @@ class PartialProduct:
         self.last = last
         self.owner: object | None = None
         self._pieces: list[DensityPiece] | None = None
-        self._low = 0.0
+        self.low = 0.0
         self._high = 1.0
 
     @property
-    def low(self) -> float:
-        """Lower bound of the product."""
-        return self._low
-
-    @property
     def high(self) -> float:
-        """Upper bound of the product."""
         return min(self._high, self.previous.high)
 
     def factors(self) -> list[Atom]:
         """Return the uniforms in the product, in order."""
-        before = (
-            self.previous.factors()
-            if isinstance(self.previous, PartialProduct)
-            else [self.previous]
-        )
+        previous = self.previous
+        before = previous.factors() if isinstance(previous, PartialProduct) else [previous]
         return [*before, self.last]
 
     def split(self, bound: float) -> bool:
-        """Whether the product is below ``bound``, strictly inside (low, high)."""
         if self.owner is not None:
             self.source.refuse("a product of draws that was compared after a longer one")
         pieces = self._density()
@@ -279,20 +243,17 @@ class PartialProduct:
         if below:
             self._high = bound
         else:
-            self._low = bound
+            self.low = bound
         self.source.products.append((self, bound, below))
         return below
 
     def check_epoch(self) -> None:
-        """Refuse a product of draws of an earlier path."""
         self.last.check_epoch()
 
     def span(self) -> NoReturn:
-        """Refuse: a product lies on no grid."""
         self.source.refuse("the rounding of a product or sum of draws")
 
     def locate(self, cuts: list[float]) -> NoReturn:
-        """Refuse: a product is compared with one number at a time."""
         self.source.refuse("the integer part of a product of draws")
 
     def _density(self) -> list[DensityPiece]:
@@ -333,8 +294,9 @@ def _add_exponential(pieces: list[DensityPiece]) -> list[DensityPiece]:
 
 
 def _restrict_density(
-    pieces: list[DensityPiece], low: float, high: float, mass: float
+    pieces: list[DensityPiece], low: float, high: float, mass: float = 1.0
 ) -> list[DensityPiece]:
+    """Return what is left of a density between two ends, divided by its mass."""
     return [
         (max(start, low), min(end, high), tuple(c / mass for c in g))
         for start, end, g in pieces
@@ -343,11 +305,8 @@ def _restrict_density(
 
 
 def _density_mass(pieces: list[DensityPiece], low: float, high: float) -> float:
-    return math.fsum(
-        _tail_integral(g, max(start, low)) - _tail_integral(g, min(end, high))
-        for start, end, g in pieces
-        if max(start, low) < min(end, high)
-    )
+    inside = _restrict_density(pieces, low, high)
+    return math.fsum(_tail_integral(g, start) - _tail_integral(g, end) for start, end, g in inside)
 
 
 def _tail_integral(g: Coefficients, s: float) -> float:
@@ -362,10 +321,7 @@ def _tail_integral(g: Coefficients, s: float) -> float:
 
 
 def _polynomial_at(g: Coefficients, s: float) -> float:
-    value = 0.0
-    for c in reversed(g):
-        value = value * s + c
-    return value
+    return functools.reduce(lambda value, c: value * s + c, reversed(g), 0.0)
 
 
 # One noise that is raced several times, each time with other weights.
@@ -461,7 +417,7 @@ class _ConeLaw:
         self.masses = np.abs(np.linalg.det(self.generators)) / self.heights.prod(axis=1)
 
 
-@lru_cache(maxsize=2**15)
+@functools.lru_cache(maxsize=2**15)
 def _cone_mass(known: tuple[ArrivalInequality, ...]) -> float:
     """Return the mass of a cone; every path that begins alike asks for it again."""
     return math.fsum(_ConeLaw(known).masses.tolist())
@@ -470,14 +426,10 @@ def _cone_mass(known: tuple[ArrivalInequality, ...]) -> float:
 def _numbered_inequalities(known: Sequence[ArrivalInequality]) -> tuple[ArrivalInequality, ...]:
     """Return inequalities with numbers for what they are between, in order of appearance."""
     numbers: dict[Hashable, int] = {}
-    return tuple(
-        ArrivalInequality(
-            numbers.setdefault(after.early, len(numbers)),
-            numbers.setdefault(after.late, len(numbers)),
-            after.times,
-        )
-        for after in known
-    )
+    for after in known:
+        numbers.setdefault(after.early, len(numbers))
+        numbers.setdefault(after.late, len(numbers))
+    return tuple(ArrivalInequality(numbers[x], numbers[y], times) for x, y, times in known)
 
 
 def _split_cones(
@@ -513,11 +465,7 @@ RATE_TOLERANCE = 1e-9
 
 
 class Racer:
-    """One exponential in the forest; ``flip`` if it is that of 1 - u.
-
-    ``noise``: what is known of it, once it was raced with other weights; it then has left the
-    forest.
-    """
+    """One exponential, or that of 1 - u (``flip``), in the forest until it has a ``noise``."""
 
     __slots__ = ("children", "flip", "noise", "parent", "rate", "total")
 
@@ -538,7 +486,6 @@ class Racer:
         return line
 
     def rescale(self, factor: float) -> None:
-        """Multiply the rates of the whole subtree."""
         self.rate *= factor
         self.total *= factor
         for child in self.children:
@@ -616,7 +563,14 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
     """
     draws = [(i, x) for i, x in enumerate(elements) if hasattr(x, "form")]
     numbers = [x for x in elements if not hasattr(x, "form")]
-    apart = {id(x.atom) for _, x in draws if _can_race(x)}
+    # What races alone: nothing is known of it but how it came out in races.
+    apart = {
+        id(x.atom)
+        for _, x in draws
+        if isinstance(x.atom.owner, Racer | None)
+        and (x.atom.low, x.atom.high) == (0, 1)
+        and not (x.has_steps() or hasattr(x.atom, "last"))
+    }
     if len(apart) < max(2, len(draws)):
         return None
     try:
@@ -624,13 +578,12 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
     except OverflowError:
         return None
     families = {
-        (family, sense, x.form.flip)
-        for (family, _, sense), (_, x) in zip(entries, draws, strict=True)
+        (family, direction, x.form.flip)
+        for (family, _, direction), (_, x) in zip(entries, draws, strict=True)
     }
     rates = [rate for _, rate, _ in entries]
-    if len(families) > 1 or entries[0][2] != (-1 if largest else 1):
-        return None
-    if not all(0 < rate < math.inf for rate in rates):
+    sense = -1 if largest else 1
+    if len(families) > 1 or entries[0][2] != sense or not all(0 < x < math.inf for x in rates):
         return None
     raced = any(x.atom.owner is not None for _, x in draws)
     if raced and _share_time_scale([x.atom.owner for _, x in draws], rates):
@@ -644,10 +597,8 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         return None
     source = draws[0][1].source
     total = math.fsum(rates)
-    if (
-        math.fsum(x.machine.blur * r for (_, x), r in zip(draws, rates, strict=True))
-        > MAX_RACE_BLUR * total
-    ):
+    blurs = (x.machine.blur * r for (_, x), r in zip(draws, rates, strict=True))
+    if math.fsum(blurs) > MAX_RACE_BLUR * total:
         source.refuse("a race of draws that rounding swamps")
     source.slack += math.fsum(x.form.slack for _, x in draws)
     racers = [
@@ -660,19 +611,7 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         won = source.fork([rate / total for rate in rates], DecisionKind.SEVERAL)
         for loser in racers[:won] + racers[won + 1 :]:
             _attach_loser(racers[won], loser)
-    index: int = draws[won][0]
-    return index
-
-
-def _can_race(draw: Any) -> bool:
-    """Whether nothing is known of a draw but how it came out in races."""
-    atom: Any = draw.atom
-    return (
-        isinstance(atom.owner, Racer | None)
-        and (atom.low, atom.high) == (0, 1)
-        and not draw.has_steps()
-        and not hasattr(atom, "last")
-    )
+    return draws[won][0]
 
 
 def _share_time_scale(racers: list[Racer | None], rates: list[float]) -> bool:

@@ -1,5 +1,7 @@
 """Draws that numpy's generators share, their seeds, and their state as code sees it."""
 
+# ruff: noqa: D102, D103 - twins are documented in the library that they stand for
+
 __simverify_role__ = "stand-in"
 
 
@@ -87,10 +89,7 @@ class CopiedGenerator:
 
 
 class SymbolicSampler(CopiedGenerator):
-    """The draws that both twins share; ``stream`` says after which seed they follow.
-
-    ``copies_share``: whether a shallow copy draws from the same bits, as in numpy 2.
-    """
+    """Draws that both twins share; ``copies_share``: shallow copies draw from the same bits."""
 
     source: ClassVar[RandomSource]
     legacy: ClassVar[bool] = False
@@ -149,14 +148,12 @@ class SymbolicSampler(CopiedGenerator):
         return uniform_on_grid(u, PYTHON_SINGLE_UNIFORM, SINGLE_POINTS)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        """Uniform on [low, high)."""
         low, high, size = self._parameters("uniform", size, low, high)
         return low + (high - low) * draw_shaped(self.source, size, self._uniform)
 
     def standard_exponential(
         self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None
     ) -> Any:
-        """Exponential of rate 1."""
         kind = ("exponential", str(dtype), method)
         single = (
             dtype is not None and self._typed("standard_exponential", 1, dtype).dtype == np.float32
@@ -165,7 +162,6 @@ class SymbolicSampler(CopiedGenerator):
         return drawn.astype(np.float32) if single and size is not None and out is None else drawn
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
-        """Exponential of mean ``scale``."""
         self._typed("exponential", scale, size)
         scale = _as_float64(scale)
         if size is None:
@@ -174,7 +170,6 @@ class SymbolicSampler(CopiedGenerator):
         return drawn if _is_unit_scale(scale) else scale * drawn
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """Gumbel: ``loc - scale * log(E)``."""
         loc, scale, size = self._parameters("gumbel", size, loc, scale)
         one = partial(self.source.exponential, self.stream, "gumbel")
         drawn = log_of(draw_shaped(self.source, size, one))
@@ -202,7 +197,6 @@ class SymbolicSampler(CopiedGenerator):
         return self.source.pick(weights, self.stream, ("binomial", n))
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
-        """Return counts of ``n`` outcomes of probabilities ``pvals``; the last takes the rest."""
         self._meet(pvals)
         if np.ndim(n) or np.ndim(pvals) != 1:
             self.source.refuse("multinomial over a batch of rows")
@@ -221,7 +215,6 @@ class SymbolicSampler(CopiedGenerator):
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, *rest: Any, **kw: Any
     ) -> Any:
-        """Items of ``a`` (or of ``range(a)``)."""
         self._meet(p)
         if type(a) is int and size is None and a > 0 and not (rest or kw):
             if p is None and a > FEW_CELLS:
@@ -302,10 +295,7 @@ class SymbolicSampler(CopiedGenerator):
         return [left.pop(self._index(len(left), None, "shuffle")) for _ in range(n)]
 
     def _in_order_found(self, n: int, count: int) -> list[int]:
-        """Return ``count`` of 0..n-1, all sets as likely and orders not: Floyd's algorithm.
-
-        Bentley, "Programming pearls: a sample of brilliance", Commun. ACM 30 (1987) 754-757.
-        """
+        """Return a random set of 0..n-1 (Bentley and Floyd, Commun. ACM 30 (1987) 754-757)."""
         if count > n:
             raise ValueError("Cannot take a larger sample than population")
         if n > _MAX_FLOYD_POPULATION and count > n // 20:
@@ -317,14 +307,12 @@ class SymbolicSampler(CopiedGenerator):
         return chosen
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Return a shuffled copy along the first axis."""
         if axis != 0:
             self.source.refuse("permutation along an axis")
         items = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
         return items[self._shuffled(len(items))]
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Shuffle in place along the first axis."""
         if axis != 0:
             self.source.refuse("shuffle along an axis")
         order = self._shuffled(len(x))
@@ -332,7 +320,6 @@ class SymbolicSampler(CopiedGenerator):
 
 
 def draw_shaped(source: RandomSource, size: Any, one: Callable[[], Any]) -> Any:
-    """Return one draw, or an array of them."""
     if size is None:
         return one()
     shape = (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
@@ -351,10 +338,7 @@ def _is_unit_scale(scale: Any) -> bool:
 
 
 def draw_integer(n: int, u: Any, low: int = 0, kind: Any = int) -> Any:
-    """Return one of low..low+n-1, all as likely: a number if there are few, else a draw.
-
-    The draw forks when it is used. A number on replay.
-    """
+    """Return one of low..low+n-1, all as likely: a number if few (or on replay), else a draw."""
     if not isinstance(u, Uniform):
         return kind(low + min(int(n * u), n - 1))
     if n <= FEW_CELLS:
@@ -397,10 +381,7 @@ _BITS_OF_A_UNIFORM = 53
 def make_seed(
     source: RandomSource, value: Any, constant: Callable[[Any], GeneratorSeed]
 ) -> GeneratorSeed:
-    """Return what a seed stands for; ``constant`` names the sequence that a plain one gives.
-
-    Raises :class:`CannotEnumerate` for a draw of too few values.
-    """
+    """Return what a seed stands for, ``constant(seed)`` of plain ones; refuse too few values."""
     if value is None:
         return FRESH_SEED
     value = resolve_winners(value)

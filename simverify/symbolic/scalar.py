@@ -3,6 +3,8 @@
 Each operation is recorded as it was meant (form) and as it is computed (machine).
 """
 
+# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+
 __simverify_role__ = "stand-in"
 
 
@@ -25,7 +27,6 @@ from simverify.symbolic.forms import (
 )
 from simverify.symbolic.integers import (
     DrawPairs,
-    MixedInteger,
     is_integer,
     mixed_bitwise,
     mixed_remainder,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from simverify.symbolic.races import DrawPath
 
 
-# Comparisons: with a number, which forks the path, or with another draw.
+# What the operators of draws are made of.
 
 
 _PYTHON_TYPES = (float, int, bool)
@@ -47,7 +48,7 @@ _PYTHON_TYPES = (float, int, bool)
 def _comparison(ufunc: Any, decide: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
     """Return the method of a comparison; ``decide(draw, x)`` is that with a number."""
 
-    def compare(self: "DrawComparisons", other: Any) -> Any:
+    def compare(self: "Draw", other: Any) -> Any:
         if self.number(other) is not None:
             return self._answer(other, decide(self, other))
         return self._with_another(other, ufunc)
@@ -55,10 +56,115 @@ def _comparison(ufunc: Any, decide: Callable[[Any, Any], bool]) -> Callable[[Any
     return compare
 
 
-class DrawComparisons(DrawPairs):
-    """``<``, ``==`` and the like; ``<`` and ``<=`` differ where values have a probability."""
+NEGLIGIBLE_PROBABILITY = 2e-7
+"""Clipping a draw on less than this probability is no step for the races it enters."""
+
+BinaryOperation = Callable[..., Any]
+
+
+def _operator(
+    ufunc: Any,
+    op: BinaryOperation,
+    line: Callable[[float], tuple[float, float]],
+    of_two: Callable[..., Any] | None = None,
+) -> Callable[[Any, Any], Any]:
+    """Return the method of an operator; with a number the result is a line in the draw.
+
+    ``line``: its scale and shift. ``of_two``: what it is with another draw; without one, the draw
+    stands behind the operator.
+    """
+
+    def operate(self: "Draw", other: Any) -> Any:
+        if (x := self.number(other)) is not None:
+            return self.affine(*line(x), op, other, reverse=of_two is None)
+        if of_two is None:
+            return apply_with_array(ufunc, other, self)
+        if isinstance(other, Draw):
+            return of_two(self, other, op)
+        return apply_with_array(ufunc, self, other)
+
+    return operate
+
+
+MIN_CONTINUOUS_RANGE = 2**31
+"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
+
+_MAX_SHIFT = 1000
+"""A shift by so many is still a factor that a float holds."""
+
+_TYPE_ATTRIBUTES = names("base device dtype flags itemsize nbytes ndim shape size strides")
+
+_ROUNDING_METHODS = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": "__int__"}
+"""What only some types have, so that no draw has it of its own: what answers for those."""
+
+OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
+"""What numpy calls by name on elements of an array of objects; ``symbolic.arrays`` fills it."""
+
+
+_BOXING_MARKS: list[bool] = []
+"""Holds something while this package makes an array of objects itself."""
+
+
+def nested_object_array(data: Any) -> "np.ndarray[Any, Any]":
+    """Return nested lists as an array of objects, which keep the types that they have."""
+    _BOXING_MARKS.append(True)
+    try:
+        return np.array(data, dtype=object)
+    finally:
+        _BOXING_MARKS.pop()
+
+
+def swap_arguments(op: BinaryOperation) -> BinaryOperation:
+    return lambda x, y: op(y, x)
+
+
+# Symbolic scalars: a uniform, and anything monotone in one.
+#
+# Comparing a draw with a number forks the path and narrows the uniform's interval; the
+# narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
+
+
+class ArrayHooks:
+    """What draws need of arrays of draws, which are built on them and fill this in."""
+
+    apply_ufunc: Callable[..., Any]
+    apply_function: Callable[..., Any]
+    known: Callable[..., Any]
+    of: Callable[..., Any]
+    holding: Callable[..., Any]
+
+
+ARRAY_HOOKS = ArrayHooks()
+
+
+class Draw(DrawPairs):
+    """``form`` of ``atom``, computed as ``machine`` says; all symbolic scalars."""
 
     __slots__ = ()
+
+    @staticmethod
+    def kind(atom: Any, form: Form, machine: Machine) -> "Draw":
+        """Return what is computed: a draw, of a class of its own if it is an integer."""
+        whole = isinstance(machine.sample, int | np.integer)
+        return (IntegerDraw if whole else Draw)(atom, form, machine)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Index as a numpy scalar is: ``u[..., None]`` is an array of one."""
+        if not isinstance(self.machine.sample, np.generic):
+            return self.machine.sample[index]  # which raises
+        return ARRAY_HOOKS.holding(self)[index]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return ARRAY_HOOKS.apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return ARRAY_HOOKS.apply_function(func, types, args, kwargs)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise TypeError(f"{func.__name__} of a draw")  # the mode that follows torch comes first
+
+    # -- comparisons: with a number, which forks the path, or with another draw --
 
     def is_below(self, bound: Any, *, closed: bool = False) -> bool:
         """Whether the draw is below a number, or at most it if ``closed``."""
@@ -92,14 +198,11 @@ class DrawComparisons(DrawPairs):
     __eq__ = _comparison(np.equal, lambda u, x: u.is_at(x))
     __ne__ = _comparison(np.not_equal, lambda u, x: not u.is_at(x))
 
-    # A class with an __eq__ of its own inherits none.
-    __hash__ = DrawPairs.__hash__
-
     def __bool__(self) -> bool:
         return not self.is_at(0)
 
     def _with_another(self, other: Any, ufunc: Any) -> Any:
-        if isinstance(other, DrawComparisons):
+        if isinstance(other, Draw):
             if self.is_weak_beside(other.machine.sample):
                 return ufunc(self.cast(np.float16), other)
             if other.is_weak_beside(self.machine.sample):
@@ -118,8 +221,7 @@ class DrawComparisons(DrawPairs):
         # At most the other: not above it.
         return not (other.is_less(self) if ufunc is np.less_equal else self.is_less(other))
 
-    def _is_same(self, other: "DrawComparisons") -> bool:
-        """Whether two draws are equal."""
+    def _is_same(self, other: "Draw") -> bool:
         if self is other:
             return True
         if self.atom is other.atom and (less := self._less_of_lines(other)) is not None:
@@ -139,44 +241,7 @@ class DrawComparisons(DrawPairs):
             return bool(self == other.settle())
         return self.refuse("whether two draws that were rounded are equal")
 
-
-# Arithmetic: each operation as it was meant and as it is computed.
-
-
-NEGLIGIBLE_PROBABILITY = 2e-7
-"""Clipping a draw on less than this probability is no step for the races it enters."""
-
-BinaryOperation = Callable[..., Any]
-
-
-def _operator(
-    ufunc: Any,
-    op: BinaryOperation,
-    line: Callable[[float], tuple[float, float]],
-    of_two: Callable[..., Any] | None = None,
-) -> Callable[[Any, Any], Any]:
-    """Return the method of an operator; with a number the result is a line in the draw.
-
-    ``line``: its scale and shift. ``of_two``: what it is with another draw; without one, the draw
-    stands behind the operator.
-    """
-
-    def operate(self: "DrawOperators", other: Any) -> Any:
-        if (x := self.number(other)) is not None:
-            return self.affine(*line(x), op, other, reverse=of_two is None)
-        if of_two is None:
-            return apply_with_array(ufunc, other, self)
-        if isinstance(other, DrawOperators):
-            return of_two(self, other, op)
-        return apply_with_array(ufunc, self, other)
-
-    return operate
-
-
-class DrawOperators(DrawComparisons):
-    """Arithmetic on draws."""
-
-    __slots__ = ()
+    # -- arithmetic: each operation as it was meant and as it is computed --
 
     def affine(
         self, scale: float, shift: float, op: BinaryOperation, *args: Any, reverse: bool = False
@@ -197,7 +262,7 @@ class DrawOperators(DrawComparisons):
 
     def _wrapped(self, result: Any, op: BinaryOperation, *args: Any) -> Any:
         """Return the result of ``op``, forked by how often it wraps around."""
-        if isinstance(result, DrawOperators) and isinstance(result.machine.sample, np.integer):
+        if isinstance(result, Draw) and isinstance(result.machine.sample, np.integer):
             return result.within(self, op, *args)
         return result
 
@@ -245,17 +310,16 @@ class DrawOperators(DrawComparisons):
     def __rtruediv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None:
             if x == 0 or not math.isfinite(x):
-                return self.refuse(f"{x} divided by a draw") if x else self._under_zero(other)
+                if x:
+                    self.refuse(f"{x} divided by a draw")
+                # A zero with a sign, and no number where the draw is zero.
+                sign = -1 if self.is_below(0) else 0 if self.is_at(0) else 1
+                return operator.truediv(other, type(self.machine.sample)(sign))
             if self.holds_integers():
                 return self.on_values(swap_arguments(operator.truediv), other, name="a division")
             make = lambda: self.form.power(-1.0).affine(x, 0.0)  # noqa: E731
             return self.map(make, operator.truediv, other, reverse=True)
         return apply_with_array(np.divide, other, self)
-
-    def _under_zero(self, zero: Any) -> Any:
-        """Return ``zero / draw``: a zero with a sign, and no number where the draw is zero."""
-        sign = -1 if self.is_below(0) else 0 if self.is_at(0) else 1
-        return operator.truediv(zero, type(self.machine.sample)(sign))
 
     def __pow__(self, other: Any, modulo: Any = None) -> Any:
         if modulo is not None:
@@ -264,7 +328,7 @@ class DrawOperators(DrawComparisons):
             if x == 0 and not self.holds_integers():
                 return operator.pow(self.machine.sample, other)
             return self.power(x, operator.pow, other)
-        if isinstance(other, DrawOperators):
+        if isinstance(other, Draw):
             return self.on_values(operator.pow, other, name="a power")
         return apply_with_array(np.power, self, other)
 
@@ -282,7 +346,7 @@ class DrawOperators(DrawComparisons):
             if x == 0 or not math.isfinite(x):
                 return self.on_values(operator.floordiv, other, name=f"division by {x}")
             return self.floor_of(1 / x, operator.floordiv, other)
-        if isinstance(other, DrawOperators):
+        if isinstance(other, Draw):
             return self.on_values(operator.floordiv, other, name="a floor division")
         return apply_with_array(np.floor_divide, self, other)
 
@@ -316,25 +380,21 @@ class DrawOperators(DrawComparisons):
         """Return what whole ``periods`` leave; ``op`` computes it with ``other``, as they are."""
         x = float(modulus)
         cells = self.map(lambda: self.form.affine(1 / x, 0.0).floor(), periods, other)
-        if not isinstance(cells, DrawOperators):
+        if not isinstance(cells, Draw):
             self.refuse("a remainder by next to nothing")
         first, last = cells.cells()
         if self.settles() and first < last:
             return self.on_values(op, other, name=f"a remainder by {x}")
         if first < last:
             if cells.has_many_cells():
-                return self._remainder(modulus, op, other)
+                kind, result = type(op(type(self.machine.sample)(1), other)), None
+                if self.gives(kind, other) and is_integer(modulus):
+                    result = mixed_remainder(self, int(modulus), kind)
+                if result is None:
+                    self.refuse("the remainder of a draw with many periods")
+                return result
             first = int(cells.settle())
         return self.map(lambda: self.form.affine(1.0, -x * first), op, other)
-
-    def _remainder(self, modulus: Any, op: BinaryOperation, other: Any) -> MixedInteger:
-        kind = type(op(type(self.machine.sample)(1), other))
-        result = None
-        if self.gives(kind, other) and is_integer(modulus):
-            result = mixed_remainder(self, int(modulus), kind)
-        if result is None:
-            self.refuse("the remainder of a draw with many periods")
-        return result
 
     def gives(self, kind: type, other: Any) -> bool:
         """Whether an operation with a number is of integers of one type, whatever the value."""
@@ -364,32 +424,10 @@ class DrawOperators(DrawComparisons):
             return self.affine(-1.0, 0.0, operator.abs)
         return self.map(lambda: self.form, operator.abs)
 
-
-def swap_arguments(op: BinaryOperation) -> BinaryOperation:
-    """Return the operation with its two arguments in the other order."""
-    return lambda x, y: op(y, x)
-
-
-# Shifts and operations on the bits of a draw that is an integer.
-
-
-MIN_CONTINUOUS_RANGE = 2**31
-"""Integers below a range this large are read as a continuous uniform (error 1 / range)."""
-
-_MAX_SHIFT = 1000
-"""A shift by so many is still a factor that a float holds."""
-
-
-class DrawBits(DrawOperators):
-    """What a draw answers to shifts, ``~``, ``&``, ``|`` and ``^``."""
-
-    __slots__ = ()
+    # -- shifts, and operations on the bits of an integer --
 
     def _shifts(self, op: BinaryOperation, bits: Any) -> bool:
-        """Whether a shift is by a number of bits that can be followed; raises what its type does.
-
-        Tried on 0, which has as few digits after it: another number may not fit into memory.
-        """
+        """Whether a shift can be followed; raises what its type does of 0, which always fits."""
         op(type(self.machine.sample)(0), bits)
         return isinstance(bits, int | np.integer) and bool(0 <= bits <= _MAX_SHIFT)
 
@@ -417,56 +455,11 @@ class DrawBits(DrawOperators):
         operator.invert(type(self.machine.sample)(1))
         return self.on_values(operator.invert, name="~")
 
+    # -- every other attribute, method and conversion of a number --
 
-def _install_bitwise(name: str, op: BinaryOperation) -> None:
-    def install(side: str, alone: BinaryOperation) -> None:
-        def bitwise(self: DrawBits, other: Any) -> Any:
-            result = mixed_bitwise(self, name, other, op)
-            return self.on_values(alone, other, name=name) if result is None else result
-
-        setattr(DrawBits, f"__{side}{op.__name__.strip('_')}__", bitwise)
-
-    install("", op)
-    install("r", swap_arguments(op))
-
-
-for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor)):
-    _install_bitwise(_sign, _op)
-
-
-# Every other attribute, method and conversion of a number.
-#
-# One rule for all of them. What depends on the type alone is answered by a sample of that type;
-# a few methods have a rule of their own, below; what the real type lacks raises what it raises;
-# and the rest is done on each value, where few are left, or is refused by name.
-
-
-_TYPE_ATTRIBUTES = names("base device dtype flags itemsize nbytes ndim shape size strides")
-
-_ROUNDING_METHODS = {"__floor__": "floored", "__ceil__": "ceiled", "__trunc__": "__int__"}
-"""What only some types have, so that no draw has it of its own: what answers for those."""
-
-OBJECT_LOOPS: dict[str, Callable[[Any], Any]] = {}
-"""What numpy calls by name on elements of an array of objects; ``symbolic.arrays`` fills it."""
-
-
-_BOXING_MARKS: list[bool] = []
-"""Holds something while this package makes an array of objects itself."""
-
-
-def nested_object_array(data: Any) -> "np.ndarray[Any, Any]":
-    """Return nested lists as an array of objects, which keep the types that they have."""
-    _BOXING_MARKS.append(True)
-    try:
-        return np.array(data, dtype=object)
-    finally:
-        _BOXING_MARKS.pop()
-
-
-class DrawAttributes(DrawBits):
-    """Answers or refusals to everything that a number can be asked for."""
-
-    __slots__ = ()
+    # One rule for all of them. What depends on the type alone is answered by a sample of that type;
+    # a few methods have a rule of their own, below; what the real type lacks raises what it raises;
+    # and the rest is done on each value, where few are left, or is refused by name.
 
     def __getattr__(self, name: str) -> Any:
         if name in _ROUNDING_METHODS and hasattr(self.machine.sample, name):
@@ -511,10 +504,10 @@ class DrawAttributes(DrawBits):
     def __reduce__(self) -> NoReturn:
         self.refuse("pickling of a draw")
 
-    def __copy__(self) -> "DrawAttributes":
+    def __copy__(self) -> "Draw":
         return self
 
-    def __deepcopy__(self, memo: Any) -> "DrawAttributes":
+    def __deepcopy__(self, memo: Any) -> "Draw":
         return self
 
     @property
@@ -527,11 +520,9 @@ class DrawAttributes(DrawBits):
     # -- rounding --
 
     def floored(self) -> Any:
-        """Return what ``math.floor`` gives."""
         return self.floor(int) if self.range()[0] >= 0 else self.floor(_floor)
 
     def ceiled(self) -> Any:
-        """Return what ``math.ceil`` gives."""
         return self.ceiling(_ceil)
 
     def __round__(self, digits: int | None = None) -> Any:
@@ -548,7 +539,7 @@ class DrawAttributes(DrawBits):
         scale = 10.0**digits
         form = self.form
         step = self.map(lambda: form.affine(scale, 0.5).floor().affine(1 / scale, 0.0), op, digits)
-        if isinstance(step, DrawAttributes):
+        if isinstance(step, Draw):
             step.machine.blur = float("inf")
         return step
 
@@ -560,7 +551,6 @@ class DrawAttributes(DrawBits):
         return self.whole(kind.type) if kind.kind in "iu" else self.cast(kind)
 
     def as_python(self) -> Any:
-        """Return it as Python's number."""
         if isinstance(self.machine.sample, np.generic):
             return self.map(lambda: self.form, _item)
         return self
@@ -578,11 +568,11 @@ def _ceil(x: Any) -> int:
     return int(np.ceil(x))
 
 
-def _round(draw: DrawAttributes) -> Callable[..., Any]:
+def _round(draw: Draw) -> Callable[..., Any]:
     return lambda decimals=0, out=None: np.round(draw, decimals, out)
 
 
-def _astype(draw: DrawAttributes) -> Callable[..., Any]:
+def _astype(draw: Draw) -> Callable[..., Any]:
     def astype(dtype: Any, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs:
             draw.machine.sample.astype(dtype, *args, **kwargs)  # for what it raises
@@ -591,7 +581,7 @@ def _astype(draw: DrawAttributes) -> Callable[..., Any]:
     return astype
 
 
-def _is_integer(draw: DrawAttributes) -> Callable[[], bool]:
+def _is_integer(draw: Draw) -> Callable[[], bool]:
     if draw.holds_integers() or draw.has_values():
         return draw.on_values(lambda x: x.is_integer, name=".is_integer()")  # type: ignore[no-any-return]
     return lambda: False
@@ -614,51 +604,20 @@ _ATTRIBUTE_RULES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# Symbolic scalars: a uniform, and anything monotone in one.
-#
-# Comparing a draw with a number forks the path and narrows the uniform's interval; the
-# narrowed uniform stays the same draw, so code that uses it twice gets what it deserves.
+def _install_bitwise(name: str, op: BinaryOperation) -> None:
+    def install(side: str, alone: BinaryOperation) -> None:
+        def bitwise(self: Draw, other: Any) -> Any:
+            result = mixed_bitwise(self, name, other, op)
+            return self.on_values(alone, other, name=name) if result is None else result
+
+        setattr(Draw, f"__{side}{op.__name__.strip('_')}__", bitwise)
+
+    install("", op)
+    install("r", swap_arguments(op))
 
 
-class ArrayHooks:
-    """What draws need of arrays of draws, which are built on them and fill this in."""
-
-    apply_ufunc: Callable[..., Any]
-    apply_function: Callable[..., Any]
-    known: Callable[..., Any]
-    of: Callable[..., Any]
-    holding: Callable[..., Any]
-
-
-ARRAY_HOOKS = ArrayHooks()
-
-
-class Draw(DrawAttributes):
-    """``form`` of ``atom``, computed as ``machine`` says; all symbolic scalars."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def kind(atom: Any, form: Form, machine: Machine) -> "Draw":
-        """Return what is computed: a draw, of a class of its own if it is an integer."""
-        whole = isinstance(machine.sample, int | np.integer)
-        return (IntegerDraw if whole else Draw)(atom, form, machine)
-
-    def __getitem__(self, index: Any) -> Any:
-        """Index as a numpy scalar is: ``u[..., None]`` is an array of one."""
-        if not isinstance(self.machine.sample, np.generic):
-            return self.machine.sample[index]  # which raises
-        return ARRAY_HOOKS.holding(self)[index]
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ARRAY_HOOKS.apply_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return ARRAY_HOOKS.apply_function(func, types, args, kwargs)
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        raise TypeError(f"{func.__name__} of a draw")  # the mode that follows torch comes first
+for _sign, _op in (("&", operator.and_), ("|", operator.or_), ("^", operator.xor)):
+    _install_bitwise(_sign, _op)
 
 
 class IntegerDraw(Draw):
@@ -694,7 +653,6 @@ class Uniform(Draw):
 
     @property
     def source(self) -> "DrawPath":
-        """The path's randomness."""
         return self._source
 
     def __lt__(self, other: Any) -> Any:
@@ -709,12 +667,10 @@ class Uniform(Draw):
         return Draw.__lt__(self, other)
 
     def check_epoch(self) -> None:
-        """Refuse a draw of an earlier path, of which another law is known by now."""
         if self._epoch != self._source.epoch:
             self.refuse("a draw that an earlier call kept")
 
     def span(self) -> tuple[int, int]:
-        """First and last point that are left."""
         self.check_epoch()
         return self._left()
 
@@ -764,10 +720,7 @@ class Uniform(Draw):
 
 
 def uniform_on_grid(u: Any, machine: Machine, points: int, form: Form = IDENTITY_FORM) -> Any:
-    """Return a uniform as a draw from another grid than that of doubles, or of another type.
-
-    ``form``: what it was meant to be. On replay ``u`` is a number, and so is the result.
-    """
+    """Return a uniform of another grid or type, meant to be ``form``; on replay a number."""
     if not isinstance(u, Uniform):
         return machine.op(min(int(u * points), points - 1))
     u.points = points

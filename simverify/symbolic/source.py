@@ -1,5 +1,7 @@
 """The randomness of one path: its draws, its decisions, its weight, its forks."""
 
+# ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
+
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,7 +53,6 @@ class UndecidedOutcome:
         self.shares = [float(w) / total for w in weights]
 
     def sample(self, rng: np.random.Generator) -> int:
-        """Return one at random."""
         return int(rng.choice(len(self.shares), p=self.shares))
 
 
@@ -70,7 +71,7 @@ def plan_numbers(
     def number(draw: Uniform | int | UndecidedOutcome) -> float | int:
         if type(draw) is int:
             return draw
-        # What nobody has read may be anything.
+        # What the code has not read may be anything.
         if type(draw) is UndecidedOutcome:
             return draw.sample(rng)
         atom = cast("Uniform", draw)
@@ -107,24 +108,77 @@ class PathCut(BaseException):
     """The path's weight vanished: code that may loop for ever loops for ever on some path."""
 
 
-class PathForks:
-    """The forks of one path.
+_MAX_DRAWS_PER_CALL = 2**22
+"""Draws of one call, or things to choose from, that are followed one by one."""
 
-    ``prune`` is the conditional weight below which a branch is not run; ``pruned`` is the
-    mass of those branches. ``ended``: no path is run. ``cut``: the path is left, and how it ends
-    does not count. ``longest``: where the first one was that was left, its end being far.
+_MAX_DRAWS_PER_PATH = 2**18
+"""Draws of one path: more take too much memory, and a loop that asks for them may never end."""
+
+_REAL_VALUED_POINTS = (0, SINGLE_POINTS, DOUBLE_POINTS)
+"""Of how many points uniforms are that are read as real numbers, and their products (0)."""
+
+_COARSE_DTYPES = ("float32", "float16", "bfloat16")
+"""Precisions below float64."""
+
+
+class RandomSource:
+    """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
+
+    ``prune``: conditional weight below which a branch is not run; ``pruned``: the mass of those.
+    ``ended``: no path is run. ``cut``: the path is left, and how it ends does not count;
+    ``longest``: where the first one was left. ``seed_once``: a constant seed may be set once (a
+    step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
+    many are decided at once, and not when they are read or compared; ``postponed``: some were not;
+    ``sites``: where they wait; ``reading``: where the one that is being read was drawn.
+    ``refuses_many``: ``int`` of a draw with many values is refused, not forked;
+    ``refuses_arrays``: so is an array that numpy itself makes of draws. ``beyond``: where draws
+    come from after the last of a plan; None: a plan has to be long enough. ``signs_zeros``: a draw
+    times 0 is decided by its sign, which a run on numbers showed to matter. ``addressed``: draws
+    of counter-based generators; ``tensors``: what torch's tensors hold. ``epoch`` counts the runs,
+    ``torch_calls`` the calls of torch in them (:func:`total_effort`). ``widest``: the most values
+    of an integer that was followed value by value, and where.
     """
 
-    def __init__(self, prune: float) -> None:
+    def __init__(self, prune: float, *, seed_once: bool) -> None:
         self.prune = prune
         self.pruned = 0.0
         self.longest = ""
+        self.findings: dict[str, Finding] = {}
+        self.dtypes: set[str] = set()
+        self.seed_once = seed_once
+        self.epoch = self.torch_calls = 0
+        self.failure: CannotEnumerate | None = None
+        self.python_streams: Any = None
+        self.tensors: Any = None
+        self.sequences = DrawSequences(self)
+        self.on_begin: list[Callable[[], None]] = []
+        self.at_once = self.postponed = self.signs_zeros = False
+        self.sites = DeferralSites()
+        self.reading: CodeSite = ()
+        self.refuses_many = self.refuses_arrays = True
+        self.widest = 0, ""
+        self.beyond: np.random.Generator | None = None
+        self.builtins = BuiltinTwins()
+        self.begin(Path())
 
-    def begin_forks(self, path: Path) -> None:
-        """Go along ``path`` from now on."""
-        self.path = path
+    def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
+        """Start a path; with a ``plan`` its draws are those numbers, in order."""
+        self.path, self._out = path, 0
         self.ended = self.cut = False
-        self._out = 0
+        self.sites.end_path()
+        self.plan = plan
+        self.draws: list[Uniform | int | UndecidedOutcome] = []
+        self.products: list[tuple[PartialProduct, float, bool]] = []
+        self.slack = 0.0
+        self._drawn = self._counted = 0
+        self._ways = 1
+        self.sequences.begin()
+        self.epoch += 1
+        self.failure = None
+        self._chains: dict[tuple[int, int], PartialProduct] = {}
+        self.addressed: dict[Hashable, Any] = {}
+        for restart in self.on_begin:
+            restart()
 
     def fork(
         self,
@@ -135,7 +189,7 @@ class PathForks:
     ) -> int:
         """Take a branch; weights are conditional, sum to 1 up to rounding, and may be 0.
 
-        What decides, of which draw, between which ends: only whoever keeps a record asks.
+        ``decided``, ``draw`` and ``ends`` are for a record of the path alone.
         """
         path = self.path
         if self.ended:
@@ -161,90 +215,14 @@ class PathForks:
         index: int = path.fork(weights)
         return index
 
-    def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
-        """Stop: ``call`` cannot be followed."""
-        raise NotImplementedError
-
     def _way_out(self, weights: Sequence[float]) -> int:
-        """Return a branch of a path that does not count any more, any one: loops end soon so.
-
-        An exception would leave locks taken and arrays half written, and may be swallowed.
-        """
+        """Return any branch of a path that does not count; an exception leaves things half done."""
         self._out += 1
         if self._out > _MAX_EXIT_FORKS:
             self._out = 0
             raise PathCut
         ways = [i for i, weight in enumerate(weights) if weight > 0]
         return ways[(self._out * _SCATTER_FACTOR >> 16) % len(ways)]
-
-
-_MAX_DRAWS_PER_CALL = 2**22
-"""Draws of one call, or things to choose from, that are followed one by one."""
-
-_MAX_DRAWS_PER_PATH = 2**18
-"""Draws of one path: more take too much memory, and a loop that asks for them may never end."""
-
-_REAL_VALUED_POINTS = (0, SINGLE_POINTS, DOUBLE_POINTS)
-"""Of how many points uniforms are that are read as real numbers, and their products (0)."""
-
-_COARSE_DTYPES = ("float32", "float16", "bfloat16")
-"""Precisions below float64."""
-
-
-class RandomSource(PathForks):
-    """Hands out symbolic draws along a :class:`Path`, or numbers when a path is replayed.
-
-    ``prune``: see :class:`PathForks`. ``seed_once``: whether a constant seed may be set once (a
-    step rule may seed itself when it is built). ``at_once``: winners of races and integers out of
-    many are decided at once, and not when they are read or compared; ``postponed``: some were
-    not; ``sites``: where they wait; ``reading``: where the one that is being read was drawn.
-    ``refuses_many``: ``int`` of a draw with many values is
-    refused, not forked; ``refuses_arrays``: so is an array that numpy itself makes of draws.
-    ``beyond``: where the draws after the last of a plan come from; None: a plan has to be long
-    enough.
-    ``signs_zeros``: a draw times 0 is decided by its sign, which a run on numbers showed to matter.
-    ``addressed``: draws of counter-based generators; ``tensors``: what torch's tensors hold.
-    ``epoch`` counts the runs, ``torch_calls`` the calls of torch in them (:func:`total_effort`).
-    ``widest``: the most values of an integer that was followed value by value, and where.
-    """
-
-    def __init__(self, prune: float, *, seed_once: bool) -> None:
-        super().__init__(prune)
-        self.findings: dict[str, Finding] = {}
-        self.dtypes: set[str] = set()
-        self.seed_once = seed_once
-        self.epoch = self.torch_calls = 0
-        self.failure: CannotEnumerate | None = None
-        self.python_streams: Any = None
-        self.tensors: Any = None
-        self.sequences = DrawSequences(self)
-        self.on_begin: list[Callable[[], None]] = []
-        self.at_once = self.postponed = self.signs_zeros = False
-        self.sites = DeferralSites()
-        self.reading: CodeSite = ()
-        self.refuses_many = self.refuses_arrays = True
-        self.widest = 0, ""
-        self.beyond: np.random.Generator | None = None
-        self.builtins = BuiltinTwins()
-        self.begin(Path())
-
-    def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:
-        """Start a path; with a ``plan`` its draws are those numbers, in order."""
-        self.begin_forks(path)
-        self.sites.end_path()
-        self.plan = plan
-        self.draws: list[Uniform | int | UndecidedOutcome] = []
-        self.products: list[tuple[PartialProduct, float, bool]] = []
-        self.slack = 0.0
-        self._drawn = self._counted = 0
-        self._ways = 1
-        self.sequences.begin()
-        self.epoch += 1
-        self.failure = None
-        self._chains: dict[tuple[int, int], PartialProduct] = {}
-        self.addressed: dict[Hashable, Any] = {}
-        for restart in self.on_begin:
-            restart()
 
     def remembers(self) -> bool:
         """Whether draws of this path may come again: a place in a sequence has a name."""
@@ -254,9 +232,8 @@ class RandomSource(PathForks):
         """Return what a replay must not change."""
         return self.path, self.draws, self.products, self.slack, self.pruned
 
-    def restore(self, kept: tuple[Any, ...]) -> None:
-        """Return to a snapshot."""
-        self.path, self.draws, self.products, self.slack, self.pruned = kept
+    def restore(self, snapshot: tuple[Any, ...]) -> None:
+        self.path, self.draws, self.products, self.slack, self.pruned = snapshot
 
     def uniform(
         self,
@@ -278,7 +255,6 @@ class RandomSource(PathForks):
         return draw
 
     def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
-        """Return the next standard exponential of a stream."""
         return self._next_of(stream, kind, lambda: _negative_log_of(self._fresh()))
 
     def _next_of(self, stream: Stream, kind: Hashable, new: Callable[[], Any]) -> Any:
@@ -358,10 +334,7 @@ class RandomSource(PathForks):
     def plan_like_this_path(
         self, rng: np.random.Generator, part: tuple[float, float] = MIDDLE_SHARES
     ) -> "list[float | int] | None":
-        """Numbers that take a plain run down the path just run; None if none was found.
-
-        ``part``: of each uniform's interval, from where to where they lie in it.
-        """
+        """Numbers that take a plain run down the same path, in this ``part`` of each interval."""
         return plan_numbers(self.draws, self.products, rng, part)
 
     @property

@@ -56,7 +56,7 @@ class StreamState(NamedTuple):
 
 
 class Stream:
-    """A cursor into a sequence of draws; without a ``key`` nobody can come back to it.
+    """A cursor into a sequence of draws; without a ``key`` there is no way back to it.
 
     ``position`` counts words; after a draw that takes an unknown number of them the sequence is
     another one, which is named after the place where it was left. ``outside``: its generator is
@@ -73,7 +73,7 @@ class Stream:
         self.epoch = -1
 
     def forget(self) -> None:
-        """Go on with draws that nobody has seen."""
+        """Continue with fresh draws."""
         self.key = self.origin = None
         self.position = 0
 
@@ -182,10 +182,7 @@ class DrawSequences:
     def moved(
         self, state: StreamState, how: str, to: Callable[[int], int], period: int
     ) -> StreamState:
-        """Return the place that ``to`` computes from the words drawn so far; ``how`` in words.
-
-        ``period``: words after which the sequence begins again.
-        """
+        """Return the place ``to(words so far)``; the sequence repeats after ``period`` words."""
         if isinstance(state.key, tuple) and state.key[0] == "after":
             self._source.refuse(f"{how} after draws that take an unknown number of words")
         position = to(state.position) % period
@@ -203,11 +200,7 @@ class DrawSequences:
     def next(
         self, stream: Stream, kind: Hashable, new: Callable[[], Any], *, one_word: bool
     ) -> Any:
-        """Return the draw at which a stream with a name stands, and step over it.
-
-        ``kind`` tells apart draws that make different numbers of the same words; ``one_word``:
-        it takes exactly one.
-        """
+        """Return a stream's next draw, of this ``kind`` of numbers, which may take ``one_word``."""
         if stream.epoch != self._source.epoch:
             # Kept from an earlier path: by now it stands at an unknown place.
             stream.forget()
@@ -222,7 +215,8 @@ class DrawSequences:
             self._drawn[place] = (kind, new())
         was, draw = self._drawn[place]
         if was != kind:
-            self._source.refuse(f"one seed used for draws of two kinds ({_word_count(was, kind)})")
+            kinds = ", ".join(str(x[0] if isinstance(x, tuple) else x) for x in (was, kind))
+            self._source.refuse(f"one seed used for draws of two kinds ({kinds})")
         if one_word:
             stream.position += 1
         else:
@@ -246,7 +240,7 @@ class DrawSequences:
     def _blame(self, origin: StreamOrigin) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
-        # The first of a kind is kept: nobody asks for the line of another, which takes long to say.
+        # Only the first of a kind is kept, and to find the line of another takes long.
         reported = "constant-seed" in self._source.findings
         if again and not reported and self._times_seeded.get(origin, 0) > 1:
             self._source.find(
@@ -255,8 +249,3 @@ class DrawSequences:
                 f"{origin.shown} inside the call, so its draws repeat from call to call "
                 f"({current_user_line()})",
             )
-
-
-def _word_count(was: Hashable, kind: Hashable) -> str:
-    names = [x[0] if isinstance(x, tuple) else x for x in (was, kind)]
-    return f"{names[0]}, {names[1]}"

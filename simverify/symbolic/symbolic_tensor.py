@@ -6,6 +6,8 @@ views see what is written through other views. Tensors of integers hold winners 
 the same way, and whole draws.
 """
 
+# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+
 __simverify_role__ = "stand-in"
 
 
@@ -39,6 +41,7 @@ from simverify.symbolic.forms import (
     half_precision_uniform,
     to_bfloat16,
 )
+from simverify.symbolic.provenance import names
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource
 
@@ -46,18 +49,8 @@ Elements = np.ndarray[Any, Any]
 _NUMPY_TYPES: dict[torch.dtype, Any] = {
     **{
         getattr(torch, name): getattr(np, name)
-        for name in (
-            "float64",
-            "float32",
-            "float16",
-            "int64",
-            "int32",
-            "int16",
-            "int8",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
+        for name in names(
+            "float64 float32 float16 int64 int32 int16 int8 uint8 uint16 uint32 uint64"
         )
     },
     torch.bool: np.bool_,
@@ -74,7 +67,6 @@ class SymbolicStorages:
         self._of: dict[int, tuple[torch.Tensor, Elements]] = {}
 
     def clear(self) -> None:
-        """Forget all shadows: a new path begins."""
         self._of.clear()
 
     def __bool__(self) -> bool:
@@ -168,19 +160,14 @@ class SymbolicStorages:
     def shared(
         self, data: Any, dtype: torch.dtype | None, device: Any, *, copy: bool | None = None
     ) -> torch.Tensor | None:
-        """Return a tensor in the memory of another or of an array, as torch does; None for a copy.
-
-        Each sees what the other is given.
-        """
+        """Return a tensor in the memory of a tensor or array, as torch does; None for a copy."""
         if copy:
             return None
         if isinstance(data, torch.Tensor):
             return data.to(dtype=dtype or data.dtype, device=device or data.device)
         if type(data) is not DrawArray:
             return None
-        kind = next(
-            (own for own, numpys in _NUMPY_TYPES.items() if numpys is data.dtype.type), None
-        )
+        kind = next((x for x, y in _NUMPY_TYPES.items() if y is data.dtype.type), None)
         objects = data.view(np.ndarray)
         on_cpu = torch.device(device or "cpu").type == "cpu"
         if kind is None or dtype not in (None, kind) or not (on_cpu and objects.flags.c_contiguous):
@@ -190,10 +177,7 @@ class SymbolicStorages:
         return result
 
     def make(self, tensor: torch.Tensor, *, read: bool = True) -> Elements:
-        """Give a tensor a shadow, in which its numbers are so far.
-
-        ``read``: whether its own are asked for; else they are about to be replaced.
-        """
+        """Give a tensor a shadow; ``read``: its numbers are wanted, not about to be replaced."""
         if not (tensor.is_floating_point() or may_hold_winners(tensor.dtype)):
             raise TypeError(f"draws in a tensor of {tensor.dtype}")
         storage = tensor.untyped_storage()
@@ -203,15 +187,12 @@ class SymbolicStorages:
             whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
             objects[:] = list(as_numpy(whole.reshape(-1)[:count]))
         self._of[storage.data_ptr()] = (tensor, objects)
-        # Numbers that nobody can take for the elements'.
+        # Numbers that cannot be mistaken for the elements'.
         tensor.detach().fill_(_placeholder_value(tensor.dtype))
         return _strided_view(objects, tensor)
 
     def memory(self, tensor: torch.Tensor, size: int, *, make: bool = False) -> Elements | None:
-        """Return ``size`` elements from a tensor's first on, as they lie in memory, as objects.
-
-        None if it has no shadow; ``make``: it is given one. For code that follows pointers.
-        """
+        """Return ``size`` elements of a tensor's memory, for pointers; None: it has no shadow."""
         with torch._C.DisableTorchFunction():
             if self._entry(tensor) is None:
                 self._source.meet(tensor.dtype)
@@ -224,10 +205,7 @@ class SymbolicStorages:
             return entry[1][first : first + size]
 
     def decide(self, x: Any, *, draws: bool = False) -> Any:
-        """Return an argument with the winners in it read: a tensor as a plain copy.
-
-        ``draws``: its whole draws too, as an index needs it.
-        """
+        """Return an argument with its winners read; with ``draws``, its whole draws too."""
         if isinstance(x, list | tuple) and any(map(self.is_symbolic, x)):
             return type(x)(self.decide(y, draws=draws) for y in x)
         if not isinstance(x, torch.Tensor):
@@ -378,10 +356,7 @@ HALF_PRECISION_GRIDS: dict[torch.dtype, tuple[Callable[[Any], Any], int]] = {
 
 @lru_cache(maxsize=256)
 def uniform_grid(dtype: torch.dtype, low: float, high: float) -> tuple[Machine, int] | None:
-    """Return what torch fills a tensor of a type from, and of how many points it is one.
-
-    None where the bounds make no grid of their own: they are computed with.
-    """
+    """Return the grid that torch fills a tensor from, and its points; None: it has none."""
     kind, points = HALF_PRECISION_GRIDS.get(dtype, (None, 0))
     if kind is not None and low < high and (points == SINGLE_POINTS or (low, high) == (0, 1)):
         return half_precision_uniform(kind, points, low, high), points
@@ -416,7 +391,6 @@ def type_signature(x: Any) -> tuple[Any, ...] | None:
 
 
 def result_type(inputs: list[Any]) -> torch.dtype:
-    """Return the type that torch computes in."""
     kind = torch.result_type(inputs[0], inputs[1] if len(inputs) > 1 else inputs[0])
     for x in inputs[2:]:
         kind = torch.promote_types(kind, torch.result_type(inputs[0], x))

@@ -5,6 +5,8 @@ functions draw from the source, functions of symbolic tensors go to
 :mod:`~simverify.symbolic.torch_ops`, and the rest run as they are.
 """
 
+# ruff: noqa: D102, D103 - twins are documented in the library that they stand for
+
 __simverify_role__ = "stand-in"
 
 
@@ -74,7 +76,6 @@ class TorchStreams:
         source.on_begin.append(self.begin)
 
     def begin(self) -> None:
-        """Forget a path."""
         for known in (self._default, self._places, self._images):
             known.clear()
         self._seed = self._initial = None
@@ -110,7 +111,6 @@ class TorchStreams:
         return make_seed(self.source, resolve_winners(seed), _constant_seed)
 
     def seed_all(self, seed: Any) -> None:
-        """Seed every default generator, as ``torch.manual_seed``."""
         self._seed, self._initial = self.name(seed), seed
         for device, stream in self._default.items():
             self.source.sequences.seed(stream, device_seed(device, self._seed))
@@ -121,13 +121,11 @@ class TorchStreams:
         return bind_seed_number(self.source, draw_integer(2**64, self.source.uniform()), seed), seed
 
     def seed_all_fresh(self) -> Any:
-        """Seed every default generator with entropy of the system, and return it."""
         number, _ = self.fresh_seed()
         self.seed_all(number)
         return number
 
     def initial_seed(self) -> Any:
-        """Return what the default generator was seeded with."""
         return DEFAULT_GENERATOR.initial_seed() if self._initial is None else self._initial
 
     def read(self, stream: Stream) -> torch.Tensor:
@@ -181,7 +179,7 @@ class SymbolicTorchGenerator(CopiedGenerator, torch.Generator):
     streams: TorchStreams
 
     def __init__(self, device: Any = "cpu") -> None:
-        # Where torch itself draws from it, unseen, it shall not draw the same in every run.
+        # Where torch itself draws from it, unseen, each run must draw other numbers.
         RealGenerator.seed(self)
         self.stream = Stream()
         self._initial: Any = _DEFAULT_SEED
@@ -199,33 +197,27 @@ class SymbolicTorchGenerator(CopiedGenerator, torch.Generator):
         self.streams.source.sequences.seed(self.stream, device_seed(self.device.type, seed))
 
     def manual_seed(self, seed: Any) -> Any:
-        """Go to the draws after a seed."""
         self._seed_with(self.streams.name(seed))
         self._initial = seed
         return self
 
     def seed(self) -> Any:
-        """Go to fresh draws, and return what they follow."""
         number, seed = self.streams.fresh_seed()
         self._seed_with(seed)
         self._initial = number
         return number
 
     def initial_seed(self) -> Any:
-        """Return what it was seeded with."""
         return self._initial
 
     def get_state(self) -> torch.Tensor:
-        """Return the state, whose inside cannot be read."""
         return self.streams.read(self.stream)
 
     def set_state(self, new_state: Any) -> Any:
-        """Set the state to one that was read, or to one of plain bytes."""
         self.streams.write(self.stream, new_state)
         return self
 
     def clone_state(self) -> Any:
-        """Return a generator that stands at the same place."""
         twin = type(self)(self.device)
         twin._initial = self._initial
         sequences = self.streams.source.sequences
@@ -233,13 +225,11 @@ class SymbolicTorchGenerator(CopiedGenerator, torch.Generator):
         return twin
 
     def graphsafe_get_state(self) -> Any:
-        """Return a generator that shares the state."""
         twin = type(self)(self.device)
         twin._initial, twin.stream = self._initial, self.stream
         return twin
 
     def graphsafe_set_state(self, state: Any) -> Any:
-        """Share the state of another generator."""
         self.stream = state.stream
         return self
 
@@ -248,10 +238,9 @@ class SymbolicTorchGenerator(CopiedGenerator, torch.Generator):
 
 
 def _refusing_method(name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self.streams.source.refuse(f"{name}() of a torch generator")
-
-    return refuse
+    return lambda self, *args, **kwargs: self.streams.source.refuse(
+        f"{name}() of a torch generator"
+    )
 
 
 for _name in dir(torch.Generator):
@@ -310,7 +299,6 @@ class SymbolicTorch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # numpydoc: see torch
-        """Run one torch call."""
         kwargs = kwargs or {}
         if self.closed:
             return func(*args, **kwargs)
@@ -520,7 +508,6 @@ def _draw_kind(name: str, like: torch.Tensor) -> tuple[Hashable, ...]:
 
 
 def is_training_dropout(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether it is a dropout that is in training."""
     if "dropout" not in name or name in ("dropout_", "feature_dropout_"):
         return "dropout" in name
     given = args[2] if len(args) > 2 else True
@@ -549,7 +536,6 @@ class DefaultGenerator(SymbolicTorchGenerator):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """The device that it stands for."""
         return self._stands_on
 
     @property
@@ -558,27 +544,21 @@ class DefaultGenerator(SymbolicTorchGenerator):
         return self.streams.of(None, self.device.type)
 
     def manual_seed(self, seed: Any) -> Any:
-        """Go to the draws after a seed, on this device alone."""
         self._seed_with(self.streams.name(seed))
         self.streams._initial = seed
         return self
 
     def seed(self) -> Any:
-        """Go to fresh draws, and return what they follow."""
         number, _ = self.streams.fresh_seed()
         self.manual_seed(number)
         return number
 
     def initial_seed(self) -> Any:
-        """Return what it was seeded with."""
         return self.streams.initial_seed()
 
 
 def seeding_functions(source: RandomSource, streams: TorchStreams) -> list[tuple[Any, str, Any]]:
-    """Return ``(module, name, function)`` for the functions that seed and keep states.
-
-    Those that a later torch adds are refused.
-    """
+    """Return ``(module, name, new)`` of what seeds and keeps states; new names are refused."""
     ours = _default_generator_functions(_default_generator(streams, "cpu"), streams)
     written_in_python = {"fork_rng"}
     patches = [
@@ -640,7 +620,6 @@ class PlainTorch(SymbolicTorch):
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one torch call."""
         kwargs = kwargs or {}
         if self.closed:
             return func(*args, **kwargs)
@@ -686,7 +665,7 @@ def intercept_torch(
     source.tensors = mode.shadows
     twins: dict[int, tuple[Any, Any]] = {}
 
-    def kept(value: Any) -> Any:
+    def twin_of(value: Any) -> Any:
         if type(value) is not RealGenerator:
             return None
         if id(value) not in twins:
@@ -704,7 +683,7 @@ def intercept_torch(
         swap(threading.Thread, "_bootstrap_inner", _enter_in_threads(mode))
         stack.callback(setattr, mode, "closed", True)
         stack.enter_context(mode)
-        yield kept
+        yield twin_of
 
 
 def _enter_in_threads(mode: SymbolicTorch) -> Callable[[Any], None]:

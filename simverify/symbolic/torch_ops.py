@@ -204,12 +204,6 @@ class TorchOps(TorchPlaceholders):
         values = map_elements(rule, numbers)
         return self.shadows.tensor(values, of_result, like.device)
 
-    def _in_common_type(self, *inputs: Any) -> list[Any]:
-        """Return tensors as arrays of objects, all of the type that torch makes of theirs."""
-        kind = result_type([self._blank_copy(x) for x in inputs])
-        self.source.meet(kind)
-        return [self._of_type(self.shadows.numbers(x), kind) for x in inputs]
-
     def _types(
         self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]
     ) -> tuple[torch.dtype, torch.dtype]:
@@ -446,7 +440,11 @@ class TorchOps(TorchPlaceholders):
         if self.shadows.is_symbolic(sorted_sequence) or sorted_sequence.dim() != 1:
             self._refuse("searchsorted in rows or in random rows")
         side = kwargs.get("side") or ("right" if kwargs.get("right") else "left")
-        cells, keys = self._in_common_type(sorted_sequence, values)
+        kind = result_type([self._blank_copy(x) for x in (sorted_sequence, values)])
+        self.source.meet(kind)
+        cells, keys = (
+            self._of_type(self.shadows.numbers(x), kind) for x in (sorted_sequence, values)
+        )
         return torch.as_tensor(np.asarray(sorted_positions(cells, keys, side)))
 
     def _on_bucketize(self, values: Any, boundaries: Any, *, right: bool = False) -> Any:

@@ -5,6 +5,8 @@ is gone. A killed process cannot report. What it was doing, and by when a call o
 audit has to be over, therefore stands on a board that outlives it.
 """
 
+# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+
 import ctypes
 import io
 import mmap
@@ -27,7 +29,7 @@ from simverify.errors import Unsupported
 _EXIT_FUNCTIONS = ((os, "_exit"), (os, "abort"))
 _SIGNAL_FUNCTIONS = ((os, "kill"), (os, "killpg"), (signal, "raise_signal"))
 
-_told_apart = False
+_distinguishes_interrupts = False
 
 
 class UserInterrupt(KeyboardInterrupt):
@@ -35,33 +37,25 @@ class UserInterrupt(KeyboardInterrupt):
 
 
 def is_user_interrupt(error: BaseException) -> bool:
-    """Whether ``error`` is the user's wish to end the run, not an exception of the code.
-
-    So is what a stand-in of ours does not compute: it ends the run, and says nothing of the code.
-    """
+    """Whether the user, or a stand-in that computes no further, ends the run, and not the code."""
     if isinstance(error, Unsupported):
         return True
     if not isinstance(error, KeyboardInterrupt):
         return False
-    return isinstance(error, UserInterrupt) or not _told_apart
+    return isinstance(error, UserInterrupt) or not _distinguishes_interrupts
 
 
 class OutputSink(io.RawIOBase):
-    """Takes what code prints: a call is made thousands of times, so none of it is shown.
-
-    ``size``: bytes written; ``first``: how they began.
-    """
+    """Takes what code prints, and keeps the ``size`` in bytes and the ``first`` of them."""
 
     def __init__(self) -> None:
         self.size = 0
         self.first = b""
 
     def writable(self) -> bool:
-        """Say that it can be written to."""
         return True
 
     def write(self, data: Any) -> int:
-        """Count ``data`` and keep the beginning."""
         if len(self.first) < 200:
             self.first += bytes(data[:200])
         self.size += len(data)
@@ -78,7 +72,7 @@ def contain_process() -> Iterator[OutputSink]:
     """Let code under audit neither end the process, nor write where results go.
 
     Ctrl-C raises :class:`UserInterrupt` meanwhile, where its handler is Python's own: so an
-    interrupt that the code raises itself is told apart from the user's. May be nested.
+    interrupt that the code raises itself differs from the user's. May be nested.
     """
     noise = OutputSink()
     with ExitStack() as stack:
@@ -99,7 +93,7 @@ def _replace_attribute(stack: ExitStack, owner: Any, name: str, new: Any) -> Non
 
 
 def _allow_in_children(end: Any) -> Any:
-    """Return ``end`` for processes that the code forks, which would else go on as audits."""
+    """Return ``end`` for processes that the code forks: without it they continue as audits."""
     pid = os.getpid()
 
     def ends(*status: Any) -> NoReturn:
@@ -124,7 +118,7 @@ def _block_own_process(send: Any) -> Any:
 
 
 def _distinguish_interrupts(stack: ExitStack) -> None:
-    global _told_apart
+    global _distinguishes_interrupts
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread():
         if handler is signal.default_int_handler:
@@ -132,8 +126,8 @@ def _distinguish_interrupts(stack: ExitStack) -> None:
             signal.signal(signal.SIGINT, _raise_user_interrupt)
         elif handler not in (signal.SIG_IGN, _raise_user_interrupt):
             return
-    stack.callback(globals().__setitem__, "_told_apart", _told_apart)
-    _told_apart = True
+    stack.callback(globals().__setitem__, "_distinguishes_interrupts", _distinguishes_interrupts)
+    _distinguishes_interrupts = True
 
 
 def _raise_user_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -180,17 +174,13 @@ _NO_DEADLINES = (float("inf"), float("inf"))
 
 
 class ProgressBoard:
-    """Shared memory with the place of the audit and its deadlines.
-
-    One on the wall clock (``time.monotonic``), one in processor seconds of the process.
-    """
+    """Shared memory: the audit's place, its deadlines by the wall and by the processor's clock."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _BOARD_SIZE)
         self.write(_NO_DEADLINES, "")
 
     def write(self, deadlines: tuple[float, float], place: str) -> None:
-        """Put up all."""
         text = place.encode(errors="replace")[: _BOARD_SIZE - _BOARD_HEADER.size]
         self._memory[: _BOARD_HEADER.size + len(text)] = (
             _BOARD_HEADER.pack(*deadlines, len(text)) + text
@@ -204,7 +194,6 @@ class ProgressBoard:
 
     @property
     def place(self) -> str:
-        """What the audit was doing."""
         size = int(_BOARD_HEADER.unpack_from(self._memory)[2])
         return self._memory[_BOARD_HEADER.size : _BOARD_HEADER.size + size].decode(errors="replace")
 
@@ -217,18 +206,17 @@ _board: ProgressBoard | None = None
 
 
 def use_board(board: ProgressBoard) -> None:
-    """Let this process, a child, write on ``board`` from here on."""
     global _board
     _board = board
 
 
 def is_child_process() -> bool:
-    """Whether this process is a child that somebody watches, and may be lost."""
+    """Whether this process is a child that its parent watches, and may lose."""
     return _board is not None
 
 
 def report_activity(place: str) -> None:
-    """Say what begins; nobody reads it where there is no parent."""
+    """Tell the parent, if there is one, what begins."""
     if _board is not None:
         _board.write(_board.deadlines, place)
 
@@ -255,10 +243,7 @@ def _published_deadline(seconds: float, doing: Callable[[], str] | None = None) 
 
 
 def uninterruptible_call(seconds: float, what: Callable[[], str]) -> AbstractContextManager[None]:
-    """Say that a call is made inside that nothing in this process can interrupt.
-
-    It has ``seconds``; ``what`` is asked only where a parent reads it, when the call is its end.
-    """
+    """Say that nothing in this process can interrupt ``what`` runs inside, for ``seconds``."""
     return _published_deadline(seconds, what)
 
 
@@ -293,7 +278,7 @@ class Stopwatch:
 
 
 def run_queue_seconds(thread: int, process: int | str = "self") -> float:
-    """Seconds in which a thread could have run and got no processor; 0 where nobody knows.
+    """Seconds in which a thread could have run and got no processor; 0 where that is unknown.
 
     ``process``: whose it is, where it is not this one's. Linux counts them. Without it, a thread
     that gets a twentieth of a processor looks asleep.
@@ -330,10 +315,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def _silenced_expiry() -> Iterator[None]:
-    """Ignore a :class:`DeadlineExpired` that struck in a destructor or a collector's callback.
-
-    Python lets no exception out of there, and tells of it; this one comes again.
-    """
+    """Ignore :class:`DeadlineExpired` in a destructor, which Python reports: it comes again."""
     before = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:

@@ -5,6 +5,8 @@ as :class:`LazyLanes`. Its operators are Triton's: their types (:class:`Dtype`),
 division of integers toward zero. Under the exact tier elements may be draws.
 """
 
+# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+
 import functools
 import math
 import operator
@@ -16,7 +18,7 @@ import numpy as np
 
 from simverify.errors import Unsupported
 from simverify.symbolic.outcomes import active_source
-from simverify.symbolic.provenance import is_kernel_runner_file
+from simverify.symbolic.provenance import is_kernel_runner_file, name_pairs
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,11 +40,7 @@ def kernel_line() -> str:
 
 
 def refuse_kernel(what: str) -> NoReturn:
-    """Stop: what a kernel does is not computed here.
-
-    In the exact tier that is code that cannot be followed, and no fault of the code's. Raises
-    :class:`Unsupported` elsewhere.
-    """
+    """Stop: this is not computed here (:class:`Unsupported`), or in the exact tier not followed."""
     source = active_source()
     if source is not None:
         source.refuse(what)
@@ -57,12 +55,13 @@ def refuse_kernel(what: str) -> NoReturn:
 # computes them if anything asks. Nothing is left out: what depends on the rest asks for it.
 
 
+INTEGER_TYPES = frozenset(
+    getattr(np, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
+)
+"""Types of a number of numpy's that is whole."""
+
 _INTEGER_BOUNDS = {
-    kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
-    for kind in (
-        *(np.int8, np.int16, np.int32, np.int64),
-        *(np.uint8, np.uint16, np.uint32, np.uint64),
-    )
+    kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in INTEGER_TYPES
 }
 """The smallest and the largest number of each type."""
 
@@ -79,19 +78,19 @@ class LazyLanes:
     would compute it as often at every round before.
     """
 
-    __slots__ = ("_asked", "_made", "_told")
+    __slots__ = ("_computed", "_made", "_span")
 
     def __init__(self, made: LaneFunction) -> None:
         self._made = made
-        self._asked: tuple[int, int] | None = None
-        self._told: Any = None
+        self._span: tuple[int, int] | None = None
+        self._computed: Any = None
 
     def between(self, first: int, end: int) -> Any:
         """Return elements first..end - 1 of the block."""
-        if self._asked != (first, end):
-            self._told = self._made(first, end)
-            self._asked = first, end
-        return self._told
+        if self._span != (first, end):
+            self._computed = self._made(first, end)
+            self._span = first, end
+        return self._computed
 
 
 class ConstantLanes(LazyLanes):
@@ -103,8 +102,11 @@ class ConstantLanes(LazyLanes):
         self.value = value
 
     def between(self, first: int, end: int) -> Any:
-        """Return elements first..end - 1 of the block."""
-        return fill_array(self.value, end - first)
+        if is_number(self.value):
+            return np.full(end - first, self.value)
+        if not hasattr(self.value, "as_type"):  # the winner of a race: it is read
+            return np.full(end - first, int(self.value))
+        return np.repeat(self.value[None], end - first)
 
 
 class ArithmeticLanes(LazyLanes):
@@ -116,7 +118,6 @@ class ArithmeticLanes(LazyLanes):
         self.start, self.step, self.kind = start, step, kind
 
     def between(self, first: int, end: int) -> Any:
-        """Return elements first..end - 1 of the block."""
         if not self.step:
             return np.full(end - first, self.kind(self.start))
         start = self.start + self.step * first
@@ -132,10 +133,7 @@ class ArithmeticLanes(LazyLanes):
         return None
 
     def moved(self, name: str, number: int, *, first: bool) -> "tuple[int, int] | None":
-        """Return start and step after ``+``, ``-`` or ``*`` with a number.
-
-        ``first``: the line stands before the operator. None: it is no line any more.
-        """
+        """Return start and step after an operator, the line ``first`` or behind; None: no line."""
         if name == "add":
             return self.start + number, self.step
         if name == "sub":
@@ -145,10 +143,7 @@ class ArithmeticLanes(LazyLanes):
         return (self.start * number, self.step * number) if name == "mul" else None
 
     def cut(self, name: str, number: Any, known: int, count: int) -> int | None:
-        """Return from which element on a comparison with a number has one answer.
-
-        Not below ``known``, at most ``count``; None if that is not known in whole numbers.
-        """
+        """Return from which element on, in known..count, a comparison is settled; None: unknown."""
         if self.step <= 0 or not isinstance(number, _INTEGER_TYPES):
             return None
         bound = int(number)
@@ -168,21 +163,8 @@ def is_number(value: Any) -> bool:
 _COMPUTED_LANES = frozenset({LazyLanes, ArithmeticLanes})
 
 
-def fill_array(value: Any, count: int) -> Any:
-    """Return an array of one number, which may be a draw."""
-    if is_number(value):
-        return np.full(count, value)
-    if not hasattr(value, "as_type"):  # the winner of a race: it is read
-        return np.full(count, int(value))
-    return np.repeat(value[None], count)
-
-
 def combine_lanes(function: Callable[..., Any], rests: Sequence[Any]) -> LazyLanes:
-    """Return the rest of a block that ``function`` makes of others; scalars are given as they are.
-
-    ``function`` is taken element by element. It is computed now if all are constants, and where
-    something asks if not.
-    """
+    """Return the rest that ``function`` makes of others, element by element, when it is asked."""
     values = [x.value if type(x) is ConstantLanes else x for x in rests]
     if not _COMPUTED_LANES.intersection(map(type, values)):
         return ConstantLanes(function(*values))
@@ -196,24 +178,13 @@ def combine_lanes(function: Callable[..., Any], rests: Sequence[Any]) -> LazyLan
 # Triton's types of numbers, and which of them an operation computes in.
 
 
-_NUMPY_TYPES = {
-    name: getattr(np, name)
-    for name in (
-        *("bool_", "int8", "int16", "int32", "int64"),
-        *("uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"),
-    )
-}
-
-
-INTEGER_TYPES = frozenset(kind for kind in _NUMPY_TYPES.values() if issubclass(kind, np.integer))
-"""Types of a number of numpy's that is whole."""
+_NUMPY_TYPES = {kind.__name__: kind for kind in INTEGER_TYPES}
+_NUMPY_TYPES |= {"bool_": np.bool_, "float16": np.float16}
+_NUMPY_TYPES |= {"float32": np.float32, "float64": np.float64}
 
 
 class Dtype:
-    """A type: its name as Triton's, its order among types, and the numpy type that computes it.
-
-    ``rank``: bool < integers < floats, as Triton's ``kind``; ``bits``: its width.
-    """
+    """One of Triton's types; ``rank``: bool < integers < floats, its ``kind``; ``bits``: width."""
 
     numpy_name = ""
 
@@ -223,16 +194,13 @@ class Dtype:
 
     @property
     def kind(self) -> Any:
-        """The numpy type."""
         return _NUMPY_TYPES[self.numpy_name]
 
     @property
     def scalar(self) -> "Dtype":
-        """The type of an element, which is itself."""
         return self
 
     def is_floating(self) -> bool:
-        """Whether it is a type of floats."""
         return self.rank == FLOAT_RANK
 
     def is_int(self) -> bool:
@@ -246,86 +214,31 @@ class Dtype:
 BOOL_RANK, INTEGER_RANK, FLOAT_RANK = 0, 1, 2
 
 
-# The names are attributes of classes: an audit that lifts coarser types to float64 rebinds such
-# strings (simverify.symbolic.bindings), so float32 computes in float64 then.
-class _Bool(Dtype):
-    numpy_name = "bool_"
+def _make_dtype(name: str, triton_name: str, numpy_name: str) -> Dtype:
+    """Return a type, of a class of its own in this module.
 
+    An audit that lifts coarser types to float64 rebinds strings that are attributes of a module's
+    classes (:mod:`simverify.symbolic.bindings`), so float32 computes in float64 then.
+    """
+    kind = type(f"_{name.title()}", (Dtype,), {"numpy_name": numpy_name})
+    globals()[kind.__name__] = kind
+    rank = FLOAT_RANK if "fp" in triton_name else INTEGER_RANK if name != "int1" else BOOL_RANK
+    signed = rank == FLOAT_RANK or (rank == INTEGER_RANK and not name.startswith("u"))
+    dtype: Dtype = kind(triton_name, rank, int("".join(filter(str.isdigit, name))), signed=signed)
+    return dtype
 
-class _Int8(Dtype):
-    numpy_name = "int8"
-
-
-class _Int16(Dtype):
-    numpy_name = "int16"
-
-
-class _Int32(Dtype):
-    numpy_name = "int32"
-
-
-class _Int64(Dtype):
-    numpy_name = "int64"
-
-
-class _Uint8(Dtype):
-    numpy_name = "uint8"
-
-
-class _Uint16(Dtype):
-    numpy_name = "uint16"
-
-
-class _Uint32(Dtype):
-    numpy_name = "uint32"
-
-
-class _Uint64(Dtype):
-    numpy_name = "uint64"
-
-
-class _Float16(Dtype):
-    numpy_name = "float16"
-
-
-class _Float32(Dtype):
-    numpy_name = "float32"
-
-
-class _Float64(Dtype):
-    numpy_name = "float64"
-
-
-int1 = _Bool("int1", BOOL_RANK, 1, signed=False)
-int8, int16 = _Int8("int8", INTEGER_RANK, 8), _Int16("int16", INTEGER_RANK, 16)
-int32, int64 = _Int32("int32", INTEGER_RANK, 32), _Int64("int64", INTEGER_RANK, 64)
-uint8 = _Uint8("uint8", INTEGER_RANK, 8, signed=False)
-uint16 = _Uint16("uint16", INTEGER_RANK, 16, signed=False)
-uint32 = _Uint32("uint32", INTEGER_RANK, 32, signed=False)
-uint64 = _Uint64("uint64", INTEGER_RANK, 64, signed=False)
-float16 = _Float16("fp16", FLOAT_RANK, 16)
-float32 = _Float32("fp32", FLOAT_RANK, 32)
-float64 = _Float64("fp64", FLOAT_RANK, 64)
 
 DTYPES = {
-    "int1": int1,
-    "int8": int8,
-    "int16": int16,
-    "int32": int32,
-    "int64": int64,
-    "uint8": uint8,
-    "uint16": uint16,
-    "uint32": uint32,
-    "uint64": uint64,
-    "float16": float16,
-    "float32": float32,
-    "float64": float64,
+    name: _make_dtype(name, triton_name, "bool_" if name == "int1" else name)
+    for name, triton_name in name_pairs(
+        "int1:int1 int8:int8 int16:int16 int32:int32 int64:int64 uint8:uint8 uint16:uint16 "
+        "uint32:uint32 uint64:uint64 float16:fp16 float32:fp32 float64:fp64"
+    ).items()
 }
+int1, int8, int16, int32, int64, uint8, uint16, uint32, uint64, *_ = DTYPES.values()
+float16, float32, float64 = (DTYPES[name] for name in ("float16", "float32", "float64"))
 
-DTYPE_BY_NUMPY_NAME = {
-    "bool": int1,
-    **{name: kind for name, kind in DTYPES.items() if name != "int1"},
-}
+DTYPE_BY_NUMPY_NAME = {"bool" if name == "int1" else name: kind for name, kind in DTYPES.items()}
 """By the name of a numpy or torch type."""
 
 
@@ -394,21 +307,17 @@ class Block:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape; () of a scalar."""
         return (self.count,) if self.rest is not None else np.shape(self.data)
 
     @property
     def type(self) -> Dtype:
-        """The type, as ``dtype``."""
         return self.dtype
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is one number."""
         return self.rest is None and not isinstance(self.data, np.ndarray)
 
     def whole(self) -> Any:
-        """Return all elements, written out."""
         if self.rest is None:
             return self.data
         return concatenate(self.data, self.rest.between(len(self.data), self.count))
@@ -472,7 +381,7 @@ class Block:
             refuse_kernel("an element of a block: Triton has [:, None] and the like alone")
         return Block(np.asanyarray(self.whole())[places], self.dtype)
 
-    # -- operators: those with two operands are in operators.py --
+    # -- operators: those with two operands are set below --
 
     if TYPE_CHECKING:
 
@@ -487,7 +396,6 @@ class Block:
         return elementwise(operator.invert, self.dtype, self)
 
     def logical_not(self) -> "Block":
-        """Return whether each element is 0."""
         return elementwise(lambda x: np.equal(x, 0), int1, self)
 
 
@@ -501,42 +409,32 @@ def cast_data(data: Any, kind: Any) -> Any:
     """Return numbers or draws as a numpy type."""
     if isinstance(data, np.ndarray):
         return data.astype(kind)
-    kinds = getattr(data, "as_type", None)
     # An unread winner of a race stays one; a draw casts itself.
-    if kinds is not None:
-        return kinds(kind)
-    return kind(data)
+    cast = getattr(data, "as_type", kind)
+    return cast(kind) if cast is not kind else kind(data)
 
 
 def concatenate(head: Any, more: Any) -> Any:
-    """Return an array after another."""
     if not len(head):
         return more
     return np.concatenate([head, more]) if len(more) else head
 
 
 def scalar_block(value: Any, dtype: Dtype | None = None) -> Block:
-    """Return a number of Python's as a scalar block."""
     if dtype is not None:
         return Block(dtype.kind(value), dtype)
-    if type(value) is int and 0 <= value < _CACHED_INTEGERS:
-        return _integer_block(value, int32.numpy_name)
-    if type(value) is float:
-        return _float_block(value, math.copysign(1.0, value), float32.numpy_name)
-    kind = python_number_dtype(value)
-    return Block(kind.kind(value), kind)
+    if type(value) is float or (type(value) is int and 0 <= value < _CACHED_INTEGERS):
+        # Of equal numbers, 1 is another than 1.0, and 0.0 than -0.0.
+        sort, sign = type(value).__name__, math.copysign(1.0, value)
+        return _number_block(value, sort, sign, float32.numpy_name)
+    return _number_block.__wrapped__(value)
 
 
 _CACHED_INTEGERS = 65536
 
 
 @functools.lru_cache(maxsize=4096)
-def _integer_block(value: int, name: str) -> Block:
-    return Block(int32.kind(value), int32)
-
-
-@functools.lru_cache(maxsize=4096)
-def _float_block(value: float, sign: float, name: str) -> Block:
+def _number_block(value: Any, *_: Any) -> Block:
     kind = python_number_dtype(value)
     return Block(kind.kind(value), kind)
 
@@ -556,10 +454,7 @@ def _empty_array(kind: Any) -> Any:
 
 
 def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> Block:
-    """Return ``function`` of every element; blocks are spread as numpy's arrays are.
-
-    The operands have the types that ``function`` is to see; it must work element by element.
-    """
+    """Return ``function`` of every element, in the operands' types; they spread as numpy's do."""
     for x in blocks:
         if x.rest is not None:
             count = x.count
@@ -579,15 +474,6 @@ def elementwise(function: Callable[..., Any], dtype: Dtype, *blocks: Block) -> B
         return Block(head, dtype)
     rest = combine_lanes(function, [x.data if x.rest is None else x.rest for x in blocks])
     return Block(head, dtype, rest, count)
-
-
-def materialise(block: Block, known: int) -> Block:
-    """Return a block with more of its elements written out."""
-    if block.rest is None or known <= len(block.data):
-        return block
-    if known >= block.count:
-        return Block(block.whole(), block.dtype)
-    return Block(block.first(known), block.dtype, block.rest, block.count)
 
 
 def promote_operands(a: Any, b: Any, *, divides: bool = False) -> tuple[Block, Block, Dtype]:
@@ -614,10 +500,7 @@ _MAX_CACHED_NUMBERS = 4096
 
 
 def cached_number(value: Any, other: Block) -> Block | None:
-    """Return a number of Python's in the type of the block it meets, as it was found before.
-
-    None for what was not met yet, is no such number, or has another type beside it.
-    """
+    """Return a number as it met a type before; None: not yet, no number, or of another type."""
     kind = other.dtype
     if type(value) is int:
         return _SAME_TYPE_NUMBERS.get((value, kind, kind.numpy_name))
@@ -671,7 +554,7 @@ def _binary_operator(
 ) -> tuple[Any, Any]:
     """Return an operator of a block and an operand, and the one whose operands are exchanged."""
 
-    # Kernels are mostly arithmetic on scalars, so that the ways of those are short.
+    # Kernels are mostly arithmetic on scalars, which therefore comes first.
     def apply(a: Block, b: Any) -> Any:
         if type(b) is Block:
             x, y, kind = (a, b, a.dtype) if a.dtype is b.dtype else promote_operands(a, b)
@@ -717,26 +600,19 @@ def _binary_operator(
 def _combine_constant_tails(
     function: Callable[..., Any], kind: Dtype, x: Block, y: Block
 ) -> Block | None:
-    """Return the result where each is a number, or a row of so many elements and then one number.
-
-    None for others: this is what :func:`elementwise` gives, sooner.
-    """
-    one, other = x.rest, y.rest
-    known = len(y.data if one is None else x.data)
-    if one is None:
-        if isinstance(x.data, np.ndarray):
+    """Return what :func:`elementwise` gives of numbers and constant tails, sooner; or None."""
+    known = len(y.data if x.rest is None else x.data)
+    tails = []
+    for z in (x, y):
+        if z.rest is None:
+            if isinstance(z.data, np.ndarray):
+                return None
+            tails.append(z.data)
+        elif type(z.rest) is not ConstantLanes or len(z.data) != known:
             return None
-    elif type(one) is not ConstantLanes:
-        return None
-    if other is None:
-        if isinstance(y.data, np.ndarray):
-            return None
-    elif type(other) is not ConstantLanes or len(y.data) != known:
-        return None
-    last = function(
-        x.data if one is None else one.value,
-        y.data if other is None else other.value,
-    )
+        else:
+            tails.append(z.rest.value)
+    last = function(*tails)
     head = function(x.data, y.data) if known else np.zeros(0, kind.kind)
     return Block(head, kind, ConstantLanes(last), x.count or y.count)
 
@@ -773,15 +649,18 @@ def _compare_line(
     """Compare a line with a number: from some element on there is one answer."""
     assert isinstance(line.rest, ArithmeticLanes)
     value = _single_integer(number)
-    if value is None:
-        return elementwise(function, int1, x, y)
-    place = line.rest.cut(name, value, len(line.data), line.count)
+    place = None if value is None else line.rest.cut(name, value, len(line.data), line.count)
     if place is None:
         return elementwise(function, int1, x, y)
     # A line that rises: below the place it is smaller, and from it on it is not.
     answer = name in ("ge", "gt", "ne")
     if len(line.data) or name in ("eq", "ne"):
-        x, y = (materialise(z, place) if z is line else z for z in (x, y))
+        if place > len(line.data):
+            # More of the line's elements are written out.
+            whole = place >= line.count
+            rest = None if whole else line.rest
+            written = Block(line.first(place), line.dtype, rest, 0 if whole else line.count)
+            x, y = (written if z is line else z for z in (x, y))
         head = function(x.first(place), y.first(place)) if place else _NO_ANSWERS
     else:
         head = np.full(place, not answer)
@@ -799,29 +678,21 @@ def truncated_division(x: Any, y: Any) -> Any:
 
 
 def truncated_remainder(x: Any, y: Any) -> Any:
-    """Return ``x % y`` of integers as C does it."""
     if type(x) in INTEGER_TYPES and x >= 0 and y > 0:
         return x % y
     return np.fmod(x, y)
 
 
-def _truediv(a: Any, b: Any) -> Any:
-    x, y, kind = promote_operands(a, b, divides=True)
-    if not kind.is_floating():
-        x, y, kind = x.to(float32), y.to(float32), float32
-    return elementwise(operator.truediv, kind, x, y)
+def _division(function: Callable[..., Any], name: str) -> tuple[Any, Any]:
+    def divide(a: Any, b: Any) -> Any:
+        x, y, kind = promote_operands(a, b, divides=True)
+        if name == "truediv" and not kind.is_floating():
+            x, y, kind = x.to(float32), y.to(float32), float32
+        if name == "floordiv" and kind.is_floating():
+            refuse_kernel("// of floats, which Triton refuses too")
+        return elementwise(function, kind, x, y)
 
-
-def _floordiv(a: Any, b: Any) -> Any:
-    x, y, kind = promote_operands(a, b, divides=True)
-    if kind.is_floating():
-        refuse_kernel("// of floats, which Triton refuses too")
-    return elementwise(truncated_division, kind, x, y)
-
-
-def _mod(a: Any, b: Any) -> Any:
-    x, y, kind = promote_operands(a, b, divides=True)
-    return elementwise(truncated_remainder, kind, x, y)
+    return divide, lambda b, a: divide(a, b)
 
 
 def _bitwise_operator(name: str, function: Callable[..., Any]) -> tuple[Any, Any]:
@@ -836,10 +707,6 @@ def _bitwise_operator(name: str, function: Callable[..., Any]) -> tuple[Any, Any
 
     apply, exchanged = _binary_operator(name, function)
     return whole(apply), whole(exchanged)
-
-
-def _with_reflected(function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    return function, lambda self, other: function(other, self)
 
 
 def _install_operator(name: str, both: tuple[Any, Any]) -> None:
@@ -858,5 +725,9 @@ for _name, _function in (("and", operator.and_), ("or", operator.or_), ("xor", o
     _install_operator(_name, _bitwise_operator(_name, _function))
 for _name in ("lshift", "rshift"):
     _install_operator(_name, _bitwise_operator(_name, getattr(operator, _name)))
-for _name, _function in (("truediv", _truediv), ("floordiv", _floordiv), ("mod", _mod)):
-    _install_operator(_name, _with_reflected(_function))
+for _name, _function in (
+    ("truediv", operator.truediv),
+    ("floordiv", truncated_division),
+    ("mod", truncated_remainder),
+):
+    _install_operator(_name, _division(_function, _name))

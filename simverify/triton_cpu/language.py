@@ -5,7 +5,8 @@ import inspect
 import itertools
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -58,12 +59,12 @@ class TensorMemory:
 
     def __init__(self, tensor: Any, name: str) -> None:
         source = active_source()
+        quiet: AbstractContextManager[Any] = nullcontext()
         if source is not None:
             source.torch_calls += TENSOR_ARGUMENT_COST
             # Every launch asks every tensor, and torch would tell of each time.
-            with _torch_module()._C.DisableTorchFunction():
-                dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
-        else:
+            quiet = _torch_module()._C.DisableTorchFunction()
+        with quiet:
             dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
         kind = _TYPE_BY_TORCH_DTYPE.get(dtype)
         self.name, self.dtype = name, _triton_type(dtype, name) if kind is None else kind
@@ -113,12 +114,10 @@ def _triton_type(dtype: Any, name: str) -> Dtype:
 
 
 def _torch_module() -> Any:
-    """Return the module that the tensor comes from."""
     return sys.modules["torch"]
 
 
 def _numpy_view(tensor: Any, size: int) -> Any:
-    """Return numpy's view of the memory."""
     if active_source() is None and tensor.is_contiguous():
         plain = tensor.detach() if tensor.requires_grad else tensor
         return plain.numpy().reshape(-1)
@@ -134,7 +133,6 @@ class ElementType:
         self.element_ty = kind
 
     def is_ptr(self) -> bool:
-        """Whether it is a pointer's type."""
         return True
 
 
@@ -149,7 +147,6 @@ class Pointer:
 
     @property
     def dtype(self) -> ElementType:
-        """The type of the pointer."""
         return ElementType(self.memory.dtype)
 
     def __add__(self, other: Any) -> "Pointer":
@@ -172,7 +169,6 @@ class Pointer:
         return self.__add__(-other)
 
     def to(self, dtype: Any, *, bitcast: bool = False) -> NoReturn:
-        """Refuse: memory is read as the type that it has."""
         refuse_kernel("a pointer read as another type")
 
 
@@ -183,10 +179,7 @@ class Pointer:
 
 
 def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Block:
-    """Return what lies at the places where ``mask`` holds, and ``other`` elsewhere.
-
-    ``hints`` to the compiler (eviction and cache) change no result; a padding is refused.
-    """
+    """Return what lies where ``mask`` holds, and ``other`` elsewhere; hints change no result."""
     if hints:
         _check_hints(hints)
     if type(pointer) is not Pointer:
@@ -202,9 +195,9 @@ def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Blo
         return Block(elements[pointer.base], kind)
     if type(mask) is Block and (row := _contiguous_row(pointer, mask)) is not None:
         return _fill_lanes(row, _fill_value(other, kind), kind, mask.count)
-    places, kept, count = _masked_lanes(pointer, mask)
+    places, allowed, count = _masked_lanes(pointer, mask)
     filling = _fill_value(other, kind)
-    head = _load_lanes(memory, places, kept, filling)
+    head = _load_lanes(memory, places, allowed, filling)
     return Block(head, kind) if count is None else _fill_lanes(head, filling, kind, count)
 
 
@@ -226,13 +219,13 @@ def store(pointer: Any, value: Any, mask: Any = None, **hints: Any) -> None:
         return
     if pointer.index is None:
         refuse_kernel("a block stored at one place")
-    places, kept, count = _masked_lanes(pointer, mask)
+    places, allowed, count = _masked_lanes(pointer, mask)
     values = block.whole() if count is None else block.first(len(places))
     if isinstance(values, np.ndarray) and values.shape != places.shape:
         values = np.broadcast_to(values, places.shape)
-    if kept is not None:
-        places = places[kept]
-        values = values[kept] if isinstance(values, np.ndarray) else values
+    if allowed is not None:
+        places = places[allowed]
+        values = values[allowed] if isinstance(values, np.ndarray) else values
     _check_inside(memory, places)
     _write_elements(memory, places, values)
 
@@ -249,10 +242,7 @@ def _check_hints(hints: dict[str, Any]) -> None:
 
 
 def _contiguous_row(pointer: Pointer, gate: Block) -> Any:
-    """Return what lies side by side in the first lanes, where a mask lets in those alone.
-
-    None where that is not so; most loads of a row are such, and take no places to be written out.
-    """
+    """Return what lies side by side in the lanes that the mask lets in; None: it does not."""
     index, ends = pointer.index, gate.rest
     if (
         index is None
@@ -271,10 +261,7 @@ def _contiguous_row(pointer: Pointer, gate: Block) -> Any:
 
 
 def _masked_lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any, int | None]:
-    """Return the places of the lanes, which of them are kept (None: all), and how many lanes.
-
-    Of a row whose mask ends, the lanes up to that end; the number is None where all are there.
-    """
+    """Return places, which of them are kept (None: all), and the lanes of a row whose mask ends."""
     index = pointer.index
     gate = None if mask is None else as_block(mask).to(int1)
     if index is None:
@@ -288,22 +275,22 @@ def _masked_lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any, int | None]:
     places = pointer.base + index.whole()
     if gate is None:
         return places, None, None
-    kept = gate.whole()
-    if type(places) is np.ndarray is type(kept) and places.shape == kept.shape:
-        return places, kept, None
-    shape = np.broadcast_shapes(np.shape(places), np.shape(kept))
-    return np.broadcast_to(places, shape), np.broadcast_to(kept, shape), None
+    allowed = gate.whole()
+    if type(places) is np.ndarray is type(allowed) and places.shape == allowed.shape:
+        return places, allowed, None
+    shape = np.broadcast_shapes(np.shape(places), np.shape(allowed))
+    return np.broadcast_to(places, shape), np.broadcast_to(allowed, shape), None
 
 
-def _load_lanes(memory: TensorMemory, places: Any, kept: Any, filling: Block) -> Any:
-    if kept is None or kept.all():
+def _load_lanes(memory: TensorMemory, places: Any, allowed: Any, filling: Block) -> Any:
+    if allowed is None or allowed.all():
         _check_inside(memory, places)
         return _gather(memory.elements, places)
-    _check_inside(memory, places[kept])
-    others = filling.data if filling.is_scalar else filling.first(len(kept))
-    if not kept.any():
-        return np.array(np.broadcast_to(others, kept.shape))
-    return np.where(kept, _gather(memory.elements, np.where(kept, places, 0)), others)
+    _check_inside(memory, places[allowed])
+    others = filling.data if filling.is_scalar else filling.first(len(allowed))
+    if not allowed.any():
+        return np.array(np.broadcast_to(others, allowed.shape))
+    return np.where(allowed, _gather(memory.elements, np.where(allowed, places, 0)), others)
 
 
 def _gather(elements: Any, places: Any) -> Any:
@@ -459,11 +446,9 @@ def jit(function: Any = None, **options: Any) -> Any:
 
 def heuristics(values: Mapping[str, Callable[[dict[str, Any]], Any]]) -> Any:
     """Return what adds arguments that are computed from the others."""
-
-    def derive(given: dict[str, Any]) -> dict[str, Any]:
-        return {name: value(given) for name, value in values.items()}
-
-    return lambda kernel: _derived_kernel(kernel, derive)
+    return lambda kernel: _derived_kernel(
+        kernel, lambda given: {name: value(given) for name, value in values.items()}
+    )
 
 
 class Config:
@@ -492,12 +477,10 @@ def _derived_kernel(
 
 
 def program_id(axis: Any) -> Block:
-    """Return the number of the program along an axis: ``tl.program_id``."""
     return _grid_value(CURRENT_PROGRAM.ids, axis)
 
 
 def num_programs(axis: Any) -> Block:
-    """Return how many programs there are along an axis: ``tl.num_programs``."""
     return _grid_value(CURRENT_PROGRAM.grid, axis)
 
 
@@ -513,13 +496,8 @@ def kernel_range(*bounds: Any, **hints: Any) -> Any:
         return range(*map(int, bounds))
     wide = [x.dtype for x in bounds if isinstance(x, Block) and x.dtype.bits > int32.bits]
     kind = wide[0] if wide else int32
-    return _counted_range(range(*map(int, bounds)), kind)
-
-
-def _counted_range(numbers: range, kind: Dtype) -> Iterator[Block]:
     number = kind.kind
-    for i in numbers:
-        yield Block(number(i), kind)
+    return (Block(number(i), kind) for i in range(*map(int, bounds)))
 
 
 # Sums, extremes and running sums of blocks: Triton's, with its ties.
@@ -528,10 +506,7 @@ def _counted_range(numbers: range, kind: Dtype) -> Iterator[Block]:
 def sum_elements(
     block: Any, axis: Any = None, *, keep_dims: bool = False, dtype: Any = None
 ) -> Block:
-    """Return the sum along an axis, of all elements without one: ``tl.sum``.
-
-    Short integers are added as int32, as Triton does.
-    """
+    """Return the sum along an axis, or of all: ``tl.sum``. Short integers are added as int32."""
     given = as_block(block)
     kind = dtype or accumulator_type(given.dtype)
     given = given.to(kind)
@@ -640,10 +615,10 @@ def _widen(block: Block) -> Block:
     return block.to(int32) if block.dtype.bits < int32.bits else block
 
 
-def _has_ties(row: Any, found: Any, where: int) -> bool:
+def _has_ties(row: Any, places: Any, where: int) -> bool:
     if type(row) is DrawArray:
         return False
-    best = np.take_along_axis(row, np.expand_dims(np.asarray(found), where), axis=where)
+    best = np.take_along_axis(row, np.expand_dims(np.asarray(places), where), axis=where)
     return bool(np.any(np.sum(row == best, axis=where) > 1))
 
 
@@ -652,7 +627,6 @@ MINIMUM = _Extremum("min", np.inf)
 
 
 def cumulative_sum(block: Any, axis: Any = 0, *, reverse: bool = False, dtype: Any = None) -> Block:
-    """Return the running sums along an axis: ``tl.cumsum``."""
     given = as_block(block)
     given = given.to(dtype or accumulator_type(given.dtype))
     if bool(reverse):
@@ -688,7 +662,6 @@ UNIFORM_SCALE = 4.6566127342e-10
 def philox(
     seed: Any, c0: Any, c1: Any, c2: Any, c3: Any, n_rounds: int = 10
 ) -> tuple[Block, Block, Block, Block]:
-    """Return the four words of Philox 4x32: ``tl.philox``."""
     w0, w1, w2, w3 = _philox_blocks(seed, (c0, c1, c2, c3), int(n_rounds), 4)
     return w0, w1, w2, w3
 
@@ -726,6 +699,9 @@ def philox_words(key: Any, c0: Any, c1: Any, c2: Any, c3: Any, *, rounds: int) -
     return tuple(c.astype(np.uint32) for c in (c0, c1, c2, c3))
 
 
+_ONE_WORD_TWICE = "tl.rand and tl.randint at one seed and offset, which give one word twice"
+
+
 @dataclass(frozen=True)
 class DrawFamily:
     """Numbers that are addressed alike: ``count`` equally likely ones, the i-th ``number(i)``.
@@ -745,26 +721,18 @@ class DrawFamily:
         source = active_source()
         assert source is not None
         if self.shares_words and source.addressed.setdefault(address, self.name) != self.name:
-            refuse_kernel(
-                "tl.rand and tl.randint at one seed and offset, which give one word twice"
-            )
+            refuse_kernel(_ONE_WORD_TWICE)
         machine = Machine(None, self.number, self.number(self.count * 4 // 7), 0.0)
-        return draw_at_address(
-            source,
-            (self.name, *address),
-            lambda: uniform_on_grid(source.uniform(), machine, self.count, self.form),
-        )
+        draw = lambda: uniform_on_grid(source.uniform(), machine, self.count, self.form)  # noqa: E731
+        return draw_at_address(source, (self.name, *address), draw)
 
 
-def _uniform32(k: int) -> Any:
-    return float32.kind(float32.kind(k) * float32.kind(UNIFORM_SCALE))
-
-
-def _hashed_uniform(k: int) -> Any:
-    return float32.kind(min((k + 0.5) * 2.0**-32, 1 - 2.0**-24))
-
-
-UNIFORM_FAMILY = DrawFamily("tl.rand", 2**31, _uniform32, shares_words=True)
+UNIFORM_FAMILY = DrawFamily(
+    "tl.rand",
+    2**31,
+    lambda k: float32.kind(float32.kind(k) * float32.kind(UNIFORM_SCALE)),
+    shares_words=True,
+)
 INTEGER_FAMILY = DrawFamily(
     "tl.randint",
     2**32,
@@ -772,14 +740,14 @@ INTEGER_FAMILY = DrawFamily(
     IDENTITY_FORM.affine(2.0**32, -(2.0**31)),
     True,
 )
-HASHED_FAMILY = DrawFamily("hash", 2**32, _hashed_uniform)
+HASHED_FAMILY = DrawFamily(
+    "hash", 2**32, lambda k: float32.kind(min((k + 0.5) * 2.0**-32, 1 - 2.0**-24))
+)
 """Uniforms of 32 bits, rounded to float32, in (0, 1): what rounds to 1 is the number below it."""
 
 
 def _draw_address(x: Any) -> Hashable:
-    if isinstance(x, Draw):
-        return id(x.atom), x.form
-    return int(x)
+    return (id(x.atom), x.form) if isinstance(x, Draw) else int(x)
 
 
 def draw_block(family: DrawFamily, kind: Dtype, *parts: Any) -> Block:
@@ -816,41 +784,37 @@ def _philox_counters(seed: Any, offset: Any) -> tuple[Block, Block]:
     return as_block(seed), place.to(wide)
 
 
-def randint4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
-    """Return four blocks of random int32 for each offset: ``tl.randint4x``."""
-    if active_source() is not None:
-        return tuple(
-            draw_block(INTEGER_FAMILY, int32, *_philox_counters(seed, offset), word)
-            for word in range(4)
-        )
-    return tuple(word.to(int32, bitcast=True) for word in _random_words(seed, offset, n_rounds, 4))
+def _random_function(
+    family: DrawFamily, kind: Dtype, convert: Callable[[Block], Block], count: int
+) -> Callable[..., Any]:
+    """Return what gives ``count`` blocks of random numbers for each offset, or one block."""
+
+    def draw(seed: Any, offset: Any, n_rounds: int = 10) -> Any:
+        if active_source() is not None:
+            address = _philox_counters(seed, offset)
+            blocks = [draw_block(family, kind, *address, word) for word in range(count)]
+        else:
+            blocks = [convert(word) for word in _random_words(seed, offset, n_rounds, count)]
+        return tuple(blocks) if count > 1 else blocks[0]
+
+    return draw
 
 
-def randint(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
-    """Return random int32 for each offset: ``tl.randint``."""
-    if active_source() is not None:
-        return draw_block(INTEGER_FAMILY, int32, *_philox_counters(seed, offset), 0)
-    return _random_words(seed, offset, n_rounds, 1)[0].to(int32, bitcast=True)
+def _word_as_integer(word: Block) -> Block:
+    return word.to(int32, bitcast=True)
 
 
-def rand4x(seed: Any, offset: Any, n_rounds: int = 10) -> tuple[Block, ...]:
-    """Return four blocks of uniforms, float32 in [0, 1), for each offset: ``tl.rand4x``."""
-    if active_source() is not None:
-        return tuple(
-            draw_block(UNIFORM_FAMILY, float32, *_philox_counters(seed, offset), word)
-            for word in range(4)
-        )
-    return tuple(
-        elementwise(word_to_uniform, float32, word)
-        for word in _random_words(seed, offset, n_rounds, 4)
-    )
+def _word_as_uniform(word: Block) -> Block:
+    return elementwise(word_to_uniform, float32, word)
 
 
-def rand(seed: Any, offset: Any, n_rounds: int = 10) -> Block:
-    """Return uniforms, float32 in [0, 1), for each offset: ``tl.rand``."""
-    if active_source() is not None:
-        return draw_block(UNIFORM_FAMILY, float32, *_philox_counters(seed, offset), 0)
-    return elementwise(word_to_uniform, float32, _random_words(seed, offset, n_rounds, 1)[0])
+randint4x = _random_function(INTEGER_FAMILY, int32, _word_as_integer, 4)
+randint = _random_function(INTEGER_FAMILY, int32, _word_as_integer, 1)
+"""Random int32: ``tl.randint4x`` and ``tl.randint``."""
+
+rand4x = _random_function(UNIFORM_FAMILY, float32, _word_as_uniform, 4)
+rand = _random_function(UNIFORM_FAMILY, float32, _word_as_uniform, 1)
+"""Uniforms, float32 in [0, 1): ``tl.rand4x`` and ``tl.rand``."""
 
 
 def _random_words(seed: Any, offset: Any, n_rounds: int, count: int) -> list[Block]:
@@ -885,11 +849,7 @@ def addressed(
 
 
 def followed_as(function: Callable[..., Any], stand_in: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a kernel's, for which ``stand_in`` stands in the exact tier.
-
-    For one that computes a known function by a series: of a draw the exact tier follows the
-    function, and not the series.
-    """
+    """Return a function of a kernel's, as a series, that the exact tier follows as ``stand_in``."""
 
     def choose(*parts: Any) -> Any:
         return (function if active_source() is None else stand_in)(*parts)
@@ -915,7 +875,6 @@ class NamespaceModule:
 
 
 def arange(start: Any, end: Any) -> Block:
-    """Return start..end - 1, int32."""
     first, count = int(start), int(end) - int(start)
     if count <= 0 or count & (count - 1):
         refuse_kernel(f"tl.arange of {count} elements: Triton takes powers of two")
@@ -925,32 +884,20 @@ def arange(start: Any, end: Any) -> Block:
 
 
 def full(shape: Any, value: Any, dtype: Dtype) -> Block:
-    """Return a block of one number."""
-    number = as_block(value).to(dtype)
-    return broadcast_to(number, shape)
+    return broadcast_to(as_block(value).to(dtype), shape)
 
 
 def zeros(shape: Any, dtype: Dtype) -> Block:
-    """Return a block of zeros."""
     return full(shape, scalar_block(0, int32), dtype)
 
 
 def broadcast_to(block: Any, *shape: Any) -> Block:
-    """Return a block spread to a shape."""
-    given = as_block(block)
-    sides = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    sides = tuple(int(n) for n in sides)
-    if given.is_scalar:
-        if not sides:
-            return given
-        if len(sides) == 1:
-            return Block(
-                np.zeros(0, given.dtype.kind), given.dtype, ConstantLanes(given.data), *sides
-            )
-        return Block(np.broadcast_to(np.asanyarray(given.data), sides), given.dtype)
-    return (
-        given if given.shape == sides else Block(np.broadcast_to(given.whole(), sides), given.dtype)
-    )
+    given, sides = as_block(block), _sides(shape)
+    if given.shape == sides:
+        return given
+    if given.is_scalar and len(sides) == 1:
+        return Block(np.zeros(0, given.dtype.kind), given.dtype, ConstantLanes(given.data), *sides)
+    return Block(np.broadcast_to(np.asanyarray(given.whole()), sides), given.dtype)
 
 
 def where(condition: Any, x: Any, y: Any) -> Block:
@@ -1008,13 +955,14 @@ def _sigmoid(x: Any) -> Block:
     return elementwise(lambda z: 1 / (1 + np.exp(-z)), given.dtype, given)
 
 
+def _sides(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return a shape that was given as several arguments, or as one."""
+    one = len(shape) == 1 and isinstance(shape[0], tuple | list)
+    return tuple(int(n) for n in (shape[0] if one else shape))
+
+
 def _reshape(block: Any, *shape: Any, **hints: Any) -> Block:
-    sides = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-    return Block(np.reshape(as_block(block).whole(), tuple(int(n) for n in sides)), block.dtype)
-
-
-def _expand_dims(block: Any, axis: Any) -> Block:
-    return Block(np.expand_dims(as_block(block).whole(), int(axis)), block.dtype)
+    return Block(np.reshape(as_block(block).whole(), _sides(shape)), block.dtype)
 
 
 def _cdiv(x: Any, y: Any) -> Any:
@@ -1023,49 +971,26 @@ def _cdiv(x: Any, y: Any) -> Any:
     return -(-x // y)
 
 
-def _cast(x: Any, dtype: Dtype, *, bitcast: bool = False) -> Block:
-    return as_block(x).to(dtype, bitcast=bitcast)
-
-
 def _assert(condition: Any, message: Any = "", **hints: Any) -> None:
     held = condition.whole() if isinstance(condition, Block) else condition
     if not np.all(held):
         raise AssertionError(message)
 
 
-def next_power_of_two(number: Any) -> int:
-    """Return the smallest power of two that is not below a number: ``triton.next_power_of_2``."""
-    return 1 << (int(number) - 1).bit_length()
-
-
 _FUNCTIONS: dict[str, Any] = {
-    "load": load,
-    "store": store,
-    "program_id": program_id,
-    "num_programs": num_programs,
+    **{x.__name__: x for x in (load, store, program_id, num_programs, philox, arange)},
+    **{x.__name__: x for x in (full, zeros, broadcast_to, where)},
     "rand": rand,
     "rand4x": rand4x,
     "randint": randint,
     "randint4x": randint4x,
-    "philox": philox,
-    "arange": arange,
-    "full": full,
-    "zeros": zeros,
-    "broadcast_to": broadcast_to,
-    "where": where,
     "minimum": _binary_function(np.fmin),
     "maximum": _binary_function(np.fmax),
-    "exp": _unary_function(np.exp),
-    "log": _unary_function(np.log),
-    "exp2": _unary_function(np.exp2),
-    "log2": _unary_function(np.log2),
-    "sqrt": _unary_function(np.sqrt),
-    "floor": _unary_function(np.floor),
-    "ceil": _unary_function(np.ceil),
+    **{x: _unary_function(getattr(np, x)) for x in names("exp log exp2 log2 sqrt floor ceil")},
     "abs": _abs,
     "sigmoid": _sigmoid,
     "cdiv": _cdiv,
-    "cast": _cast,
+    "cast": lambda x, dtype, *, bitcast=False: as_block(x).to(dtype, bitcast=bitcast),
     "sum": sum_elements,
     "cumsum": cumulative_sum,
     "max": MAXIMUM.value,
@@ -1074,18 +999,17 @@ _FUNCTIONS: dict[str, Any] = {
     "argmin": MINIMUM.place,
     "reshape": _reshape,
     "view": _reshape,
-    "expand_dims": _expand_dims,
+    "expand_dims": lambda block, axis: Block(
+        np.expand_dims(as_block(block).whole(), int(axis)), block.dtype
+    ),
     "ravel": lambda x: _reshape(x, -1),
     "zeros_like": lambda x: zeros(x.shape, x.dtype),
     "full_like": lambda x, value: full(x.shape, value, x.dtype),
     # A program runs alone, one operation after the other.
     "debug_barrier": lambda: None,
-    "static_assert": _assert,
-    "device_assert": _assert,
-    "static_print": lambda *values, **named: None,
-    "device_print": lambda *values, **named: None,
-    "multiple_of": lambda x, *hints: x,
-    "max_contiguous": lambda x, *hints: x,
+    **dict.fromkeys(("static_assert", "device_assert"), _assert),
+    **dict.fromkeys(("static_print", "device_print"), lambda *values, **named: None),
+    **dict.fromkeys(("multiple_of", "max_contiguous"), lambda x, *hints: x),
     "assume": lambda condition: None,
     # A constant is its value.
     "constexpr": lambda value: value,
@@ -1099,14 +1023,9 @@ _FUNCTIONS: dict[str, Any] = {
 LIBDEVICE = NamespaceModule(
     "libdevice",
     {
-        "log1p": _unary_function(np.log1p),
-        "expm1": _unary_function(np.expm1),
-        "exp": _unary_function(np.exp),
-        "log": _unary_function(np.log),
-        "sqrt": _unary_function(np.sqrt),
+        **{x: _unary_function(getattr(np, x)) for x in names("log1p expm1 exp log sqrt")},
+        **{f"fast_{x}f": _unary_function(getattr(np, x)) for x in ("exp", "log")},
         "isnan": lambda x: x != x,
-        "fast_expf": _unary_function(np.exp),
-        "fast_logf": _unary_function(np.log),
         "abs": _abs,
     },
 )
@@ -1117,18 +1036,13 @@ tl = NamespaceModule("tl", _FUNCTIONS)
 triton = NamespaceModule(
     "triton",
     {
-        "jit": jit,
-        "autotune": autotune,
-        "heuristics": heuristics,
-        "Config": Config,
+        **{x.__name__: x for x in (jit, autotune, heuristics, Config)},
         "cdiv": _cdiv,
-        "next_power_of_2": next_power_of_two,
+        "next_power_of_2": lambda number: 1 << (int(number) - 1).bit_length(),
         "language": tl,
     },
 )
 
-for _name in ("sum", "max", "min", "argmax", "argmin", "cumsum"):
-    setattr(Block, _name, _FUNCTIONS[_name])
-for _name in ("exp", "log", "abs"):
+for _name in names("sum max min argmax argmin cumsum exp log abs"):
     setattr(Block, _name, _FUNCTIONS[_name])
 __all__ = ["LIBDEVICE", "float32", "math", "tl", "triton"]

@@ -3,7 +3,7 @@
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,23 +58,13 @@ def load_tiles(path: Any, names: Sequence[str], **given: Any) -> ModuleType:
     loaded = [
         x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef) and x.name in vars(module)
     ]
-    _check_known(file, loaded)
-    return module
-
-
-def _check_known(file: Path, loaded: list[ast.FunctionDef]) -> None:
-    """Look through the functions that were loaded for names of ``tl`` that are not known."""
-    for node in loaded:
-        for line, text in _unknown_names(node):
-            raise SimverifyError(
-                f"{file}:{line}: {node.name} uses {text}, which is not known here: without a GPU "
-                "it runs in Triton's interpreter alone (TRITON_INTERPRET=1)"
-            )
-
-
-def _unknown_names(node: ast.FunctionDef) -> Iterator[tuple[int, str]]:
-    for part in ast.walk(node):
+    for node, part in ((x, part) for x in loaded for part in ast.walk(x)):
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
-            names = {"tl": tl, "triton": triton}.get(part.value.id)
-            if names is not None and part.attr not in vars(names):
-                yield part.lineno, f"{part.value.id}.{part.attr}"
+            module_names = {"tl": tl, "triton": triton}.get(part.value.id)
+            if module_names is not None and part.attr not in vars(module_names):
+                raise SimverifyError(
+                    f"{file}:{part.lineno}: {node.name} uses {part.value.id}.{part.attr}, which is "
+                    "not known here: without a GPU it runs in Triton's interpreter alone "
+                    "(TRITON_INTERPRET=1)"
+                )
+    return module

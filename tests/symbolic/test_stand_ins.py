@@ -4,7 +4,7 @@ import pytest
 from support.fuzzing.differential import Finding, run_twice
 
 from simverify.symbolic.builtins_patched import IntTwin
-from simverify.symbolic.scalar import DrawOperators
+from simverify.symbolic.scalar import Draw
 
 INT = "x = int(random.random() * 10**6 / 3)\n    "
 FLOAT = "x = float(np.float32(rng.random() * 10))\n    "
@@ -52,7 +52,7 @@ def test_a_stand_in_of_another_name_is_told():
 
 def test_a_power_without_its_modulus_is_told(monkeypatch):
     """Negative control."""
-    plain = DrawOperators.__pow__
-    monkeypatch.setattr(DrawOperators, "__pow__", lambda x, y, modulo=None: plain(x, y))
+    plain = Draw.__pow__
+    monkeypatch.setattr(Draw, "__pow__", lambda x, y, modulo=None: plain(x, y))
     text = next(x for x in SAME if "np.minimum" in x)
     assert isinstance(run_twice(f"def program(rng):\n    {text}\n", seed=41), Finding)

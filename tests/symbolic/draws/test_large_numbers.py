@@ -8,7 +8,7 @@ from support.fuzzing import differential
 from support.fuzzing.differential import Finding, run_twice
 
 from simverify.symbolic import array_functions, outcomes
-from simverify.symbolic.scalar import DrawBits
+from simverify.symbolic.scalar import Draw
 
 SAME = (
     "x = random.randrange(0, 200); return int(x << 2**40) % 7",
@@ -63,7 +63,7 @@ def test_a_shift_that_is_tried_on_another_number_is_told(monkeypatch):
         op(1, bits)
         return False
 
-    monkeypatch.setattr(DrawBits, "_shifts", tried_on_one)
+    monkeypatch.setattr(Draw, "_shifts", tried_on_one)
     assert isinstance(run_twice(f"def program(rng):\n    {SAME[0]}\n", seed=31), Finding)
 
 
