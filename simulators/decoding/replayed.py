@@ -24,8 +24,7 @@ from simverify.simulators.decoding.loop import (
 from simverify.stats.pits import Order
 from simverify.verifiers import VERIFIERS, Verifier
 
-DRAFT_CHECK_ALPHA = 1e-9
-"""Chance that a sound trace is refused."""
+DRAFT_CHECK_ALPHA = 1e-9  # chance that a sound trace is refused
 
 _DRAFT_ORDERS: tuple[Order, ...] = ("index", "descending")
 _COIN_STREAM, _CHECK_STREAM = 5, 6

@@ -42,8 +42,7 @@ from simverify.verifiers.trees import TreeVerifier
 # part of it: means over calls are those of the laws at the prefixes that were visited.
 
 
-Subtree = tuple[Any, ...]
-"""A shape by what lies below each child, in any order."""
+Subtree = tuple[Any, ...]  # A shape by what lies below each child, in any order
 
 MAX_ORDERS = 2_000
 """Most orders of the siblings but two that are drawn without replacement, for their law."""

@@ -8,8 +8,6 @@ token takes draw 2 c of CORRECTION; the context draw 0 of CONTEXT; position n's 
 n of PIT.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -46,17 +44,7 @@ LARGEST = 1e100
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def carry(
-    tables: Any,
-    state: Any,
-    token: Any,
-    position: Any,
-    ends: Any,
-    t: Any,
-    top: Any,
-    path: Any,
-    i: Any,
-) -> Any:
+def carry(tables, state, token, position, ends, t, top, path, i):
     """Move trial ``t``'s stack past ``token`` at ``position``: ``path[i]`` to ``path[i+1]``.
 
     ``path`` float64 (gamma+1, depth) holds the factors R_j before each drafted token;
@@ -80,20 +68,7 @@ def carry(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def settle(
-    tables: Any,
-    state: Any,
-    last: Any,
-    begin: Any,
-    gamma: Any,
-    tau: Any,
-    weight: Any,
-    ends: Any,
-    factors: Any,
-    t: Any,
-    top: Any,
-    path: Any,
-) -> Any:
+def settle(tables, state, last, begin, gamma, tau, weight, ends, factors, t, top, path):
     """Write what trial ``t`` owes after its call into ``ends`` and ``factors``.
 
     The call began at position ``begin``, kept ``tau`` draft tokens of weight ``weight`` and
@@ -125,17 +100,7 @@ TOKEN, BLOCK, GREEDY, MATCH, ARGMAX = range(5)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def weigh(
-    tables: Any,
-    rule: Any,
-    states: Any,
-    tokens: Any,
-    accept: Any,
-    t: Any,
-    alpha: Any,
-    beta: Any,
-    weight: Any,
-) -> Any:
+def weigh(tables, rule, states, tokens, accept, t, alpha, beta, weight):
     """Write the weights of BLOCK or GREEDY along the drafted block in column ``t``.
 
     Arguments as in :func:`verify`. Returns the last position l whose uniform lies below its
@@ -157,18 +122,7 @@ def weigh(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def verify(
-    tables: Any,
-    rule: Any,
-    states: Any,
-    tokens: Any,
-    accept: Any,
-    t: Any,
-    alpha: Any,
-    beta: Any,
-    weight: Any,
-    passed: Any,
-) -> Any:
+def verify(tables, rule, states, tokens, accept, t, alpha, beta, weight, passed):
     """Verify the drafted block in column ``t``.
 
     ``states`` int64 (gamma+1, trials), ``tokens`` int64 (gamma, trials), ``accept`` float64
@@ -222,18 +176,7 @@ _TILE = 128
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def count(
-    tables: Any,
-    state: Any,
-    token: Any,
-    position: Any,
-    v: Any,
-    t: Any,
-    cells: Any,
-    transitions: Any,
-    pits: Any,
-    unsupported: Any,
-) -> None:
+def count(tables, state, token, position, v, t, cells, transitions, pits, unsupported):
     """Count one emitted token of trial ``t``; arrays as in :func:`generate`.
 
     ``v`` float64 (positions, trials) holds the uniforms of the PITs.
@@ -251,22 +194,22 @@ def count(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def generate(
-    tables: Any,
-    rule: Any,
-    gamma: Any,
-    seed: Any,
-    begin: Any,
-    end: Any,
-    calls: Any,
-    eos: Any,
-    cells: Any,
-    accepted: Any,
-    lengths: Any,
-    transitions: Any,
-    pits: Any,
-    unsupported: Any,
-    trail: Any,
-) -> None:
+    tables,
+    rule,
+    gamma,
+    seed,
+    begin,
+    end,
+    calls,
+    eos,
+    cells,
+    accepted,
+    lengths,
+    transitions,
+    pits,
+    unsupported,
+    trail,
+):
     """Run trials ``begin`` to ``end``-1, each at most ``calls`` calls from its own context.
 
     A generation stops early after token ``eos`` (-1: none) or once its tokens fill every
@@ -436,17 +379,7 @@ def generate(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def lower_level(
-    mass: Any,
-    above: Any,
-    below: Any,
-    first: Any,
-    to: Any,
-    shift: Any,
-    weight: Any,
-    low: Any,
-    out: Any,
-) -> None:
+def lower_level(mass, above, below, first, to, shift, weight, low, out):
     """Children of all atoms, each split onto two neighbouring rays (one tap each).
 
     ``mass`` float64 (S, N): draft mass on ray b, f = m e^(h (b + const)). ``above`` (S, N+1):
@@ -474,9 +407,7 @@ def lower_level(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def lower_value(
-    above: Any, below: Any, one: Any, first: Any, shift: Any, weight: Any, low: Any
-) -> Any:
+def lower_value(above, below, one, first, shift, weight, low):
     """Sum of min(m, f) over all children; ``one`` is the index of the ray f = m."""
     states = first.shape[0] - 1
     size = above.shape[1] - 1
@@ -492,24 +423,24 @@ def lower_value(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def upper_level(
-    capped: Any,
-    mass: Any,
-    mass_above: Any,
-    mass_below: Any,
-    joint: Any,
-    joint_above: Any,
-    joint_below: Any,
-    cap: Any,
-    first: Any,
-    to: Any,
-    shift: Any,
-    from_cap: Any,
-    q: Any,
-    p: Any,
-    out_mass: Any,
-    out_joint: Any,
-    out_cap: Any,
-) -> None:
+    capped,
+    mass,
+    mass_above,
+    mass_below,
+    joint,
+    joint_above,
+    joint_below,
+    cap,
+    first,
+    to,
+    shift,
+    from_cap,
+    q,
+    p,
+    out_mass,
+    out_joint,
+    out_cap,
+):
     """Children of all atoms, those of a bin added to one atom.
 
     ``mass``, ``joint`` float64 (S, N): the atom of each bin; ``*_above``, ``*_below``
@@ -564,18 +495,7 @@ def upper_level(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def upper_value(
-    one: Any,
-    mass: Any,
-    mass_above: Any,
-    joint: Any,
-    joint_below: Any,
-    cap: Any,
-    first: Any,
-    shift: Any,
-    q: Any,
-    p: Any,
-) -> Any:
+def upper_value(one, mass, mass_above, joint, joint_below, cap, first, shift, q, p):
     """Sum of min(m, f) over all children; the ray f = m lies below bin ``one``."""
     states, size = mass.shape
     total = 0.0

@@ -46,42 +46,9 @@ FAULTS = (
 """The faults, in the order of ``ratios``; mixed at strength d, draft-leak(1) is a leak of d."""
 
 RECORD = 34
-(
-    PIT_RATIO,
-    PIT_INDEX,
-    PIT_DESCENDING,
-    PROBABILITY,
-    MASS_P,
-    MASS_Q,
-    IMPROPER,
-    IS_ABOVE,
-    ABOVE,
-    IS_RARE_0,
-    RARE_0,
-    IS_RARE_1,
-    RARE_1,
-    ACCEPT,
-    _,
-    _,
-    _,
-    _,
-    _,
-    _,
-    CONTRAST,
-    _,
-    _,
-    _,
-    _,
-    _,
-    _,
-    SURPRISE,
-    _,
-    _,
-    _,
-    _,
-    _,
-    _,
-) = range(RECORD)
+PIT_RATIO, PIT_INDEX, PIT_DESCENDING, PROBABILITY, MASS_P, MASS_Q, IMPROPER = range(7)
+IS_ABOVE, ABOVE, IS_RARE_0, RARE_0, IS_RARE_1, RARE_1 = range(7, 13)
+ACCEPT, CONTRAST, SURPRISE = range(13, RECORD, 7)
 """Columns of a record. ACCEPT, CONTRAST and SURPRISE begin seven each: the score, then its
 mean, variance, third and fourth central moment, least and greatest value under P."""
 

@@ -253,50 +253,11 @@ FACTORS = (1.1, 1.01, 1.0 / 0.9)
 """By what the scaled acceptances multiply p/q; the last is lenience 0.9."""
 
 SUMS = 42
-(
-    MASS_P,
-    MASS_Q,
-    RESIDUAL,
-    IMPROPER,
-    BEFORE,
-    RESIDUAL_BEFORE,
-    LEAD_BEFORE,
-    LEAD,
-    MODE,
-    BELOW_RATIO,
-    BELOW_DESCENDING,
-    ABOVE,
-    INVERTED,
-    LEAST_RATIO,
-    MOST_RATIO,
-    MOST_P,
-    LEAST_SURPRISE,
-    MOST_SURPRISE,
-    RARE_0,
-    RARE_1,
-    WARM_P,
-    WARM_Q,
-    WARM_KEPT,
-    KEPT,
-    DOUBLE,
-    FLOORED,
-    SPREAD,
-    KEPT_0,
-    KEPT_1,
-    KEPT_2,
-    ACCEPT,
-    _,
-    _,
-    _,
-    CONTRAST,
-    _,
-    _,
-    _,
-    SURPRISE,
-    _,
-    _,
-    _,
-) = range(SUMS)
+MASS_P, MASS_Q, RESIDUAL, IMPROPER, BEFORE, RESIDUAL_BEFORE, LEAD_BEFORE, LEAD, MODE = range(9)
+BELOW_RATIO, BELOW_DESCENDING, ABOVE, INVERTED, LEAST_RATIO, MOST_RATIO, MOST_P = range(9, 16)
+LEAST_SURPRISE, MOST_SURPRISE, RARE_0, RARE_1, WARM_P, WARM_Q, WARM_KEPT = range(16, 23)
+KEPT, DOUBLE, FLOORED, SPREAD, KEPT_0, KEPT_1, KEPT_2 = range(23, 30)
+ACCEPT, CONTRAST, SURPRISE = range(30, SUMS, 4)
 """Places of the sums; ACCEPT, CONTRAST and SURPRISE begin four moments each about a centre."""
 
 _HUGE = 1e308

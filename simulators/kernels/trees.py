@@ -57,18 +57,7 @@ class Scratch(NamedTuple):
     rows: Floats  # (as many as the family needs, V)
 
 
-def judge(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     """Draft and judge the tree of column ``t``.
 
     ``states`` int64 (depth+1, trials) has the state of the prefix in row 0. The kept tokens are
@@ -112,7 +101,7 @@ class Drafts(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def draw_from(weights: Any, u: Any) -> Any:
+def draw_from(weights, u):
     """Token drawn from ``weights`` (V,) by the uniform ``u``; -1 where all are zero."""
     total = 0.0
     for x in range(weights.shape[0]):
@@ -130,9 +119,7 @@ def draw_from(weights: Any, u: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def sibling(
-    tables: Any, drafts: Any, state: Any, node: Any, j: Any, before: Any, left: Any, u: Any
-) -> Any:
+def sibling(tables, drafts, state, node, j, before, left, u):
     """Token of child ``j`` of ``node`` by the uniform ``u``; -1 where the row has no more.
 
     ``before`` int64 (j,) are the siblings drafted so far. ``left`` float64 (V,) is what they leave
@@ -187,7 +174,7 @@ class Tournament(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def draw_residual(tables: Any, residuals: Any, law: Any, state: Any, u: Any) -> Any:
+def draw_residual(tables, residuals, law, state, u):
     """Token of a tabled law, or of the target where ``law`` is -1, by the uniform ``u``."""
     if law < 0:
         return correct(tables, state, 1.0, 0.0, u)
@@ -199,7 +186,7 @@ def draw_residual(tables: Any, residuals: Any, law: Any, state: Any, u: Any) -> 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def below(drafts: Any, begin: Any, count: Any, before: Any, token: Any) -> Any:
+def below(drafts, begin, count, before, token):
     """First of ``count`` drafted children that has ``token``, 0 if none has."""
     for j in range(count):
         if before[j] == token:
@@ -208,18 +195,7 @@ def below(drafts: Any, begin: Any, count: Any, before: Any, token: Any) -> Any:
 
 
 @judges(Walk)
-def judge_walk(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_walk(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     before = scratch.ints[0]
     state = states[0, t]
     node = np.int64(0)
@@ -254,18 +230,7 @@ def judge_walk(
 
 
 @judges(Tournament)
-def judge_tournament(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_tournament(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     before = scratch.ints[0]
     state = states[0, t]
     node = np.int64(0)
@@ -310,14 +275,14 @@ RECURSIVE_WITHOUT = Family(lambda tables, drafting: RecursiveWithout(), lambda d
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def copy_row(row: Any, out: Any) -> None:
+def copy_row(row, out):
     """Write ``row`` (V,) to ``out``."""
     for x in range(out.shape[0]):
         out[x] = row[x]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def without(q: Any, tokens: Any, count: Any, out: Any) -> Any:
+def without(q, tokens, count, out):
     """Write q (V,) without ``tokens`` (count,), renormalised; returns whether any is left."""
     copy_row(q, out)
     for i in range(count):
@@ -332,7 +297,7 @@ def without(q: Any, tokens: Any, count: Any, out: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def take_excess(weight: Any, residual: Any, q: Any) -> Any:
+def take_excess(weight, residual, q):
     """Make of ``residual`` (V,) what ``weight`` times it exceeds q (V,) by; returns the sum."""
     total = 0.0
     for x in range(residual.shape[0]):
@@ -342,25 +307,14 @@ def take_excess(weight: Any, residual: Any, q: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def draw_or_target(tables: Any, state: Any, weights: Any, u: Any) -> Any:
+def draw_or_target(tables, state, weights, u):
     """Token drawn from ``weights`` (V,), or from the target where all are zero."""
     y = draw_from(weights, u)
     return correct(tables, state, 1.0, 0.0, u) if y < 0 else y
 
 
 @judges(RecursiveWithout)
-def judge_recursive(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_recursive(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     before = scratch.ints[0]
     left, residual, off = scratch.rows[0], scratch.rows[1], scratch.rows[2]
     state = states[0, t]
@@ -406,18 +360,7 @@ def judge_recursive(
 
 
 @judges(LastChild)
-def judge_last(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_last(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     before = scratch.ints[0]
     left, last = scratch.rows[0], scratch.rows[1]
     state = states[0, t]
@@ -490,7 +433,7 @@ GBV = Family(_build)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def steps(low: Any, high: Any, k: Any) -> Any:
+def steps(low, high, k):
     """Return (high^k - low^k) / (high - low), as the sum of high^i low^(k-1-i)."""
     total = 1.0
     power = 1.0
@@ -501,9 +444,7 @@ def steps(low: Any, high: Any, k: Any) -> Any:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)
-def excess_row(
-    rule: Any, tables: Any, state: Any, weight: Any, chains: Any, under: Any, joint: Any, out: Any
-) -> Any:
+def excess_row(rule, tables, state, weight, chains, under, joint, out):
     """Write max(weight p - r, 0) to ``out`` (V,), r the law of the chosen chain; returns its sum.
 
     ``joint`` is the probability that a chain begins as the chosen one, ``under`` that it begins
@@ -525,18 +466,7 @@ def excess_row(
 
 
 @judges(Gbv)
-def judge_gbv(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_gbv(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     depth = tokens.shape[0]
     chains = drafts.first[1]
     ways, drafted = scratch.ints[0], scratch.ints[1]
@@ -602,18 +532,7 @@ HIERARCHICAL = Family(lambda tables, drafting: Hierarchical())
 
 
 @judges(Hierarchical)
-def judge_hierarchical(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_hierarchical(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     depth = tokens.shape[0]
     capped = scratch.floats[0]
     joint = most = capped[0] = 1.0
@@ -660,18 +579,7 @@ TRAVERSAL_WITHOUT = Family(
 
 
 @judges(Traversal)
-def judge_traversal(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_traversal(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     # By level, of the node that is looked at: itself, how many of its children fell, its weight,
     # and the law max(alpha p - beta q, 0), which divided by `room` is the weight times what is
     # left of the target's row.
@@ -715,17 +623,8 @@ def judge_traversal(
 
 @judges(TraversalWithout)
 def judge_traversal_without(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+    rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch
+):
     nodes, fallen = scratch.ints[0], scratch.ints[1]
     weight = scratch.floats[0]
     level = 0
@@ -792,21 +691,21 @@ _TILE = 128
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def generate_trees(
-    tables: Any,
-    rule: Any,
-    drafts: Any,
-    scratch: Any,
-    seed: Any,
-    begin: Any,
-    end: Any,
-    cells: Any,
-    accepted: Any,
-    lengths: Any,
-    transitions: Any,
-    pits: Any,
-    unsupported: Any,
-    trail: Any,
-) -> None:
+    tables,
+    rule,
+    drafts,
+    scratch,
+    seed,
+    begin,
+    end,
+    cells,
+    accepted,
+    lengths,
+    transitions,
+    pits,
+    unsupported,
+    trail,
+):
     """Run trials ``begin`` to ``end``-1, each one call from its own context.
 
     Adds to what :func:`~simverify.simulators.kernels.chains.generate` adds to: ``accepted`` int64
@@ -868,18 +767,7 @@ TREE_MONTE_CARLO = Family(lambda tables, drafting: TreeMonteCarlo())
 
 
 @judges(TreeMonteCarlo)
-def judge_ends(
-    rule: Any,
-    tables: Any,
-    drafts: Any,
-    u_draft: Any,
-    u_accept: Any,
-    u_last: Any,
-    t: Any,
-    states: Any,
-    tokens: Any,
-    scratch: Any,
-) -> Any:
+def judge_ends(rule, tables, drafts, u_draft, u_accept, u_last, t, states, tokens, scratch):
     depth = tokens.shape[0]
     # The weight of each prefix, the mass of the outputs that end after it, and the share of
     # that which is left to this chain by the tokens that follow.
@@ -919,18 +807,7 @@ def judge_ends(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def same(
-    tables: Any,
-    drafts: Any,
-    state: Any,
-    node: Any,
-    token: Any,
-    u_draft: Any,
-    t: Any,
-    before: Any,
-    left: Any,
-    out: Any,
-) -> Any:
+def same(tables, drafts, state, node, token, u_draft, t, before, left, out):
     """Write the children of ``node`` that have ``token`` to ``out``; return how many there are."""
     begin = drafts.first[node]
     found = 0
@@ -947,9 +824,7 @@ def same(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def count_ways(
-    tables: Any, drafts: Any, seed: Any, first: Any, trail: Any, most: Any, kept: Any
-) -> None:
+def count_ways(tables, drafts, seed, first, trail, most, kept):
     """Add to ``kept`` int64 (n,) the nodes on the way that each of the trials kept.
 
     ``trail`` int64 (trials, depth+1, 2): state and token of what trial ``first`` and those after

@@ -11,7 +11,8 @@ from simverify import results as doc
 from simverify.battery.battery import start_meta
 from simverify.checks import check_comparison, check_ranges
 from simverify.comparing.custom_rules import UserRule
-from simverify.comparing.model import ComparisonSettings, ModelComparison, Rule
+from simverify.comparing.documents import ComparisonSettings, run_document
+from simverify.comparing.model import ModelComparison, Rule
 from simverify.comparing.trees import tree_rules
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
@@ -23,7 +24,6 @@ from simverify.verifiers import get_verifier
 if TYPE_CHECKING:
     from simverify.trees import Drafting
 
-POWER = 0.9
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
 MAX_BATCH_SIZE = 10**6
@@ -51,42 +51,15 @@ def compare(
 ) -> doc.CompareRun:
     """Run every verifier on every model, and judge and measure each.
 
-    Parameters
-    ----------
-    models, verifiers
-        Names of models (or models themselves, or files) and of built-in verifiers; None: all
-        that are lossless on the trees of ``drafting``.
-    gamma
-        Draft length, 1 to 64; the depth of the trees.
-    drafting
-        The trees that are drafted, for rules for trees; None: a single draft.
-    blocks
-        Simulated blocks per verifier; by default as many as the promised power needs.
-    calls
-        If positive, add the tokens out after 1..``calls`` calls.
-    eos
-        Token that ends a generation in the tokens after calls; needs ``calls``.
-    cost_ratio
-        Time of a draft token over time of a target call, for the latency model.
-    load
-        Sequences at a time, and free rows of a call, for that model.
-    alpha
-        False-alarm rate of the whole run.
-    detect
-        Mean one-token TV to find with power .9; if it cannot, the verdict is INCONCLUSIVE.
-    seed, threads
-        Threads never change a result.
-    distance, temperature
-        Knobs of markov-V; see :func:`simverify.models.markov`.
-    own
-        The verifiers that are not built in, by name.
-    progress
-        Receives a line when something begins that may take a while.
+    Options are those of :func:`simverify.compare`. ``models``: names, files, or models themselves.
+    ``verifiers``: names; None: all that are lossless on the trees of ``drafting``. ``drafting``:
+    the trees that are drafted, for rules for trees; None: a single draft. ``blocks``: simulated
+    blocks per verifier; None: as many as the promised power needs. ``load``: sequences at a time,
+    and free rows of a call, for the latency model. ``distance``, ``temperature``: of markov-V.
+    ``own``: the verifiers that are not built in, by name. ``progress`` receives a line when
+    something begins that may take a while.
 
-    Raises
-    ------
-    UsageError
-        Unknown names, names given twice, bad files, values out of range.
+    Raises ``UsageError`` for unknown names, names given twice, bad files, values out of range.
     """
     for name, given in (("models", models), ("verifiers", verifiers)):
         if isinstance(given, str):
@@ -127,22 +100,17 @@ def compare(
             row, speed = comparison.row(rule)
             rows.append(row)
             timings.append(doc.Timing(model=model.name, verifier=name, blocks_per_second=speed))
-    return doc.CompareRun(
-        schema_version=doc.SCHEMA_VERSION,
+    return run_document(
+        rows,
+        infos,
+        drafting=drafting,
         seed=seed,
         gamma=gamma,
         blocks=blocks,
         alpha=alpha,
         detect=detect,
-        power=POWER,
         eos=eos,
-        verdict=doc.overall([row.verdict for row in rows]),
-        results=tuple(rows),
-        models=tuple(infos),
         meta=replace(stamp(), threads=settings.threads, timings=tuple(timings)),
-        drafting=None
-        if drafting is None
-        else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
     )
 
 

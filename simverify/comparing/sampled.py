@@ -1,7 +1,7 @@
 """The sampled check of the project's own kernels: plan, run, test, certify.
 
-Where contexts repeat, tokens are counted by position and last token, for the battery; where they do
-not, by randomised PITs and with their whole rows. Acceptance is tested beside.
+Where contexts repeat, tokens are counted by position and last token, for the battery; elsewhere by
+randomised PITs, and the first of them with their whole rows. Acceptance is tested too.
 """
 
 import math
@@ -18,54 +18,12 @@ import numpy.typing as npt
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.battery.battery import (
-    REFUTATION_BETA,
-    FaultCounts,
-    FaultDiagnosis,
-    FaultLocation,
-    LocalisationEvidence,
-    SlotCounts,
-    TestReport,
-    certify_slots,
-    context_shares,
-    detectable_deviation,
-    detectable_faults,
-    diagnose_faults,
-    fault_counts,
-    feature_pairs,
-    feature_scores,
-    judge_tokens,
-    kernel_shares,
-    locate_fault,
-    pit_shares,
-    pvalue_words,
-    rejection_findings,
-    single_slot_rows,
-    slot_rows,
-)
+from simverify.battery import battery
 from simverify.comparing.curves import AcceptanceCurve, sample_bounds
-from simverify.faults.base import Fault
 from simverify.models.base import MarkovModel, Model
 from simverify.results import ANY_DEVIATION, NodeCounts
+from simverify.simulators import run as compiled
 from simverify.simulators.kernels.trees import Family
-from simverify.simulators.run import (
-    COARSE_CELLS,
-    MAX_CONTEXT_CELLS,
-    PIT_BINS,
-    Counts,
-    Features,
-    RowLookup,
-    TokenSample,
-    cell_of_token,
-    coarse_cells,
-    fine_cell_count,
-    merge_cells,
-    pits_and_ratios,
-    sample_features,
-    sample_tokens,
-    simulate,
-    stack_rows,
-)
 from simverify.simulators.trees import count_nodes, sample_trees, simulate_trees
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
@@ -95,9 +53,9 @@ MAX_STREAMED_CALLS = 1 << 15
 
 
 RunPart = Literal["run", "first calls"]
-"""What a check counts: its run, and beside that of a rule with state its first calls."""
+"""Parts that a check counts: its run, and for a rule with state its first calls too."""
 
-CountFunction = Callable[[RunPart, int], Counts]
+CountFunction = Callable[[RunPart, int], compiled.Counts]
 """Gives the counts of so many trials of a part, the first of them trial 0."""
 
 
@@ -118,7 +76,7 @@ class ModelKernel:
 
     @property
     def by_slot(self) -> bool:
-        """Whether a position is a slot of a single call: so of every rule without state."""
+        """Whether a position is a slot of a single call, as for every rule without state."""
         return self.verifier.contract != "step"
 
     @property
@@ -134,7 +92,7 @@ class ModelKernel:
     @property
     def by_context(self) -> bool:
         """Whether contexts repeat often enough to judge every token after each of them."""
-        return self.markov and self.rows.size <= MAX_CONTEXT_CELLS
+        return self.markov and self.rows.size <= compiled.MAX_CONTEXT_CELLS
 
     @property
     def positions(self) -> int:
@@ -151,42 +109,41 @@ class ModelKernel:
 
     def position(self, index: int) -> str:
         """Name of a position, counted from 1."""
-        kind = "slot" if self.by_slot else "position"
-        return f"{kind} {index + 1}"
+        return f"{'slot' if self.by_slot else 'position'} {index + 1}"
 
     @cached_property
-    def rows(self) -> npt.NDArray[np.float64]:
+    def rows(self) -> Floats:
         """Target rows (S+1, V) of a Markov model, in the order of the counts."""
         assert isinstance(self.model, MarkovModel)
-        return stack_rows(self.model.target_rows, self.model.target_start)
+        return compiled.stack_rows(self.model.target_rows, self.model.target_start)
 
     @cached_property
-    def draft_rows(self) -> npt.NDArray[np.float64]:
+    def draft_rows(self) -> Floats:
         """Draft rows (S+1, V), in the same order."""
         assert isinstance(self.model, MarkovModel)
-        return stack_rows(self.model.draft_rows, self.model.draft_start)
+        return compiled.stack_rows(self.model.draft_rows, self.model.draft_start)
 
     @cached_property
     def cells(self) -> int:
         """How many cells of tokens are counted; V where there is room for every token."""
         if self.by_context:
             return self.model.vocab_size
-        return fine_cell_count(self.model.vocab_size, len(self.rows), self.positions)
+        return compiled.fine_cell_count(self.model.vocab_size, len(self.rows), self.positions)
 
-    def run(self, trials: int, first_trial: int = 0) -> Counts:
+    def run(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """Count the tokens of ``trials`` calls, or generations for a rule with state."""
         # Every call emits a token, so this many calls fill the positions.
         calls = 1 if self.by_slot else self.positions
         return self._simulate(trials, first_trial, calls, self.positions)
 
-    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+    def first_calls(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
         return self._simulate(trials, first_trial, 1, self.gamma + 1 if self.by_context else 0)
 
-    def sample(self, trials: int, most: int | None = None) -> TokenSample:
-        """Keep the first tokens of what ``run`` counts: as many as ``trials`` surely emit.
+    def sample(self, trials: int, most: int | None = None) -> compiled.TokenSample:
+        """Keep the first tokens that ``run`` counts: as many as ``trials`` emit at least.
 
-        At most ``most``, by default ``MAX_STREAMED``; twice as many of a rule with state.
+        At most ``most``, by default ``MAX_STREAMED``; twice as many for a rule with state.
         """
         most = MAX_STREAMED if most is None else most
         # A call emits a token at least; a generation fills its positions.
@@ -202,27 +159,24 @@ class ModelKernel:
         counts = count_nodes(self.tables, self.verifier, self.drafting, calls, seed=self.seed)
         return NodeCounts(calls=calls, kept=tuple(counts.tolist()))
 
-    def sample_first_calls(self, trials: int) -> TokenSample:
+    def sample_first_calls(self, trials: int) -> compiled.TokenSample:
         """Keep the first tokens of single calls, whatever the rule."""
         return self._sample(min(MAX_STREAMED_CALLS, trials), 1, self.gamma + 1)
 
-    def _sample(self, size: int, calls: int, positions: int) -> TokenSample:
+    def _sample(self, size: int, calls: int, positions: int) -> compiled.TokenSample:
         size = min(size, max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1))
         if self.trees is not None:
             return sample_trees(
                 self.tables, self.verifier, self.trees, size, seed=self.seed, positions=positions
             )
-        return sample_tokens(
-            self.tables,
-            self.verifier.name,
-            self.gamma,
-            size,
-            seed=self.seed,
-            calls=calls,
-            positions=positions,
+        name = self.verifier.name
+        return compiled.sample_tokens(
+            self.tables, name, self.gamma, size, seed=self.seed, calls=calls, positions=positions
         )
 
-    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+    def _simulate(
+        self, trials: int, first_trial: int, calls: int, positions: int
+    ) -> compiled.Counts:
         counted: dict[str, Any] = {
             "first_trial": first_trial,
             "seed": self.seed,
@@ -231,20 +185,20 @@ class ModelKernel:
         }
         if self.markov:
             counted["transition_shape"] = positions, len(self.rows), self.cells
-            counted["cells"] = cell_of_token(self.model.vocab_size, self.cells)
+            counted["cells"] = compiled.cell_of_token(self.model.vocab_size, self.cells)
         if self.trees is not None:
             return simulate_trees(self.tables, self.verifier, self.trees, trials, **counted)
         name = self.verifier.name
-        return simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
+        return compiled.simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
 
 
 @dataclass(frozen=True, eq=False)
 class KernelTrial(ModelKernel):
-    """A kernel on trial: what its counts are held to, and with what share of alpha.
+    """A kernel on trial: the laws that its counts are compared with, and its share of alpha.
 
-    ``curve`` is the rule's own acceptance law, None where nobody knows it; ``optimum`` the one
-    no lossless rule of its kind exceeds: block verification's, or for a rule with state the
-    coupling bound. ``counted``: where its trials were counted already; None: they are run.
+    ``curve`` is the rule's own acceptance law, None where it is not known; ``optimum`` the one
+    that no lossless rule of its kind exceeds: block verification's, or for a rule with state the
+    coupling bound. ``counted``: gives trials that were counted already; None: they are run.
     """
 
     curve: AcceptanceCurve | None
@@ -253,29 +207,29 @@ class KernelTrial(ModelKernel):
     detect: float
     counted: CountFunction | None = field(default=None, kw_only=True)
 
-    def run(self, trials: int, first_trial: int = 0) -> Counts:
-        """As a kernel's, from what was counted already where it was; pilots are always run."""
+    def run(self, trials: int, first_trial: int = 0) -> compiled.Counts:
+        """As a kernel's, or counted already; pilots are always run."""
         if self.counted is not None and first_trial == 0:
             return self.counted("run", trials)
         return super().run(trials, first_trial)
 
-    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
-        """As a kernel's, likewise."""
+    def first_calls(self, trials: int, first_trial: int = 0) -> compiled.Counts:
+        """As a kernel's, or counted already."""
         if self.counted is not None and first_trial == 0:
             return self.counted("first calls", trials)
         return super().first_calls(trials, first_trial)
 
 
-# Acceptance of a kernel: two questions that must not be mixed up.
+# Acceptance of a kernel: two separate questions.
 #
 # *Lossy*: no lossless rule accepts more often than the optimum of its kind, so a kernel that
-# does is not lossless. *Not the declared rule*: a kernel whose accepted tokens leave the rule's
-# own law, or whose tokens after several calls do, may still be lossless.
+# does is not lossless. *Not the declared rule*: a kernel whose accepted tokens, or tokens after
+# several calls, do not follow the rule's own law may still be lossless.
 
 
 ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
-NOT_JUDGED = TestReport((), (), 0.0, "none, as the rule's own law is not known")
+NOT_JUDGED = battery.TestReport((), (), 0.0, "none, as the rule's own law is not known")
 """Stands for the tests of acceptance where nothing is tested."""
 
 
@@ -283,51 +237,45 @@ NOT_JUDGED = TestReport((), (), 0.0, "none, as the rule's own law is not known")
 class GenerationLengths:
     """Lengths after 1.. calls, and their ``exact`` means, None where they are not known.
 
-    ``eos`` says whether a token may end a generation before it has made all its calls.
+    ``eos``: whether a token may end a generation before it has made all its calls.
     """
 
-    counts: Counts
+    counts: compiled.Counts
     exact: Sequence[float | Fraction] | None
     eos: bool
 
 
-def lossy_test(trial: KernelTrial, counts: Counts, alpha: float) -> stats.TestResult:
+_OPTIMUM_WORDS = {
+    "verify": "block verification's, which no lossless rule without state exceeds",
+    "step": "the coupling bound, which no lossless rule exceeds",
+    "tree": "the bound on such trees, which no lossless rule exceeds",
+}
+
+
+def lossy_test(
+    trial: KernelTrial, counts: compiled.Counts, alpha: float
+) -> tuple[stats.TestResult, tuple[str, ...]]:
     """Test that first calls accept no more than the optimum, at every level of tau."""
     _, upper, alpha = _tau_bounds(trial.optimum, trial.gamma, alpha)
-    return stats.acceptance_test(
-        counts.tail_counts,
-        counts.trials,
-        np.zeros_like(upper),
-        upper,
-        alpha=alpha,
-        name="acceptance above the optimum",
+    tails, lower = counts.tail_counts, np.zeros_like(upper)
+    name = "acceptance above the optimum"
+    test = stats.acceptance_test(tails, counts.trials, lower, upper, alpha=alpha, name=name)
+    if not test.rejected:
+        return test, ()
+    finding = (
+        f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above "
+        f"{_OPTIMUM_WORDS[trial.verifier.contract]} (p = {battery.pvalue_words(test.log_pvalue)})"
     )
-
-
-def lossy_finding(trial: KernelTrial, test: stats.TestResult) -> str:
-    """Return what a rejected :func:`lossy_test` means."""
-    bounds = {
-        "verify": "block verification's, which no lossless rule without state exceeds",
-        "step": "the coupling bound, which no lossless rule exceeds",
-        "tree": "the bound on such trees, which no lossless rule exceeds",
-    }
-    bound = bounds[trial.verifier.contract]
-    return (
-        f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above {bound} "
-        f"(p = {pvalue_words(test.log_pvalue)})"
-    )
+    return test, (finding,)
 
 
 def judge_acceptance(
     trial: KernelTrial,
-    counts: Counts,
+    counts: compiled.Counts,
     generations: GenerationLengths | None,
     shares: dict[str, float],
-) -> TestReport:
-    """Test accepted tokens against the rule's own law, and tokens after calls where known.
-
-    Where nobody knows the law nothing is tested, nor said.
-    """
+) -> battery.TestReport:
+    """Test accepted tokens against the rule's own law, and tokens after calls, where known."""
     if trial.curve is None:
         return NOT_JUDGED
     lower, upper, alpha = _tau_bounds(trial.curve, trial.gamma, shares["acceptance"])
@@ -336,7 +284,7 @@ def judge_acceptance(
     if law.rejected:
         findings.append(
             f"Pr(tau >= {law.level}) is {abs(law.statistic):.4f} {law.direction} the rule's own "
-            f"law (p = {pvalue_words(law.log_pvalue)})"
+            f"law (p = {battery.pvalue_words(law.log_pvalue)})"
         )
     if generations is not None and generations.exact is not None:
         exact = np.array(generations.exact, dtype=np.float64)
@@ -345,9 +293,10 @@ def judge_acceptance(
         if lengths.rejected:
             findings.append(
                 f"tokens after {lengths.level} calls are {abs(lengths.statistic):.4f} "
-                f"{lengths.direction} their exact mean (p = {pvalue_words(lengths.log_pvalue)})"
+                f"{lengths.direction} their exact mean "
+                f"(p = {battery.pvalue_words(lengths.log_pvalue)})"
             )
-    return TestReport(
+    return battery.TestReport(
         tests=tuple(tests),
         findings=tuple(findings),
         detectable=acceptance_detectable(trial, counts.trials, shares["acceptance"]),
@@ -356,10 +305,10 @@ def judge_acceptance(
 
 
 def acceptance_detectable(trial: KernelTrial, blocks: int, alpha: float) -> float:
-    """Shift of a Pr(tau >= l) found with power .9 by so many blocks.
+    """Shift of a Pr(tau >= l) that so many blocks find with power .9.
 
-    A level without room for a shift of ``trial.detect``, in a direction, promises nothing
-    there: nothing of that size can happen.
+    A level without room for a shift of ``trial.detect`` in a direction does not count there:
+    nothing of that size can happen.
     """
     if trial.curve is None:
         return 0.0
@@ -400,9 +349,9 @@ def _lengths_test(
     return replace(test, deviation="shift of the mean tokens after calls")
 
 
-# Tokens where contexts repeat: counts for the battery, and pairs of PITs beside.
+# Tokens where contexts repeat: counts for the battery, and pairs of PITs.
 #
-# Counts see a wrong row. They do not see that a token depends on more than the one before, as after
+# Counts see a wrong row. They do not see that a token depends on more than the one before, as with
 # a stream that repeats or a buffer that is a call behind. Under the null the randomised PITs of all
 # tokens in their order are independent, whatever their rows; so they are paired at short lags,
 # within a trial and from one trial to the next.
@@ -412,33 +361,31 @@ MAX_PAIRED_TOKENS = 1 << 16
 """Most tokens whose PITs are paired; fixed beforehand, whatever the run's size."""
 
 PAIR_LAGS = (1, 2)
-"""Places between the tokens of a pair: the row follows the token before, and nothing the second."""
+"""Distances of the tokens of a pair. A row follows from the token before, and from no other."""
 
 
 def order_two_tests(trial: KernelTrial, trials: int, alpha: float) -> Iterator[stats.TestResult]:
-    """Run the first of ``trials`` trials again, keep their tokens and test their pairs.
-
-    Where every row has one possible token alone, there is nothing that it could know.
-    """
+    """Run the first of ``trials`` trials again, keep their tokens and test their pairs."""
+    # Where every row has a single possible token, it can depend on nothing.
     if not ((trial.rows > 0.0).sum(axis=1) > 1).any():
         return
     sample = trial.sample(trials, MAX_PAIRED_TOKENS)
     yield from lag_tests(ratio_order_pits(sample, trial.rows, trial.draft_rows), alpha)
 
 
-def ratio_order_pits(found: TokenSample, target: Floats, draft: Floats) -> Floats:
+def ratio_order_pits(sample: compiled.TokenSample, target: Floats, draft: Floats) -> Floats:
     """PITs (n,) in q/p order of tokens whose states are rows of ``target`` and ``draft``."""
     order = np.argsort(stats.order_key("ratio", target, draft), axis=1, kind="stable")
     ranked = np.take_along_axis(target, order, axis=1)
     below = np.empty_like(target)
     np.put_along_axis(below, order, np.cumsum(ranked, axis=1) - ranked, axis=1)
-    cell = found.states, found.tokens
-    pits: Floats = np.clip(below[cell] + found.uniforms * target[cell], 0.0, 1.0)
+    cell = sample.states, sample.tokens
+    pits: Floats = np.clip(below[cell] + sample.uniforms * target[cell], 0.0, 1.0)
     return pits
 
 
 def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
-    """Test PITs in the order of their tokens for what they know of each other at each lag.
+    """Test PITs in the order of their tokens for dependence at each lag.
 
     All pairs at a lag for a correlation; disjoint ones for a table, which sees any dependence.
     """
@@ -456,29 +403,35 @@ def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
 
 
 def judge_contexts(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float], first_calls: Counts | None = None
-) -> TestReport:
+    trial: KernelTrial,
+    counts: compiled.Counts,
+    shares: dict[str, float],
+    first_calls: compiled.Counts | None = None,
+) -> battery.TestReport:
     """Test the tokens of every position against the rows of their contexts.
 
-    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them. ``first_calls`` of a
-    rule with state, counted by slot, say which faults it is not; the other rules' counts are
-    of such calls themselves.
+    ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`. ``first_calls`` of a
+    rule with state, counted by slot, tell which faults it has not; other rules' counts are of
+    such calls themselves.
     """
-    slots = _slot_counts(trial, counts)
     called = counts if trial.one_draft else first_calls
     faults = _fault_counts_by_slot(trial, called) if called is not None else None
     tested = faults if trial.one_draft else _fault_counts_by_position(trial, counts)
-    ours = context_shares(shares["output"])
-    result = judge_tokens(slots, tested, shares | ours)
+    ours = battery.context_shares(shares["output"])
+    result = battery.judge_tokens(_slot_counts(trial, counts), tested, shares | ours)
     pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
     tests = (*result.tests, *pairs)
-    rejected = rejection_findings(tests)
+    rejected = battery.rejection_findings(tests)
     failed = bool(rejected or result.violations)
-    named = None if faults is None else diagnose_faults([faults], diagnose=failed and trial.by_slot)
+    named = (
+        None
+        if faults is None
+        else battery.diagnose_faults([faults], diagnose=failed and trial.by_slot)
+    )
     place = None
     if failed:
-        place = locate_fault(
-            LocalisationEvidence(
+        place = battery.locate_fault(
+            battery.LocalisationEvidence(
                 independence=any(test.rejected for test in pairs),
                 tokens=bool(result.violations) or any(test.rejected for test in result.tests),
                 lossy=False,
@@ -487,7 +440,7 @@ def judge_contexts(
                 named=named,
             )
         )
-    return TestReport(
+    return battery.TestReport(
         tests=tests,
         findings=(*result.violations, *rejected),
         detectable=result.detectable,
@@ -498,34 +451,29 @@ def judge_contexts(
 
 
 def predict_contexts(
-    trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]
+    trial: KernelTrial, pilot: compiled.Counts, trials: int, shares: dict[str, float]
 ) -> float:
-    """Return the ``detectable`` of a run of ``trials``, from the contexts a pilot met."""
+    """Return the ``detectable`` of a run of ``trials``, from the contexts of a pilot."""
     totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
     parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
     if not parts:
         return math.inf
-    ours = context_shares(shares["output"])
-    return detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
+    ours = battery.context_shares(shares["output"])
+    return battery.detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
 
 
-def certify_contexts(trial: KernelTrial, counts: Counts, delta: float) -> stats.Certificate:
-    """Bound the mean one-token TV of the kernel's tokens."""
-    return certify_slots(_slot_counts(trial, counts), delta=delta)
-
-
-def _slot_counts(trial: KernelTrial, counts: Counts) -> Sequence[SlotCounts]:
+def _slot_counts(trial: KernelTrial, counts: compiled.Counts) -> Sequence[battery.SlotCounts]:
     return [
-        SlotCounts(trial.position(index), table, trial.rows, trial.draft_rows)
+        battery.SlotCounts(trial.position(index), table, trial.rows, trial.draft_rows)
         for index, table in enumerate(counts.transitions)
     ]
 
 
-def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
+def _fault_counts_by_slot(trial: KernelTrial, counts: compiled.Counts) -> battery.FaultCounts:
     """Counts of single calls from the empty prefix, and the faults' rows in every slot.
 
-    A context is the last token: the slot's own rows follow from it, and the first slot's are
-    those of the empty prefix. Judged slots after the first share their contexts.
+    A context is the last token, which gives the slot's own rows; the first slot's are those of the
+    empty prefix. Judged slots after the first share their contexts.
     """
     assert isinstance(trial.model, MarkovModel)
     first, later, bonus = _fault_rows_by_slot(trial.model)
@@ -533,11 +481,8 @@ def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
     parts = [(tables[0][-1:], p[-1:], first)]
     if gamma > 1:
         parts.append((tables[1:gamma].sum(axis=0), p, later))
-    return fault_counts(_testable_faults(), [*parts, (tables[gamma], p, bonus)])
-
-
-def _testable_faults() -> tuple[Fault, ...]:
-    return detectable_faults(prefix=False, first_row=True)
+    faults = battery.detectable_faults(prefix=False, first_row=True)
+    return battery.fault_counts(faults, [*parts, (tables[gamma], p, bonus)])
 
 
 @lru_cache(maxsize=1)
@@ -546,104 +491,98 @@ def _fault_rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
 
     All rules of a comparison share them.
     """
-    faults = _testable_faults()
-    p = stack_rows(model.target_rows, model.target_start)
-    q = stack_rows(model.draft_rows, model.draft_start)
-    start = p[-1:], q[-1:]
-    target, draft = _stack_slots(start[0], p), _stack_slots(start[1], q)
+    faults = battery.detectable_faults(prefix=False, first_row=True)
+    p = compiled.stack_rows(model.target_rows, model.target_start)
+    q = compiled.stack_rows(model.draft_rows, model.draft_start)
+    # Rows (contexts, 2, V) of a call's first slot and of a later one.
+    target, draft = (
+        np.stack([np.broadcast_to(rows[-1:], rows.shape), rows], axis=1) for rows in (p, q)
+    )
     prefixes = [(0,)] * len(p)
     return (
-        single_slot_rows(faults, *start),
-        slot_rows(faults, target, draft, prefixes),
-        slot_rows(faults, target, draft[:, :1], prefixes),
+        battery.single_slot_rows(faults, p[-1:], q[-1:]),
+        battery.slot_rows(faults, target, draft, prefixes),
+        battery.slot_rows(faults, target, draft[:, :1], prefixes),
     )
 
 
-def _fault_counts_by_position(trial: KernelTrial, counts: Counts) -> FaultCounts:
-    """Counts of generations, tried against what faults emit in a judged slot.
+def _fault_counts_by_position(trial: KernelTrial, counts: compiled.Counts) -> battery.FaultCounts:
+    """Counts of generations, compared with the faults' law of a judged slot.
 
-    Of a rule with state no position is a slot of any call, and on draft trees a slot judges
-    several drafts: these are directions in which the tokens may leave the target, not laws
-    that they would follow.
+    A position of a rule with state is a slot of no call, and on draft trees a slot judges several
+    drafts: so faults are directions in which tokens may leave the target, not their laws.
     """
-    faults = detectable_faults(prefix=False, first_row=False)
-    rows = single_slot_rows(faults, trial.rows, trial.draft_rows)
-    return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
-
-
-def _stack_slots(first: Floats, rows: Floats) -> Floats:
-    """Rows (contexts, 2, V) of a call's first slot and of a later one."""
-    return np.stack([np.broadcast_to(first, rows.shape), rows], axis=1)
+    faults = battery.detectable_faults(prefix=False, first_row=False)
+    rows = battery.single_slot_rows(faults, trial.rows, trial.draft_rows)
+    return battery.fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
 
 
 # A kernel's first tokens where contexts are too many: each against its own two rows.
 #
 # Named faults, the score bank, a third order of PITs and pairs of tokens need the whole rows of
-# every token; so they judge a number of tokens fixed beforehand, the first that the run emits,
-# whatever its size. The promise does not rest on them: that is the PITs' of all tokens.
+# every token; so they judge the first tokens of a run, a number that is fixed beforehand. The
+# promise does not rest on them, but on the PITs of all tokens.
 
 
-DESCENDING_TEST_NAME = "PIT in descending P order"
-"""The test of the third order, by its name."""
+DESCENDING_TEST_NAME = "PIT in descending P order"  # the test of the third order, by its name
 
 _LOG_EVALUE_ROUNDING = 1e-9
 
-_PIT_CELLS = 64
-"""Cells of PITs, for how much of a deviation a fault explains."""
+_PIT_CELLS = 64  # cells of PITs, for how much of a deviation a fault explains
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedTokens:
     """The first tokens of a run and their ``features``.
 
-    ``judged``: bool (n,), whether a token's slot judged a draft. ``calls``: likelihood ratios
-    in the slots of single calls, which say what the rule is not. Those in ``features`` are of
-    the same tokens but for a rule with state: no position of its generations is a slot of any
-    call, so there the faults are directions in which tokens may leave the target.
+    ``judged``: bool (n,), whether a token's slot judged a draft. ``calls``: likelihood ratios in
+    the slots of single calls, which refute faults. They are those of ``features`` but for a rule
+    with state: a position of its generations is a slot of no call, so in ``features`` the faults
+    are directions in which tokens may leave the target.
     """
 
-    tokens: TokenSample
+    tokens: compiled.TokenSample
     judged: npt.NDArray[np.bool_]
-    features: Features
+    features: compiled.Features
     calls: stats.RatioSums
-    rows: RowLookup
+    rows: compiled.RowLookup
 
     @classmethod
     def of(cls, trial: KernelTrial, trials: int) -> "StreamedTokens":
         """Run the first of ``trials`` trials again and keep their tokens."""
-        rows = RowLookup.of(trial.model, trial.tables)
+        rows = compiled.RowLookup.of(trial.model, trial.tables)
         tokens = trial.sample(trials)
         by_slot = trial.by_slot
         judged = tokens.positions < (trial.gamma if by_slot else trial.positions)
-        found = calls = sample_features(tokens, rows, judged, trial.threads)
+        features = calls = compiled.sample_features(tokens, rows, judged, trial.threads)
         if not by_slot:
             first = trial.sample_first_calls(trials)
-            calls = sample_features(first, rows, first.positions < trial.gamma, trial.threads)
-        return cls(tokens, judged, found, calls.ratios, rows)
+            calls = compiled.sample_features(
+                first, rows, first.positions < trial.gamma, trial.threads
+            )
+        return cls(tokens, judged, features, calls.ratios, rows)
 
     def tests(self, shares: dict[str, float]) -> tuple[stats.TestResult, ...]:
         """Test the tokens: ``shares`` of "ratios", "scores", "descending" and "pairs"."""
-        found = self.features
-        gate = stats.ratio_gate(found.ratios, alpha=shares["ratios"], name="named faults")
-        descending = stats.pit_ks(
-            found.pits[2], alpha=shares["descending"], name=DESCENDING_TEST_NAME
-        )
-        words = f"mean one-token TV of the first {found.n:,} tokens, monotone in descending P"
+        features, name = self.features, DESCENDING_TEST_NAME
+        gate = stats.ratio_gate(features.ratios, alpha=shares["ratios"], name="named faults")
+        descending = stats.pit_ks(features.pits[2], alpha=shares["descending"], name=name)
+        words = f"mean one-token TV of the first {features.n:,} tokens, monotone in descending P"
         return (
             gate.test,
-            *feature_scores(found, shares["scores"]),
+            *battery.feature_scores(features, shares["scores"]),
             replace(descending, deviation=words),
-            *feature_pairs(found, shares["pairs"]),
+            *battery.feature_pairs(features, shares["pairs"]),
         )
 
-    def named(self, *, diagnose: bool) -> FaultDiagnosis:
-        """Say which faults the rule is not, and on ``diagnose`` which fits best."""
-        result = stats.ratio_gate(self.calls, alpha=0.5, beta=REFUTATION_BETA)
-        # Ratios of 1, but for rounding: the fault emits nothing but the target in these slots.
-        telling = (np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n).any(axis=1)
-        identifiable = {self.calls.names[m] for m in np.flatnonzero(telling)}
+    def named(self, *, diagnose: bool) -> battery.FaultDiagnosis:
+        """Say which faults are refuted, and on ``diagnose`` which fits best."""
+        result = stats.ratio_gate(self.calls, alpha=0.5, beta=battery.REFUTATION_BETA)
+        # With ratios of 1, but for rounding, a fault emits the target itself in these slots.
+        away = np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n
+        identifiable = {self.calls.names[m] for m in np.flatnonzero(away.any(axis=1))}
         best = result.best if diagnose and result.best.log_evalue > 0.0 else None
-        return FaultDiagnosis(
+        return battery.FaultDiagnosis(
             refuted=result.refuted,
             not_refuted=tuple(fault for fault in result.not_refuted if fault in identifiable),
             best=best,
@@ -651,18 +590,18 @@ class StreamedTokens:
         )
 
     def _explained(self, best: stats.FaultAtStrength) -> float:
-        """Part of the PITs' excess over chance, in all orders, that the fault's law takes away.
+        """Part of the PITs' excess over chance, in all orders, that the fault's law explains.
 
         Tokens of the mixture, each weighted by P over the mixture, follow P on average.
         """
         size = len(self.tokens.tokens)
-        pits, ratios = pits_and_ratios(self.tokens, self.rows, self.judged)
+        pits, ratios = compiled.pits_and_ratios(self.tokens, self.rows, self.judged)
         mixed = 1.0 - best.strength + best.strength * ratios[self.calls.names.index(best.fault)]
         with np.errstate(divide="ignore"):
             weights = 1.0 / mixed
         cells = np.minimum((pits * _PIT_CELLS).astype(np.int64), _PIT_CELLS - 1)
 
-        def excess(weights: npt.NDArray[np.float64]) -> tuple[float, float]:
+        def excess(weights: Floats) -> tuple[float, float]:
             expected, total, noise = size / _PIT_CELLS, 0.0, 0.0
             for row in cells:
                 variance = np.bincount(row, weights**2, _PIT_CELLS)
@@ -674,19 +613,18 @@ class StreamedTokens:
             return float(total), float(noise)
 
         whole, (left, noise) = excess(np.ones(size))[0], excess(weights)
-        # What two standard deviations of chance make is not left unexplained.
+        # An excess within two standard deviations of chance counts as explained.
         left = max(left - 2.0 * noise, 0.0)
         return max(0.0, 1.0 - left / whole) if whole > 0.0 else 0.0
 
 
-# Emitted tokens where contexts are too many: randomised PITs, and cells of tokens beside.
+# Emitted tokens where contexts are too many: randomised PITs, and cells of tokens.
 #
 # PITs in q/p and in token order see the deviations that are monotone in one of them, at any
-# vocabulary. A Markov model's tokens are counted as well, after each row: every token, or
-# cells dealt out by a hash, as fine as a table has room for; and these merged to 64. What the
-# counts find is stated beside the promise, which rests on the PITs. So is what the first
-# tokens say with their whole rows (:class:`StreamedTokens`): named faults, scores, a third order,
-# pairs.
+# vocabulary. A Markov model's tokens are counted after each row too: every token, or cells by a
+# hash, as fine as a table has room for; and these merged to 64. The promise rests on the PITs.
+# Beside it stand the deviations that the counts find, and the first tokens with their whole rows
+# (:class:`StreamedTokens`): named faults, scores, a third order, pairs.
 
 
 PIT_DEVIATION = "mean one-token TV, monotone in q/p or in token order"
@@ -695,13 +633,13 @@ PIT_ORDERS = ("q/p order", "token order")
 
 
 def judge_pits(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float], first: StreamedTokens
-) -> TestReport:
+    trial: KernelTrial, counts: compiled.Counts, shares: dict[str, float], first: StreamedTokens
+) -> battery.TestReport:
     """Test the PITs of every position, the first tokens, and for a Markov model cells of tokens.
 
-    ``shares`` as :func:`~simverify.battery.battery.kernel_shares` gives them.
+    ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`.
     """
-    shares = shares | pit_shares(shares["output"], cells=trial.markov)
+    shares = shares | battery.pit_shares(shares["output"], cells=trial.markov)
     findings = []
     if counts.unsupported:
         findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
@@ -717,10 +655,10 @@ def judge_pits(
     cells = list(_cell_tests(trial, counts, shares)) if trial.markov else []
     streamed = first.tests(shares)
     tests = [*by_order[0], *by_order[1], *cells, *streamed]
-    findings += rejection_findings(tests)
+    findings += battery.rejection_findings(tests)
     named = first.named(diagnose=bool(findings) and trial.by_slot)
     beside = [*cells, *(test for test in streamed if test.name == DESCENDING_TEST_NAME)]
-    return TestReport(
+    return battery.TestReport(
         tests=tuple(tests),
         findings=tuple(findings),
         # Both orders have the same tokens and level, so they find the same distance.
@@ -734,10 +672,10 @@ def judge_pits(
 
 def _locate_in_pits(
     trial: KernelTrial,
-    counts: Counts,
+    counts: compiled.Counts,
     by_order: list[list[stats.TestResult]],
-    named: FaultDiagnosis,
-) -> FaultLocation:
+    named: battery.FaultDiagnosis,
+) -> battery.FaultLocation:
     """Where the PITs of the slots and the named faults point."""
     by_slot = [0.0] * trial.positions
     # Both orders have the same positions.
@@ -745,8 +683,8 @@ def _locate_in_pits(
     for tests in by_order:
         for position, test in zip(seen, tests, strict=True):
             by_slot[position] = min(by_slot[position], test.log_pvalue)
-    return locate_fault(
-        LocalisationEvidence(
+    return battery.locate_fault(
+        battery.LocalisationEvidence(
             independence=False,
             tokens=True,
             lossy=False,
@@ -757,16 +695,15 @@ def _locate_in_pits(
     )
 
 
-def predict_pits(trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
-    """Return the ``detectable`` of a run of ``trials``, from the positions a pilot met."""
-    each = _alpha_per_test(trial, pit_shares(shares["output"], cells=trial.markov))
+def predict_pits(
+    trial: KernelTrial, pilot: compiled.Counts, trials: int, shares: dict[str, float]
+) -> float:
+    """Return the ``detectable`` of a run of ``trials``, from the positions of a pilot."""
+    each = _alpha_per_test(trial, battery.pit_shares(shares["output"], cells=trial.markov))
     totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
+    sizes = [int(total) for total in totals if total >= 1]
     return _weighted_limit(
-        [
-            (n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS))
-            for n in (int(total) for total in totals)
-            if n > 0
-        ]
+        [(n, stats.ks_min_detectable(n, alpha=each, bins=compiled.PIT_BINS)) for n in sizes]
     )
 
 
@@ -781,19 +718,22 @@ def _weighted_limit(parts: list[tuple[int, float]]) -> float:
 
 
 def _cell_tests(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float]
+    trial: KernelTrial, counts: compiled.Counts, shares: dict[str, float]
 ) -> Iterator[stats.TestResult]:
     """Transitions between rows and cells of tokens, pooled over positions."""
     vocab_size = trial.model.vocab_size
-    rows = merge_cells(trial.rows, cell_of_token(vocab_size, trial.cells))
-    coarse = coarse_cells(trial.cells, vocab_size)
+    rows = compiled.merge_cells(trial.rows, compiled.cell_of_token(vocab_size, trial.cells))
+    coarse = compiled.coarse_cells(trial.cells, vocab_size)
     tables = [table for table in counts.transitions if table.any()]
     yield from _transition_tests(
-        [(merge_cells(table, coarse), merge_cells(rows, coarse)) for table in tables],
+        [
+            (compiled.merge_cells(table, coarse), compiled.merge_cells(rows, coarse))
+            for table in tables
+        ],
         shares["coarse"],
-        f"between {COARSE_CELLS} cells of tokens",
+        f"between {compiled.COARSE_CELLS} cells of tokens",
     )
-    if trial.cells > COARSE_CELLS:
+    if trial.cells > compiled.COARSE_CELLS:
         every = trial.cells == vocab_size
         words = "of every token" if every else f"between {trial.cells} cells of tokens"
         yield from _transition_tests([(table, rows) for table in tables], shares["fine"], words)
@@ -810,12 +750,9 @@ def _transition_tests(
 
 # The sampled check: plan, run, test.
 #
-# An exact check of a readable rule says nothing about the kernel that stands for it, so the kernel
-# itself is always sampled. Where contexts repeat the emitted tokens are counted by position and
-# context; where they do not, by randomised PITs, and the first of them with their whole rows
-# (:class:`StreamedTokens`). Positions are a call's slots for a rule without state, and absolute
-# positions in a generation for a rule with state, whose slots follow no target (design:
-# "lossless").
+# An exact check of a readable rule says nothing about its kernel, so the kernel itself is always
+# sampled. Positions are a call's slots for a rule without state, and absolute positions in a
+# generation for a rule with state, whose slots follow no target (design: "lossless").
 
 
 MIN_BLOCKS = 1_000_000
@@ -823,11 +760,8 @@ MIN_NGRAM_BLOCKS = 300_000
 MAX_BLOCKS = 1 << 26
 
 PILOT_BLOCKS = 1 << 15
-PILOT_SHARE = 16
-"""A run is planned on a pilot of at least one in so many of its trials."""
-
-PILOT_TRIALS = 1 << 61
-"""First trial of pilot runs: they size a run and never enter its tests."""
+PILOT_SHARE = 16  # A run is planned on a pilot of at least one in so many of its trials
+PILOT_TRIALS = 1 << 61  # first trial of pilot runs: they size a run and never enter its tests
 
 PIT_MARGIN = 0.98
 """Share of the deviation to detect that is planned for: a run's tokens differ from a pilot's."""
@@ -848,9 +782,9 @@ class SampledCheck:
     it accepts as the declared rule does.
     """
 
-    counts: Counts
-    lossless: TestReport
-    acceptance: TestReport
+    counts: compiled.Counts
+    lossless: battery.TestReport
+    acceptance: battery.TestReport
     certificate: stats.Certificate
     seconds: float
 
@@ -868,7 +802,7 @@ class SampledCheck:
 def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
     """Return how many first calls make the intervals narrow and the acceptance test sharp."""
     floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
-    alpha = _trial_shares(trial, calls=calls)["acceptance"]
+    alpha = battery.kernel_shares(trial.alpha, calls=calls)["acceptance"]
     return _min_detecting_trials(
         floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha)
     )
@@ -877,16 +811,16 @@ def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
 def plan_trials(trial: KernelTrial, *, calls: bool = False) -> int:
     """Return how many trials find a deviation of ``trial.detect`` with power .9.
 
-    Sized on a pilot run of other trials; where contexts count and the run turns out long, on
-    a longer one, since rarely visited contexts do not show in a short one. Up to
-    ``MAX_BLOCKS``, from a floor that makes the intervals narrow; the floor where more trials
-    would not keep the promise.
+    Sized on a pilot run of other trials. Where contexts count and the run turns out long, the
+    pilot is repeated at more length, as a short one misses rare contexts. Up to ``MAX_BLOCKS``,
+    from a floor that makes the intervals narrow; the floor where more trials would not keep the
+    promise.
     """
     floor, least = plan_blocks(trial, calls=calls), PILOT_BLOCKS
     if not trial.by_slot:
         # A generation fills all its positions: fewer give as many tokens.
         floor, least = max(floor // trial.gamma, 1), least // trial.gamma
-    shares = _trial_shares(trial, calls=calls)
+    shares = battery.kernel_shares(trial.alpha, calls=calls)
     predict = predict_contexts if trial.by_context else predict_pits
     margin = CONTEXT_MARGIN if trial.by_context else PIT_MARGIN
     size, trials = least, floor
@@ -923,46 +857,39 @@ def _min_detecting_trials(floor: int, detect: float, detectable: Callable[[int],
 def sampled_check(
     trial: KernelTrial,
     trials: int,
-    first_calls: Counts | None = None,
+    first_calls: compiled.Counts | None = None,
     generations: GenerationLengths | None = None,
 ) -> SampledCheck:
     """Run and test the kernel.
 
-    ``first_calls`` are counts of first calls by slot for the acceptance tests of a rule with
-    state, whose own run keeps only the tokens of whole generations. ``generations`` are the tokens
-    after several calls, where they were asked for and are known exactly.
+    ``first_calls``: counts of first calls by slot, for the acceptance tests of a rule with state,
+    whose own run keeps only the tokens of whole generations. ``generations``: the tokens after
+    several calls, where they are compared.
     """
     clock = time.perf_counter()
     counts = trial.run(trials)
     seconds = time.perf_counter() - clock
     first = first_calls or counts
-    shares = _trial_shares(trial, calls=generations is not None)
+    shares, delta = (
+        battery.kernel_shares(trial.alpha, calls=generations is not None),
+        CERTIFICATE_DELTA,
+    )
     if trial.by_context:
         lossless = judge_contexts(trial, counts, shares, first_calls)
+        certificate = battery.certify_slots(_slot_counts(trial, counts), delta=delta)
     else:
         lossless = judge_pits(trial, counts, shares, StreamedTokens.of(trial, trials))
-    lossy = lossy_test(trial, first, shares["lossy"])
-    findings, located = lossless.findings, lossless.located
-    if lossy.rejected:
-        findings += (lossy_finding(trial, lossy),)
-        if located is None or located.part is None:
-            located = FaultLocation(
-                "accept", None, "more is accepted than any lossless rule may accept"
-            )
+        certificate = stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=delta)
+    test, lossy = lossy_test(trial, first, shares["lossy"])
+    located = lossless.located
+    if lossy and (located is None or located.part is None):
+        why = "more is accepted than any lossless rule may accept"
+        located = battery.FaultLocation("accept", None, why)
+    tests, findings = (*lossless.tests, test), (*lossless.findings, *lossy)
     return SampledCheck(
         counts,
-        replace(lossless, tests=(*lossless.tests, lossy), findings=findings, located=located),
+        replace(lossless, tests=tests, findings=findings, located=located),
         judge_acceptance(trial, first, generations, shares),
-        _trial_certificate(trial, counts),
+        certificate,
         seconds,
     )
-
-
-def _trial_shares(trial: KernelTrial, *, calls: bool) -> dict[str, float]:
-    return kernel_shares(trial.alpha, calls=calls)
-
-
-def _trial_certificate(trial: KernelTrial, counts: Counts) -> stats.Certificate:
-    if trial.by_context:
-        return certify_contexts(trial, counts, CERTIFICATE_DELTA)
-    return stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=CERTIFICATE_DELTA)
