@@ -376,7 +376,8 @@ class Loop:
         self, transition_shape: tuple[int, int, int] = (0, 1, 1), pit_positions: int = 0
     ) -> Counts:
         shapes = (self.gamma + 1,), (2, self.calls), transition_shape, (2, pit_positions, PIT_BINS)
-        return Counts(0, *(np.zeros(shape, np.int64) for shape in shapes), 0)
+        accepted, lengths, transitions, pits = (np.zeros(shape, np.int64) for shape in shapes)
+        return Counts(0, accepted, lengths, transitions, pits, 0)
 
 
 def _arrays(counts: Counts) -> tuple[Ints, ...]:
@@ -646,8 +647,8 @@ def markov_tables(model: MarkovModel) -> MarkovTables:
         index_sums[r] = _prefix_sums(p[r])[:-1:INDEX_STEP]
     mode = np.argmax(p, axis=1).astype(np.int32)
     successor = (np.arange(model.vocab_size) % model.states).astype(np.int32)
-    of_draft, in_order = (cut, alias), (order, rank, inverse, guide, sums, minus, places)
-    return MarkovTables(p, q, ratio, *of_draft, *in_order, index_sums, mode, successor)
+    parts: list[Any] = [cut, alias, order, rank, inverse, guide, sums, minus, places, index_sums]
+    return MarkovTables(p, q, ratio, *parts, mode, successor)
 
 
 def stack_rows(rows: Floats, start: Floats) -> Floats:

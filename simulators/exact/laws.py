@@ -79,7 +79,7 @@ class TooManyCalls(Exception):
 def laws_by_paths(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
     """Call laws found by running the readable rule on every path of its own choices."""
 
-    def run_verify(path: Path, last: int, _: Stack) -> Emission:
+    def run_verify(path: Path, last: int, _stack: Stack) -> Emission:
         coins = ForkedGenerator(path)
         seen = [last]
         for _ in range(gamma):
@@ -91,7 +91,7 @@ def laws_by_paths(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
         rule = verifier.rule()
         rule.stack = stack
         target, draft = (
-            lambda prefix, table=table: table[(last, *prefix)[-1]]  # type: ignore[misc]
+            lambda prefix, table=table: table[(last, *prefix)[-1]]
             for table in (rows.target, rows.draft)
         )
         emitted = tuple(rule.step((), target, draft, gamma, ForkedGenerator(path)))

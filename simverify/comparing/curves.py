@@ -171,7 +171,7 @@ def is_enumerable(model: Model, gamma: int) -> bool:
 
 
 def enclose_curve(
-    method: Method, levels: Sequence[Any], *, certain: int = 0, additions: int = 0
+    method: Method, levels: Any, *, certain: int = 0, additions: int = 0
 ) -> AcceptanceCurve:
     """Enclose a curve, which is exact where its levels are fractions; else :func:`enclose_floats`.
 

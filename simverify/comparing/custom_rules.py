@@ -94,22 +94,17 @@ def _lossless_document(run: RuleCalls, alpha: float, detect: float) -> doc.Lossl
     else:
         report = judge_output(features, alpha)
         report = replace(report, findings=(*run.findings, *report.findings))
-    wrong_law = None
-    if exact is not None and exact.deviates:
-        wrong_law = f"the rule's own law differs from the target's by TV {exact.tv:.3g}"
+    law, wrong_law = None, None
+    if exact is not None:
+        scope = f"{exact.scope}, tolerance {exact.tolerance:g}"
+        law = doc.ExactCheck("paths", "float64", scope, exact.max_abs_deviation, exact.tv)
+        if exact.deviates:
+            wrong_law = f"the rule's own law differs from the target's by TV {exact.tv:.3g}"
     return documents.lossless_document(
         report,
         detect,
         "output" if exact is None else "exact",
-        exact=None
-        if exact is None
-        else doc.ExactCheck(
-            method="paths",
-            arithmetic="float64",
-            scope=f"{exact.scope}, tolerance {exact.tolerance:g}",
-            max_abs_deviation=exact.max_abs_deviation,
-            tv=exact.tv,
-        ),
+        exact=law,
         wrong_law=wrong_law,
         certificate=None
         if features is None

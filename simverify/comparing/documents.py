@@ -103,8 +103,8 @@ def model_document(
     model: Any, bounds: doc.Bounds, given: str | None = None, **parts: Any
 ) -> doc.ModelInfo:
     """Return the entry of a model, or of anything else with a name and a vocabulary."""
-    knobs = ("file_sha256", "draft_distance", "temperature", "corpus_sha256")
-    knobs += ("target_perplexity", "draft_perplexity")
+    knobs = ["file_sha256", "draft_distance", "temperature", "corpus_sha256"]
+    knobs += ["target_perplexity", "draft_perplexity"]
     return doc.ModelInfo(
         name=model.name,
         given=given,
@@ -182,9 +182,9 @@ def after_calls(generations: GenerationLengths, gamma: int) -> tuple[doc.AfterCa
             calls=calls,
             exact=None if mean is None else float(mean),
             fraction=_fraction_text(mean),
-            measured=measured_mean(*sums, counts.trials, low=1, high=calls * (gamma + 1)),
+            measured=measured_mean(total, squares, counts.trials, low=1, high=calls * (gamma + 1)),
         )
-        for calls, (mean, sums) in enumerate(zip(exact, lengths, strict=True), start=1)
+        for calls, (mean, (total, squares)) in enumerate(zip(exact, lengths, strict=True), start=1)
     )
 
 

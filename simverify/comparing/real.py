@@ -193,12 +193,10 @@ def _paired_document(baseline: jobs.DecodedRun, rule: Verifier | TreeVerifier) -
 
 def coupling_document(run: jobs.DecodedRun, drafting: Drafting | None = None) -> doc.Expected:
     """Return the bound that no rule exceeds in one call, on the calls of a run."""
-    if drafting is None:
-        # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-        interval = run.interval(loop.RULES.index("greedy"))
-        return documents.interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
-    interval = run.interval(tree_decoding.COUPLING_PART)
-    if tree_decoding.TreeExpectation(drafting).by == "counting":
+    # On a single draft greedy's first call attains it (Sun et al. 2025, theorem 3).
+    part = loop.RULES.index("greedy") if drafting is None else tree_decoding.COUPLING_PART
+    interval = run.interval(part)
+    if drafting is not None and tree_decoding.TreeExpectation(drafting).by == "counting":
         return documents.interval_document(0.0, interval.mean, "counting", run.gamma)
     return documents.interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
 
@@ -346,14 +344,19 @@ def compare_layer_groups(
     results = []
     for number in numbers:
         say(f"{pair.name}: acceptance in groups of {number}, by width")
-        acceptance = [_acceptance_document(plain[width], width, None, None) for width in widths]
         groups = layer_groups(layers, number)
-        if any(len(group) > 1 for group in groups):
-            for calibration in (True, False):
-                method = DraftMethod("easyspec", number, calibration)
-                for width in widths:
+        grouped = any(len(group) > 1 for group in groups)
+        acceptance = []
+        for calibration in (None, True, False) if grouped else (None,):  # None: plain drafts
+            for width in widths:
+                worth, loss = plain[width], None
+                if calibration is not None:
+                    method = DraftMethod("easyspec", number, calibration)
                     worth = _expected_tau_by_lane(pair, job, width, method)
-                    acceptance.append(_acceptance_document(worth, width, calibration, plain[width]))
+                    loss = _loss_document(worth, plain[width])
+                mean, blocks = worth.interval([1.0], jobs.CONFIDENCE), worth.blocks
+                expected = documents.interval_document(mean.low, mean.high, "rao-blackwell")
+                acceptance.append(doc.DraftAcceptance(width, calibration, expected, blocks, loss))
         results.append(
             doc.LayerParallel(
                 layer_parallel=number,
@@ -432,22 +435,6 @@ def _expected_tau_by_lane(
         pair, job, drafting, partial(tree_decoding.StatelessTreeVerifier, rule.rule), tree, method
     )
     return worth
-
-
-def _acceptance_document(
-    worth: loop.LaneStatistics,
-    width: int,
-    calibration: bool | None,
-    plain: loop.LaneStatistics | None,
-) -> doc.DraftAcceptance:
-    interval = worth.interval([1.0], jobs.CONFIDENCE)
-    return doc.DraftAcceptance(
-        width=width,
-        calibration=calibration,
-        expected_accepted=documents.interval_document(interval.low, interval.high, "rao-blackwell"),
-        blocks=worth.blocks,
-        loss=None if plain is None else _loss_document(worth, plain),
-    )
 
 
 def _loss_document(worth: loop.LaneStatistics, plain: loop.LaneStatistics) -> doc.Loss | None:

@@ -430,16 +430,9 @@ def judge_contexts(
     )
     place = None
     if failed:
-        place = battery.locate_fault(
-            battery.LocalisationEvidence(
-                independence=any(test.rejected for test in pairs),
-                tokens=bool(result.violations) or any(test.rejected for test in result.tests),
-                lossy=False,
-                by_slot=result.by_slot,
-                bonus=trial.gamma if trial.by_slot else None,
-                named=named,
-            )
-        )
+        tokens = bool(result.violations) or any(test.rejected for test in result.tests)
+        paired = any(test.rejected for test in pairs)
+        place = _locate(trial, result.by_slot, named, tokens=tokens, independence=paired)
     return battery.TestReport(
         tests=tests,
         findings=(*result.violations, *rejected),
@@ -658,6 +651,11 @@ def judge_pits(
     findings += battery.rejection_findings(tests)
     named = first.named(diagnose=bool(findings) and trial.by_slot)
     beside = [*cells, *(test for test in streamed if test.name == DESCENDING_TEST_NAME)]
+    by_slot = np.zeros(trial.positions)
+    # Both orders have the same positions.
+    (seen,) = counts.pits[0].any(axis=1).nonzero()
+    for results in by_order:
+        by_slot[seen] = np.minimum(by_slot[seen], [test.log_pvalue for test in results])
     return battery.TestReport(
         tests=tuple(tests),
         findings=tuple(findings),
@@ -666,33 +664,24 @@ def judge_pits(
         deviation=PIT_DEVIATION,
         beside=tuple((test.deviation, test.min_detectable) for test in beside),
         named=named,
-        located=_locate_in_pits(trial, counts, by_order, named) if findings else None,
+        located=_locate(trial, by_slot.tolist(), named) if findings else None,
     )
 
 
-def _locate_in_pits(
+def _locate(
     trial: KernelTrial,
-    counts: compiled.Counts,
-    by_order: list[list[stats.TestResult]],
-    named: battery.FaultDiagnosis,
+    by_slot: Sequence[float],
+    named: battery.FaultDiagnosis | None,
+    *,
+    tokens: bool = True,
+    independence: bool = False,
 ) -> battery.FaultLocation:
-    """Where the PITs of the slots and the named faults point."""
-    by_slot = [0.0] * trial.positions
-    # Both orders have the same positions.
-    (seen,) = counts.pits[0].any(axis=1).nonzero()
-    for tests in by_order:
-        for position, test in zip(seen, tests, strict=True):
-            by_slot[position] = min(by_slot[position], test.log_pvalue)
-    return battery.locate_fault(
-        battery.LocalisationEvidence(
-            independence=False,
-            tokens=True,
-            lossy=False,
-            by_slot=tuple(by_slot),
-            bonus=trial.gamma if trial.by_slot else None,
-            named=named,
-        )
+    """Return where the tests of the slots, ln p each, and the named faults point."""
+    bonus = trial.gamma if trial.by_slot else None
+    evidence = battery.LocalisationEvidence(
+        independence, tokens, False, tuple(by_slot), bonus, named
     )
+    return battery.locate_fault(evidence)
 
 
 def predict_pits(
@@ -787,11 +776,6 @@ class SampledCheck:
     acceptance: battery.TestReport
     certificate: stats.Certificate
     seconds: float
-
-    @property
-    def tests(self) -> tuple[stats.TestResult, ...]:
-        """All tests, those of the declared rule last."""
-        return self.lossless.tests + self.acceptance.tests
 
     @property
     def findings(self) -> tuple[str, ...]:

@@ -279,8 +279,8 @@ def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> R
     }
     gaps = []
     for k, state in taken:
-        hits, misses = steps[k][state]
-        gaps.append(abs(hits.sum(axis=0) + misses - rows.target[state]))
+        reached, missed = steps[k][state]
+        gaps.append(abs(reached.sum(axis=0) + missed - rows.target[state]))
     return RuleLaw(curve, nodes, max(gap.max() for gap in gaps), max(gap.sum() for gap in gaps) / 2)
 
 
@@ -294,8 +294,8 @@ def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) ->
     form_of: dict[int, int] = {}
     forms: dict[tuple[int, ...], int] = {}
     for node in reversed(range(ROOT, len(shape))):
-        form = tuple(form_of[child] for child in shape.children[node])
-        form_of[node] = forms.setdefault(form, len(forms))
+        below_it = tuple(form_of[child] for child in shape.children[node])
+        form_of[node] = forms.setdefault(below_it, len(forms))
     alike = all(len(set(children)) <= 1 for children in forms)
     if hits is None or not alike or cases * len(rows.target) > MAX_CLOSED_FORM_WORK:
         return None
