@@ -648,7 +648,8 @@ def markov_tables(model: MarkovModel) -> MarkovTables:
     mode = np.argmax(p, axis=1).astype(np.int32)
     successor = (np.arange(model.vocab_size) % model.states).astype(np.int32)
     parts: list[Any] = [cut, alias, order, rank, inverse, guide, sums, minus, places, index_sums]
-    return MarkovTables(p, q, ratio, *parts, mode, successor)
+    parts += [mode, successor]
+    return MarkovTables(p, q, ratio, *parts)
 
 
 def stack_rows(rows: Floats, start: Floats) -> Floats:

@@ -429,7 +429,8 @@ class GrowingTree:
 def draw_tree(drafting: Drafting, draft: RowAfter, rng: Any, prefix: Siblings = ()) -> DraftTree:
     """Draw the tokens of a tree from the rows of ``draft`` after ``prefix``.
 
-    A group of siblings is one draw of the scheme; :class:`GrowingTree` says what is missing where.
+    A group of siblings is one draw of the scheme; nodes may be missing as in
+    :meth:`GrowingTree.grow`.
     """
     return GrowingTree(drafting, prefix).complete(draft, rng).tree()
 

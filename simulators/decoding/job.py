@@ -159,7 +159,7 @@ class EmissionObserver(RunObserver):
     Slots of a call follow the target if the rule has no state. Of a rule with state only absolute
     positions do, and its first call is repeated on every block, by a judge of its own.
 
-    ``calls``: so many first calls of each lane have their tau judged. Fix the number beforehand,
+    ``calls``: how many first calls of each lane have their tau judged. Fix the number beforehand,
     as lanes that accept little call more often; None: all, where the rule cannot change it.
     """
 

@@ -85,7 +85,7 @@ def capture(
     with trace.TraceWriter(folder, plan) as writer:
         before = writer.resume(job.lanes, job.lane_tokens) if resumable else []
         if any(before):
-            say(f"{sum(map(len, before)):,} blocks of a recording that was killed are there")
+            say(f"{sum(map(len, before)):,} blocks are kept from a recording that was killed")
 
         def record(block: Block, target_logits: trace.Logits, draft_logits: trace.Logits) -> None:
             if not statistics:

@@ -191,7 +191,7 @@ def acceptance_curves(
     """Acceptance curve of each verifier, by name.
 
     Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``, and
-    ``UsageError`` for a rule whose curve nobody can compute on the model.
+    ``UsageError`` for a rule whose curve is not known on the model.
     """
     if isinstance(model, MarkovModel):
         return {

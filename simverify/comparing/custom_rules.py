@@ -23,7 +23,7 @@ MIN_CALLS = 5_000  # so that the mean of tau has an interval of some hundredths
 CERTIFICATE_DELTA = 1e-3
 
 RuleCaller = Callable[[Model, int, int], RuleCalls]
-"""``call_on(model, calls, tokens)``: the record of so many calls on a model."""
+"""``call_on(model, calls, tokens)``: makes calls on a model and returns their record."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def judge_user_rule(
 ) -> tuple[doc.CompareResult, float]:
     """Judge and measure ``rule`` on ``model``; returns its row and its calls per second.
 
-    ``optimum``: of rules of its kind. Without ``settings.blocks`` so many tokens are judged as find
+    ``optimum``: of rules of its kind. Without ``settings.blocks`` as many tokens are judged as find
     a deviation of ``detect``, and at least the calls that emit them are counted, ``MIN_CALLS`` or
     more. ``speedup``: the latency model of E[tau].
 

@@ -229,7 +229,7 @@ def curve_document(
 
 
 def exact_curve_document(accepted: Ints, curve: AcceptanceCurve | None) -> doc.Curve:
-    """Return the curve beside what was counted; None: nobody knows it."""
+    """Return the exact curve beside the counted one; None: it is not known."""
     if curve is None:
         return curve_document(accepted)
     exact = curve.middle if curve.sample is None else None

@@ -71,8 +71,8 @@ def decoded_row(
 ) -> doc.CompareResult:
     """Judge one rule's tokens and acceptance; ``model`` has a name and a vocabulary size.
 
-    E[tau] is the one that the rows of the blocks or trees let expect, where the rule's law is
-    known, else the measured one. The optimum is of the same calls. ``baseline``: the run of the
+    E[tau] follows from the rows of the blocks or trees where the rule's law is known, else it is
+    the measured one. The optimum is of the same calls. ``baseline``: the run of the
     token rule, on whose blocks rules for a single draft are paired.
     """
     gamma, detect, tau = run.gamma, promise.detect, run.tau
@@ -413,7 +413,7 @@ def drafting_times(
 def _expected_tau_by_lane(
     pair: TransformerPair, job: loop.Job, width: int, method: DraftMethod
 ) -> loop.LaneStatistics:
-    """Decode; return per lane the tau that the rows of each call let expect."""
+    """Decode; return per lane the expected tau by the rows of each call."""
     worth = loop.LaneStatistics(job.lanes, 1)
     if width == 1:
         token = loop.RULES.index("token")
@@ -472,8 +472,7 @@ def _similarity_documents(
 
 # A comparison on a pair of real models: every verifier decodes, is judged and timed.
 #
-# On draft trees, the rules that judge trees stand beside those for a single draft of the same
-# depth.
+# On draft trees, rules for trees may run with rules for a single draft of the same depth.
 
 
 DEFAULT_TOKENS = 20_000

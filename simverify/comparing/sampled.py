@@ -56,7 +56,7 @@ RunPart = Literal["run", "first calls"]
 """Parts that a check counts: its run, and for a rule with state its first calls too."""
 
 CountFunction = Callable[[RunPart, int], compiled.Counts]
-"""Gives the counts of so many trials of a part, the first of them trial 0."""
+"""Gives the counts of a part and a number of trials, the first of them trial 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +305,7 @@ def judge_acceptance(
 
 
 def acceptance_detectable(trial: KernelTrial, blocks: int, alpha: float) -> float:
-    """Shift of a Pr(tau >= l) that so many blocks find with power .9.
+    """Shift of a Pr(tau >= l) that a number of blocks finds with power .9.
 
     A level without room for a shift of ``trial.detect`` in a direction does not count there:
     nothing of that size can happen.
@@ -749,7 +749,7 @@ MIN_NGRAM_BLOCKS = 300_000
 MAX_BLOCKS = 1 << 26
 
 PILOT_BLOCKS = 1 << 15
-PILOT_SHARE = 16  # A run is planned on a pilot of at least one in so many of its trials
+PILOT_SHARE = 16  # a pilot has at least one in 16 of the trials of the run that it plans
 PILOT_TRIALS = 1 << 61  # first trial of pilot runs: they size a run and never enter its tests
 
 PIT_MARGIN = 0.98

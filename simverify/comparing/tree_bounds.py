@@ -75,7 +75,7 @@ def greedy_draft_law(p: Floats, q: Floats, siblings: Ints) -> Floats:
         others[each, tokens] = True
     last = _normalize_rows(last, np.zeros_like(last))
     left = np.where(others, p, np.maximum(p - last, 0.0))
-    # No sample of what is off the others: a token that came twice.
+    # No sample without the others: a token that came twice.
     left = np.where(last[each, siblings[-1]][:, np.newaxis] > 0, left, p)
     return _tested_law(siblings[-1], p, last, left, p)
 
@@ -438,7 +438,7 @@ def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows)
         return TreeBounds(best, best, curve)
     levels = _coupling_levels(drafting, model, rows)
     if rows.vocab_size ** len(shape) <= MAX_TEXTS:
-        # The programs' own rounding must not lift them above what is counted.
+        # The programs' own rounding must not lift them above the counted bound.
         most = levels.expected_upper
         coupling = min(exact_bounds.coupling_bound(drafting, model.target, model.draft).value, most)
         memoryless = min(

@@ -430,7 +430,7 @@ def _output_deviation(law: dict[Text, Any], rows: StateRows, depth: int) -> tupl
     completed: dict[Text, Any] = {}
     expected: dict[Text, Any] = {(): 1}
     for length in range(depth + 1):
-        # What ended here goes on as the target does; what is longer comes later.
+        # Texts that end here are continued by the target; longer ones come later.
         for text in [text for text in law if len(text) == length]:
             completed[text] = completed.get(text, 0) + law[text]
         completed = _extend_law(completed, target, size)
