@@ -102,8 +102,8 @@ class UndeclaredCoins(Exception):
 class NotMonotone(Exception):
     """An output comes back along a coin: bisection cannot find where.
 
-    ``coin`` is the coin's index; ``points`` are three values of it in ascending order, the
-    others being held at ``held``: the outer two give ``outer``, the one between ``inner``.
+    Of three values ``points`` of coin number ``coin``, all coins being ``held``, the outer two give
+    ``outer``, the one between ``inner``.
     """
 
     def __init__(
@@ -138,10 +138,7 @@ BISECTION_FAILURES = (NotMonotone, HiddenRandomness, UndeclaredCoins, CallBroken
 
 
 class ContractBroken(CannotEnumerate):
-    """Calls broke their contract in a way after which nothing can be asked.
-
-    ``line``: what was asked then of a program in another language.
-    """
+    """Calls broke their contract so that nothing more can be asked; ``line``: what was asked."""
 
     def __init__(self, finding: Finding, line: str | None) -> None:
         super().__init__("code whose calls are broken", "", (finding,))
@@ -169,21 +166,16 @@ where a boundary is not parallel to the axes, exact splits would only shave it."
 
 @dataclass(frozen=True)
 class CoinLaw:
-    """The law of what ``function`` emits when its coins are independent and uniform.
-
-    ``probabilities`` maps tokens to probability. For coins of the grid of multiples of 2^-bits each
-    is short by at most ``unresolved``: the mass of boxes that the budget left unsettled, zero
-    unless boundaries are not parallel to the axes. For coins of any finer grid each is off by at
-    most ``error``, which includes that. ``cells`` counts the settled boxes, ``probes`` the interior
-    points at which monotonicity was confirmed; it rests on those, not on a proof.
-    """
+    """The law of what ``function`` emits when its coins are independent and uniform."""
 
     probabilities: dict[Tokens, float]
-    error: float
+    error: float  # of each for coins of any finer grid, at most; it includes ``unresolved``
+    # Mass of boxes that the budget left unsettled: by so much each is short at most, for coins of
+    # the grid of multiples of 2^-bits. Zero unless boundaries are not parallel to the axes.
     unresolved: float
     calls: int
-    cells: int
-    probes: int
+    cells: int  # settled boxes
+    probes: int  # interior points that confirmed monotonicity; it rests on these, not on a proof
 
 
 def bisect_law(
@@ -467,10 +459,9 @@ class SearchDeadline:
 
 
 class CheckedCoinCall:
-    """One drafted block: what the function does wrong becomes a finding, not an error.
+    """One drafted block: what the function does wrong becomes one of ``findings``, by kind.
 
-    Unusable results are the empty tuple, which no verifier may return. ``findings``: what it did
-    wrong, by kind.
+    Unusable results are the empty tuple, which no verifier may return.
     """
 
     def __init__(

@@ -222,21 +222,17 @@ class _SourceText:
     """A file's text. ``excused``: lines that its author says need not run."""
 
     rows: list[str]
-    tree: ast.Module | None
+    tree: ast.Module
     excused: frozenset[int]
 
     @classmethod
     def of(cls, file: str) -> "_SourceText":
         rows = linecache.getlines(file)
-        try:
-            tree: ast.Module | None = ast.parse("".join(rows))
-        except (SyntaxError, ValueError):
-            tree = None
+        tree = _parse_source("".join(rows))
         excused = {n for n, row in enumerate(rows, 1) if _PRAGMA in row}
-        for node in ast.walk(tree) if tree else ():
+        for node in ast.walk(tree):
             if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in excused:
-                body = getattr(node, "body", None)
-                last = body[-1] if isinstance(body, list) and body else node
+                last = (getattr(node, "body", None) or [node])[-1]
                 excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
         return cls(rows, tree, frozenset(excused))
 
@@ -252,7 +248,7 @@ class _SourceText:
 
     def arm_of(self, line: int, reached: set[int]) -> str:
         """Return the head of the outermost arm around ``line`` of which nothing ran, or ""."""
-        for node in ast.walk(self.tree) if self.tree else ():
+        for node in ast.walk(self.tree):
             for head, body in self._arms(node):
                 inside = range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
                 if line in inside and reached.isdisjoint(inside):

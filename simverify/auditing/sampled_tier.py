@@ -349,15 +349,11 @@ class LookResult:
 
 @dataclass(frozen=True)
 class LookBudget:
-    """What a look at the first trials of a run may spend.
+    """What a look at the first trials of a run may spend."""
 
-    It spends ``fraction`` of the instance's share ``alpha``; the e-process of the named faults
-    spends its own share once for all looks, and their test of fixed size at the ``last``.
-    """
-
-    alpha: float
-    fraction: float
-    last: bool
+    alpha: float  # the instance's share; the e-process of the named faults spends its own part once
+    fraction: float  # what this look spends of the rest
+    last: bool  # the named faults' test of fixed size comes at the last look alone
 
 
 def judge_emissions(
