@@ -63,9 +63,8 @@ def matched_fits(
         raise ValueError("matched_fits: expected a weight for each member of each group")
     laws = [law / law.sum() for law in laws]
     seen: Ints = np.sum([group[0] for group in groups], axis=0, dtype=np.int64)
-    table = _poisson_binomial_tails(
-        np.stack([law @ group for law, group in zip(laws, groups, strict=True)])
-    )
+    rates = [law @ group for law, group in zip(laws, groups, strict=True)]
+    table = _poisson_binomial_tails(np.stack(rates))
     each = np.arange(table.shape[0])
     tails = table[each, seen]
     rng = np.random.Generator(np.random.Philox(key=seed))

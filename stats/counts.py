@@ -44,10 +44,7 @@ from simverify.stats.tails import log_binom_cdf, log_binom_sf, log_gamma_sf
 # counts are those of the rows but for so many moves within their contexts. Whatever moves can
 # do to a statistic, its least value over m moves exceeds a critical value with the statistic's
 # own size at most, or more than m tokens were moved.
-#
-# References
-# ----------
-# Lindvall, "Lectures on the coupling method", 1992 (the maximal coupling).
+# Source: Lindvall, "Lectures on the coupling method", 1992 (the maximal coupling).
 
 
 def coupled_log_pvalue(n: int, ball: float, log_tail: Callable[[int], float]) -> float:
@@ -80,13 +77,9 @@ def max_moves(n: int, ball: float, *, alpha: float) -> int:
 # the other tokens are counted together.
 #
 # Cells that expect too few tokens for a G2 are pooled, and it does not see what moves within a
-# pool. Together, the pools of one slot that one token leads still say how often any of the
-# others was drawn.
-#
-# References
-# ----------
-# Hoeffding, "On the distribution of the number of successes in independent trials", Annals of
-# Mathematical Statistics 27, 1956, theorem 4.
+# pool. Together, the pools of one slot that one token leads still say how often any of the others
+# was drawn. Source: Hoeffding, "On the distribution of the number of successes in independent
+# trials", Annals of Mathematical Statistics 27, 1956, theorem 4.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,15 +318,12 @@ class PooledCells:
 
     def least(self, moves: int) -> float:
         """Least deviance that is left after so many tokens are taken out and put back."""
-        taken = _ratio_threshold(
-            lambda c: np.maximum(self.observed - c * self.expected, 0.0).sum(), moves
-        )
-        given = _ratio_threshold(
-            lambda c: np.maximum(self.expected / c - self.observed, 0.0).sum(), moves
-        )
+        seen, expected = self.observed, self.expected
+        taken = _ratio_threshold(lambda c: np.maximum(seen - c * expected, 0.0).sum(), moves)
+        given = _ratio_threshold(lambda c: np.maximum(expected / c - seen, 0.0).sum(), moves)
         # The deviance is convex in every cell: the fullest give, the emptiest take.
-        full = np.maximum(np.minimum(self.observed, taken * self.expected), self.expected / given)
-        return 2.0 * float(special.kl_div(full, self.expected).sum())
+        full = np.maximum(np.minimum(seen, taken * expected), expected / given)
+        return 2.0 * float(special.kl_div(full, expected).sum())
 
 
 _MAX_LOG_RATIO = 64.0
@@ -357,17 +347,16 @@ def _ratio_threshold(moved: Callable[[float], float], moves: int) -> float:
 class G2:
     """A G2 statistic with its null moments; G2s of different slots add up.
 
-    ``statistic``: sum over tested rows of 2 sum O ln(O/E). ``cumulants``: tuple of float, first
-    three cumulants of the statistic under the null, given the row totals. ``df``: pooled cells less
-    one, summed over tested rows; 0 if no row could be tested. ``n``: all tokens counted, those of
-    untested rows included. ``unresolved``: expected number of tokens in cells that were pooled with
-    others and in untested rows, but for rows with a single possible token: there the support test
-    sees all. By at most ``unresolved / n`` is the TV distance that the G2 sees smaller than the
-    mean one-token TV distance. ``two_cells``: TwoCells or None, the row behind df = 1, whose test
-    is an exact binomial one. ``rare``: RareTokens or None, tokens of one slot that
-    :func:`rare_test` judges; all that is expected in their pools is in ``unresolved``, which that
-    test makes smaller. A sum of slots has none. ``pooled``: tuple of Pooled, the cells behind the
-    statistic, one entry per slot; none where nothing was counted.
+    ``statistic``: sum over tested rows of 2 sum O ln(O/E). ``cumulants``: first three cumulants of
+    the statistic under the null, given the row totals. ``df``: pooled cells less one, summed over
+    tested rows; 0 if no row could be tested. ``n``: all tokens counted, those of untested rows
+    included. ``unresolved``: expected number of tokens in cells that were pooled with others and in
+    untested rows, but for rows with a single possible token: there the support test sees all. By at
+    most ``unresolved / n`` is the TV distance that the G2 sees smaller than the mean one-token TV
+    distance. ``two_cells``: the row behind df = 1, whose test is an exact binomial one. ``rare``:
+    tokens of one slot that :func:`rare_test` judges; all that is expected in their pools is in
+    ``unresolved``, which that test makes smaller. A sum of slots has none. ``pooled``: the cells
+    behind the statistic, one entry per slot; none where nothing was counted.
     """
 
     statistic: float
@@ -494,9 +483,8 @@ def g2_samples(tv: float, df: int, *, alpha: float, power: float = 0.9, ball: fl
         return math.ceil(_noncentrality(df, alpha, power) / (4.0 * tv * tv))
     if tv <= ball:
         raise ValueError(f"tv is {tv:g}, expected more than the ball, {ball:g}")
-    return smallest_n(
-        lambda n: g2_min_detectable(df, n, alpha=alpha, power=power, ball=ball) <= tv, f"tv {tv:g}"
-    )
+    found = partial(g2_min_detectable, df, alpha=alpha, power=power, ball=ball)
+    return smallest_n(lambda n: found(n) <= tv, f"tv {tv:g}")
 
 
 def _noncentrality(df: int, alpha: float, power: float) -> float:

@@ -449,8 +449,8 @@ class RatioResult:
     """A test of the target against named faults.
 
     ``test``: the test; ``min_detectable`` is the smallest strength at which every one of the faults
-    is found with probability .9. ``best``: FaultAtStrength, the mixture with the largest likelihood
-    ratio: a diagnosis, without an error rate. ``refuted``: tuple of FaultAtStrength, faults refuted
+    is found with probability .9. ``best``: the mixture with the largest likelihood
+    ratio: a diagnosis, without an error rate. ``refuted``: faults refuted
     at ``beta``, each at its smallest strength: the mixture with that strength or a larger one, and
     nothing else, is refuted. ``not_refuted``: the other faults. ``beta``: rate at which a fault
     that is there at some strength is refuted at that strength.
@@ -565,9 +565,8 @@ def _ratio_result(test: TestResult, sums: RatioSums, beta: float) -> RatioResult
     hurdle = -math.log(check_open_unit("beta", beta))
 
     def entry(m: int, s: int, logs: Floats) -> FaultAtStrength:
-        return FaultAtStrength(
-            fault=sums.names[m], strength=STRENGTHS[s], log_evalue=float(logs[m, s])
-        )
+        fault, strength = sums.names[m], STRENGTHS[s]
+        return FaultAtStrength(fault=fault, strength=strength, log_evalue=float(logs[m, s]))
 
     m, s = divmod(int(sums.log_evalues.argmax()), len(STRENGTHS))
     refuted = []

@@ -114,13 +114,19 @@ def _log_cosh(x: Floats) -> Floats:
     return result
 
 
-def _check_finite(name: str, values: Any) -> Floats:
-    d = np.asarray(values, dtype=np.float64)
-    if d.ndim != 2 or not d.size:
-        raise ValueError(f"{name} has shape {d.shape}: expected (n, F), n and F 1 or more")
-    if not np.isfinite(d).all():
+def _check_matrix(name: str, values: Any, *, square: bool = False) -> Any:
+    """Return ``values`` after a check of its shape and that they are finite; sparse or not."""
+    if values.ndim != 2 or not min(values.shape) or (square and len(set(values.shape)) > 1):
+        expected = "(n, n), n 1 or more" if square else "(n, F), n and F 1 or more"
+        raise ValueError(f"{name} has shape {values.shape}: expected {expected}")
+    if not np.isfinite(values.data if sparse.issparse(values) else values).all():
         raise ValueError(f"{name} holds NaN or infinity: expected finite numbers")
-    return d
+    return values
+
+
+def _check_finite(name: str, values: Any) -> Floats:
+    checked: Floats = _check_matrix(name, np.asarray(values, dtype=np.float64))
+    return checked
 
 
 # Pairs that differ alike: each pair's difference against those before it, by a kernel.
@@ -138,11 +144,10 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
     statistic estimates. Pair after pair, the sum of a pair's products with those before is a number
     whose sign is fair under the null, so that exp(l g) / cosh(l g) has expectation 1; the bets l
     are set by the squared products, which know no sign. The mean over bets and over some orders of
-    the pairs is an e-value, and its inverse the p-value, at any level. ``grams``: sequence of
-    float64 (n_k, n_k), symmetric inner products of the differences of pairs that may agree, such as
-    those of one prompt; the diagonal is not looked at. ``seed``: of the orders. Raises
-    ``ValueError`` if there is no such array, one is not square or not finite, or alpha is outside
-    (0, 1).
+    the pairs is an e-value, and its inverse the p-value, at any level. ``grams``: float64 arrays
+    (n_k, n_k), symmetric inner products of the differences of pairs that may agree, such as those
+    of one prompt; the diagonal is not looked at. ``seed``: of the orders. Raises ``ValueError`` if
+    there is no such array, one is not square or not finite, or alpha is outside (0, 1).
 
     Source: [1] Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773; [2] Shekhar and
     Ramdas, "Nonparametric two-sample testing by betting", IEEE Trans. Inf. Theory 70 (2024)
@@ -160,28 +165,24 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
             bet = size / math.sqrt(variance) if variance > 0.0 else 0.0
             logs.append(float((bet * before - _log_cosh(bet * before)).sum()))
     log_evalue = float(special.logsumexp(logs)) - math.log(len(logs))
+    bets = len(KERNEL_BET_SIZES)
     return TestResult(
         name=name,
         statistic=log_evalue,
         log_pvalue=min(0.0, -log_evalue),
         alpha=alpha,
         n=sum(map(len, blocks)),
-        method=(
-            f"e-value of swaps, mean over {len(KERNEL_BET_SIZES)} bets and {_ORDER_COUNT} orders"
-        ),
+        method=f"e-value of swaps, mean over {bets} bets and {_ORDER_COUNT} orders",
         deviation="any that two pairs show alike",
     )
 
 
 def _check_grams(grams: Any) -> list[Floats]:
-    blocks = [np.asarray(gram, dtype=np.float64) for gram in grams]
+    blocks = [
+        _check_matrix("a gram", np.asarray(gram, dtype=np.float64), square=True) for gram in grams
+    ]
     if not blocks:
         raise ValueError("grams are none: expected one or more")
-    for gram in blocks:
-        if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not gram.size:
-            raise ValueError(f"a gram has shape {gram.shape}: expected (n, n), n 1 or more")
-        if not np.isfinite(gram).all():
-            raise ValueError("a gram holds NaN or infinity: expected finite numbers")
     return blocks
 
 
@@ -254,7 +255,7 @@ def quadratic_test(
     the chi-square of two samples. A positive quadratic form in signs has no larger exponential
     moment than the same form in standard normals, which is known from its eigenvalues: Chernoff's
     bound of it is the p-value, at any number of pairs and at any level. ``statistic`` is the sum
-    less its mean over all swaps, over its spread. ``blocks``: sequence of or sparse (n_k, F_k),
+    less its mean over all swaps, over its spread. ``blocks``: arrays or sparse arrays (n_k, F_k),
     differences of the pairs that share features, finite. Weights may depend on both answers of all
     pairs, but not on which of a pair is the first. Raises ``ValueError`` if there is no block, an
     entry is not finite, or alpha is outside (0, 1).
@@ -285,7 +286,7 @@ def quadratic_test(
 def quadratic_spread(blocks: Sequence[Any]) -> Floats:
     """Return the eigenvalues of a sum of squares, float64, each 0 or more: no sign is in them.
 
-    ``blocks``: sequence of or sparse (n_k, F_k), as :func:`quadratic_test` takes them. Raises
+    ``blocks``: arrays or sparse arrays (n_k, F_k), as :func:`quadratic_test` takes them. Raises
     ``ValueError`` if there is no block, or an entry is not finite.
     """
     parts = []
@@ -339,20 +340,11 @@ def needed_excess(alpha: float, eigenvalues: Floats) -> float:
 
 
 def _check_blocks(blocks: Sequence[Any]) -> list[Any]:
-    arrays = [
-        sparse.csr_array(block, dtype=np.float64)
-        if sparse.issparse(block)
-        else np.asarray(block, dtype=np.float64)
-        for block in blocks
-    ]
+    kinds = (sparse.csr_array if sparse.issparse(block) else np.asarray for block in blocks)
+    arrays = [kind(block, dtype=np.float64) for kind, block in zip(kinds, blocks, strict=True)]
     if not arrays:
         raise ValueError("blocks are none: expected one or more")
-    for block in arrays:
-        if block.ndim != 2 or not block.shape[0] or not block.shape[1]:
-            raise ValueError(f"a block has shape {block.shape}: expected (n, F), n and F 1 or more")
-        if not np.isfinite(block.data if sparse.issparse(block) else block).all():
-            raise ValueError("a block holds NaN or infinity: expected finite numbers")
-    return arrays
+    return [_check_matrix("a block", block) for block in arrays]
 
 
 # Permutation tests: the answers of each pair are swapped at random until enough is known.
@@ -376,8 +368,8 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
 
     The p-value is exact: permutations are drawn until 20 of them reach what was seen, of m then
     20/m, or until there are :func:`swaps_needed`, of which k reach it: (k + 1)/(m + 1). ``grams``:
-    sequence of float64 (n_k, n_k), as :func:`agreement_test` takes them. Raises ``ValueError`` if
-    there is no such array, one is not square or not finite, alpha is outside (0, 1) or takes more
+    float64 arrays (n_k, n_k), as :func:`agreement_test` takes them. Raises ``ValueError`` if there
+    is no such array, one is not square or not finite, alpha is outside (0, 1) or takes more
     permutations than ``MOST_SWAPS``.
 
     Source: Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78 (1991) 301-304.

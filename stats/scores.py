@@ -377,7 +377,7 @@ def indicator_test(
     """Test that bits have their probabilities: exact Poisson-binomial, two-sided.
 
     It serves accept bits (a bit that its probability excludes fails at once) and scores that are 0
-    or 1. ``statistic`` is the rate of hits less its expectation. ``sums``: IndicatorSums, of n
+    or 1. ``statistic`` is the rate of hits less its expectation. ``sums``: of n
     bits, n fixed beforehand. ``ball``: TV distance by which each conditional law may be off. Raises
     ``ValueError`` if alpha is outside (0, 1) or ball outside [0, 1).
 
@@ -509,7 +509,7 @@ class ScoreSums:
     tokens. ``deviation``: sum of the scores less their expectations under P. ``variance``,
     ``third``, ``fourth``: sums of the conditional central moments under P. ``ranges``: sum of the
     conditional ranges, max less min over the support of P. ``width``: no conditional range exceeds
-    it; declared beforehand. ``tables``: tuple of ScoreTable or None, the laws themselves; None if a
+    it; declared beforehand. ``tables``: the laws themselves; None if a
     part of the tokens was streamed.
     """
 
@@ -797,7 +797,7 @@ def score_test(
     below that together; beyond, a bound that holds for every martingale: 1/E for E the mean over 13
     tilts t of exp(t S - K(t)), K from four moments and the width (Bennett's inequality carried two
     terms further). ``statistic`` is the mean deviation. Indicators are better served by
-    :func:`indicator_test`. ``sums``: ScoreSums, of n tokens, n fixed beforehand. ``ball``: TV
+    :func:`indicator_test`. ``sums``: of n tokens, n fixed beforehand. ``ball``: TV
     distance eps by which each conditional law may be off: the mean may then be off by eps times the
     mean range, the variance by eps times width times mean range. Raises ``ValueError`` if alpha is
     outside (0, 1) or ball outside [0, 1).

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -36,7 +37,6 @@ from simverify.auditing.dependence import (
 from simverify.auditing.exact_tier import make_counterexample, make_localisation
 from simverify.auditing.examiner import ExactResult, Examiner, judges_generations, rich_instance
 from simverify.auditing.instances import InstanceRows
-from simverify.auditing.invocation import Rule
 from simverify.auditing.replay import find_breach_paths
 from simverify.auditing.rerun import (
     CALLS_BY_CONTRACT,
@@ -61,9 +61,7 @@ from simverify.symbolic.races import DecisionKind
 # number, or is wrong itself.
 
 
-BranchPath = tuple[int, ...]
-"""A decision, by the branches that are taken before it."""
-
+BranchPath = tuple[int, ...]  # a decision, by the branches that are taken before it
 NextTokenLaw = Mapping[int, float]
 
 _LAW_TOLERANCE = 1e-5
@@ -74,25 +72,21 @@ class StepVerdicts:
     """Steps of a path that decide as the rows demand, and those that do not.
 
     Both are empty where nothing of the call is wrong by the rows: then something else than a number
-    is, as one that is used twice. ``undrawn``: that every decision is right, as where a token is
-    taken that nothing draws. ``always_kept``: as in :class:`DecisionVerdicts`.
+    is, as one that is used twice.
     """
 
     right: frozenset[int] = frozenset()
     wrong: frozenset[int] = frozenset()
-    undrawn: bool = False
-    always_kept: bool = False
+    undrawn: bool = False  # every decision is right, as where a token is taken that nothing draws
+    always_kept: bool = False  # as in DecisionVerdicts
 
 
 @dataclass(frozen=True)
 class DecisionVerdicts:
-    """Which decisions of a call are as the rows demand, of those where that is known.
-
-    ``always_kept``: a draft is emitted where a coin should have been asked and was not.
-    """
+    """Which decisions of a call are as the rows demand, of those where that is known."""
 
     known: Mapping[BranchPath, bool]
-    always_kept: bool = False
+    always_kept: bool = False  # a draft is emitted where a coin should have been asked and was not
 
     def of(self, leaf: RecordedPath) -> StepVerdicts:
         """Return what is known of a path."""
@@ -104,9 +98,8 @@ class DecisionVerdicts:
             if place in self.known:
                 steps = (decision_step(leaf, depth) for depth in range(begin, end))
                 decisions[self.known[place]].update(step for step in steps if step is not None)
-        return StepVerdicts(
-            frozenset(decisions[True]), frozenset(decisions[False]), always_kept=self.always_kept
-        )
+        right, wrong = frozenset(decisions[True]), frozenset(decisions[False])
+        return StepVerdicts(right, wrong, always_kept=self.always_kept)
 
 
 NO_VERDICTS = DecisionVerdicts({})
@@ -115,10 +108,7 @@ NO_VERDICTS = DecisionVerdicts({})
 def judge_decisions(
     leaves: Sequence[RecordedPath], rows: InstanceRows, sequence: Tokens | None = None
 ) -> DecisionVerdicts:
-    """Return what the rows say of the decisions of a call.
-
-    ``sequence``: paths that leave it were cut short there.
-    """
+    """Judge the decisions of a call by the rows; paths that leave ``sequence`` were cut there."""
     forks = {
         place: fork
         for place, fork in _find_decisions(leaves)
@@ -134,15 +124,16 @@ def judge_decisions(
             p, q = rows.target(prefix), rows.draft(prefix)
         except ValueError:
             continue
-        if any(token is not None and not 0 <= token < len(p) for token in fork.next_tokens()):
+        tokens = itertools.chain.from_iterable(fork.tokens.values())
+        if any(token is not None and not 0 <= token < len(p) for token in tokens):
             continue
         if (drafts := fork.drafts(q, forks)) is not None:
-            drafted[place, fork.position], tokens = drafts
-            always_kept |= any(p[token] < drafts[0][token] - _LAW_TOLERANCE for token in tokens)
+            drafted[place, fork.position], uncoined = drafts
+            always_kept |= any(p[token] < drafts[0][token] - _LAW_TOLERANCE for token in uncoined)
             known[place] = True
             continue
         before = (drafted.get((place[:i], fork.position)) for i in range(len(place)))
-        drawn = next((_law_row(own, len(q)) for own in before if own is not None), q)
+        drawn = next((_law_row(law, len(q)) for law in before if law is not None), q)
         is_right = fork.is_right(p, drawn)
         law = fork.settled()
         if sequence is not None and is_right is False and law is not None and _matches_row(law, q):
@@ -154,15 +145,11 @@ def judge_decisions(
 
 @dataclass(frozen=True)
 class _Decision:
-    """A decision: the shares of its branches, and which tokens come next behind each.
-
-    ``position``: of the first token of the output that its paths do not share; ``before``: the
-    output up to there.
-    """
+    """A decision: the shares of its branches, and which tokens come next behind each."""
 
     place: BranchPath
     coin: bool
-    before: Tokens
+    before: Tokens  # of the output, up to the first token that its paths do not share
     shares: Mapping[BranchPath, float]
     tokens: Mapping[BranchPath, frozenset[int | None]]
 
@@ -170,10 +157,6 @@ class _Decision:
     def position(self) -> int:
         """Index of the next token."""
         return len(self.before)
-
-    def next_tokens(self) -> frozenset[int | None]:
-        """Return the next tokens of all paths; None of one that ends before."""
-        return frozenset().union(*self.tokens.values())
 
     def settled(self) -> NextTokenLaw | None:
         """Return the law of the next token where this decision settles it, else None."""
@@ -188,10 +171,9 @@ class _Decision:
     def drafts(
         self, q: Row, forks: "Mapping[BranchPath, _Decision]"
     ) -> tuple[NextTokenLaw, list[int]] | None:
-        """Return the law of what it drafts, and the tokens that are kept without a coin.
+        """Return the law of its drafts, and those kept without a coin; None if it drafts nothing.
 
-        None where it drafts nothing.
-        A coin comes after it whose chances depend on what was drawn, and on one side of which the
+        A coin comes after a draft: its chances depend on what was drawn, and on one side of it the
         token is the one that was drawn. What could be a coin itself drafts where it has the law q.
         """
         if self.settled() is not None:
@@ -223,9 +205,8 @@ class _Decision:
             for way, tokens in self.tokens.items():
                 x = _single_token(tokens)
                 if x is not None and d[x] > 0:
-                    checks.append(
-                        bool(abs(self.shares[way] - min(1.0, p[x] / d[x])) < _LAW_TOLERANCE)
-                    )
+                    off = abs(self.shares[way] - min(1.0, p[x] / d[x]))
+                    checks.append(bool(off < _LAW_TOLERANCE))
         return any(checks) if checks else None
 
     def _coin(self, way: BranchPath, forks: "Mapping[BranchPath, _Decision]") -> "_Decision | None":
@@ -247,35 +228,32 @@ def _single_token(tokens: frozenset[int | None]) -> int | None:
 
 
 def _find_decisions(leaves: Sequence[RecordedPath]) -> Iterator[tuple[BranchPath, _Decision]]:
-    at: dict[BranchPath, dict[BranchPath, list[RecordedPath]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    at: dict[BranchPath, dict[BranchPath, list[Tokens]]] = defaultdict(lambda: defaultdict(list))
     shares: dict[BranchPath, float] = {}
     kinds: dict[BranchPath, DecisionKind] = {}
     for leaf in leaves:
         for begin, end in _decision_spans(leaf):
             place, way = _branch_path(leaf, begin), _branch_path(leaf, end)[begin:]
-            at[place][way].append(leaf)
+            at[place][way].append(leaf.tokens)
             kinds[place] = leaf.branches[begin].kind
             shares[place + way] = math.prod(own.weight for own in leaf.branches[begin:end])
     for place, ways in at.items():
         if len(ways) < 2:
             continue
-        through = [leaf.tokens for own in ways.values() for leaf in own]
-        same = [a == b for a, b in zip(min(through), max(through), strict=False)]
-        before = through[0][: (*same, False).index(False)]
+        outputs = list(itertools.chain.from_iterable(ways.values()))
+        same = [a == b for a, b in zip(min(outputs), max(outputs), strict=False)]
+        n = (*same, False).index(False)
         tokens = {
-            way: frozenset(_next_token(leaf, before) for leaf in own) for way, own in ways.items()
+            way: frozenset(out[n] if len(out) > n else None for out in some)
+            for way, some in ways.items()
         }
         coin = kinds[place] is DecisionKind.BOUND and set(ways) == {(0,), (1,)}
-        yield (
-            place,
-            _Decision(place, coin, before, {way: shares[place + way] for way in ways}, tokens),
-        )
+        own = {way: shares[place + way] for way in ways}
+        yield place, _Decision(place, coin, outputs[0][:n], own, tokens)
 
 
 def _decision_spans(leaf: RecordedPath) -> Iterator[tuple[int, int]]:
-    """Yield where decisions begin and end: comparisons of one draw in one line are one."""
+    """Yield where decisions begin and end; comparisons of one draw in one line are one decision."""
     begin, branches = 0, leaf.branches
     for i in range(1, len(branches) + 1):
         if (
@@ -292,31 +270,21 @@ def _branch_path(leaf: RecordedPath, end: int) -> BranchPath:
     return tuple(branch.taken for branch in leaf.branches[:end])
 
 
-def _next_token(leaf: RecordedPath, before: Tokens) -> int | None:
-    return leaf.tokens[len(before)] if len(leaf.tokens) > len(before) else None
-
-
-MAX_SUSPECTS = 12
-"""Lines that are named."""
-
+MAX_SUSPECTS = 12  # lines that are named
 _PASS_THROUGH_COST, _NO_INPUT_COST = 1, 3
 """How much farther a line counts that no values meet in, and one without any of them."""
 
 _CORRECT_VALUE_COST = 3
 """How much farther a line counts that something right comes from (Zhang et al. 2006)."""
 
-_FORWARDING_COST = 3
-"""How much farther a line counts that calls a function of names as they are."""
-
+_FORWARDING_COST = 3  # how much farther a line counts that calls a function of names as they are
 _CONTROL_ONLY_COST = 3
 """How much farther a line counts that a wrong number hangs on by a test alone."""
 
 _AFTER_DECISION_COST = 2
 """How much farther a line counts that lies behind the end of a path and not behind a decision."""
 
-_LAST_RANK = 1_000
-"""Farther than any line of a path that is looked at."""
-
+_LAST_RANK = 1_000  # farther than any line of a path that is looked at
 _ARGMAX_FUNCTIONS = frozenset({"argmax", "argsort", "topk"})
 """Names of functions that take the likeliest where others draw."""
 
@@ -325,18 +293,14 @@ _MIN_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class SlicingCriterion:
-    """Steps of a path, and the one whose dependences are looked for.
-
-    ``farther``: how much farther they count. ``itself``: that statement is one of them. ``right``:
-    a step that gets its probabilities right, and so what it depends on. ``known``: of the path.
-    """
+    """Steps of a path, and the one whose dependences are looked for."""
 
     path: Sequence[LineStep]
     start: int
-    farther: int = 0
-    itself: bool = False
-    right: int | None = None
-    known: StepVerdicts = field(default_factory=StepVerdicts)
+    farther: int = 0  # how much farther the dependences count
+    itself: bool = False  # the statement at ``start`` is one of them
+    right: int | None = None  # a step with the right probabilities; what it depends on is right too
+    known: StepVerdicts = field(default_factory=StepVerdicts)  # of the path
 
     @property
     def wrong(self) -> bool:
@@ -344,76 +308,67 @@ class SlicingCriterion:
         return self.start in self.known.wrong
 
 
-def rank_suspects(ways: Sequence[SlicingCriterion]) -> tuple[str, ...]:
-    """Return the statements that these depend on, as ``file:line``."""
+def rank_suspects(criteria: Sequence[SlicingCriterion]) -> tuple[str, ...]:
+    """Return the statements that the criteria depend on, as ``file:line``."""
     best: dict[str, tuple[int, int, int, int]] = {}
     graphs: dict[int, DependenceGraph] = {}
-    for way in ways:
-        if id(way.path) not in graphs:
-            graphs[id(way.path)] = DependenceGraph(way.path)
-    right_values = _correct_value_steps(ways, graphs)
+    for criterion in criteria:
+        if id(criterion.path) not in graphs:
+            graphs[id(criterion.path)] = DependenceGraph(criterion.path)
+    right_values = _correct_value_steps(criteria, graphs)
     left_out = set()
-    for number, way in enumerate(ways):
-        graph = graphs[id(way.path)]
-        if way.start not in graph.of:
+    for number, criterion in enumerate(criteria):
+        graph = graphs[id(criterion.path)]
+        if criterion.start not in graph.of:
             continue
-        start = graph.of[way.start]
-        if not way.itself:
+        start = graph.of[criterion.start]
+        if not criterion.itself:
             left_out.add(graph.nodes[start].at)
         behind = graph.behind({start: 0}, _step_cost)
-        tests = {} if way.wrong else {i: 1 for i in behind if _tests_data(graph.nodes[i])}
-        far, right = graph.behind(tests | {start: 0}, _step_cost), _correct_lines(graph, way)
-        values = graph.values([way.start], ()) if way.wrong else far.keys()
+        tests = {} if criterion.wrong else {i: 1 for i in behind if graph.nodes[i].tests_data}
+        far, right = graph.behind(tests | {start: 0}, _step_cost), _correct_lines(graph, criterion)
+        values = graph.values([criterion.start], ()) if criterion.wrong else far.keys()
         for i, steps in far.items():
             node = graph.nodes[i]
             if node.counts:
                 doubt = _doubt_cost(node) + _CORRECT_VALUE_COST * (node.at in right)
-                if way.known.undrawn and any(
-                    x.name in _ARGMAX_FUNCTIONS for x in node.statement.calls
-                ):
+                likeliest = any(x.name in _ARGMAX_FUNCTIONS for x in node.statement.calls)
+                if criterion.known.undrawn and likeliest:
                     doubt = -steps
                 doubt += _CONTROL_ONLY_COST * (i not in values)
                 doubt += _CORRECT_VALUE_COST * (node.ran in right_values[number])
-                key = (steps + doubt + way.farther, doubt, number, -node.ran)
+                key = (steps + doubt + criterion.farther, doubt, number, -node.ran)
                 best[node.at] = min(best.get(node.at, key), key)
-    return tuple(at for at in sorted(best, key=lambda at: best[at]) if at not in left_out)[
-        :MAX_SUSPECTS
-    ]
+    ranked = [at for at in sorted(best, key=best.__getitem__) if at not in left_out]
+    return tuple(ranked[:MAX_SUSPECTS])
 
 
 def _correct_value_steps(
-    ways: Sequence[SlicingCriterion], graphs: Mapping[int, DependenceGraph]
+    criteria: Sequence[SlicingCriterion], graphs: Mapping[int, DependenceGraph]
 ) -> list[set[int]]:
-    """Return of each way the steps that the values of right decisions come from.
+    """Return, for each criterion, the steps that the values of right decisions come from.
 
-    What is known of one path holds for another that parts from it at the same decision, as far as
-    both run the same lines.
+    What is known of one path holds for another that leaves it at the same decision, as far as both
+    run the same lines.
     """
     sources = []
-    for way in ways:
-        graph = graphs[id(way.path)]
-        indices = graph.values(way.known.right, way.known.wrong)
+    for criterion in criteria:
+        graph = graphs[id(criterion.path)]
+        indices = graph.values(criterion.known.right, criterion.known.wrong)
         sources.append({graph.nodes[i].ran for i in indices})
     every: list[set[int]] = []
-    for way in ways:
+    for criterion in criteria:
         every.append(set())
-        for other, steps in zip(ways, sources, strict=True):
-            if other.start == way.start:
-                common = _common_prefix_length(way.path, other.path)
+        for other, steps in zip(criteria, sources, strict=True):
+            if other.start == criterion.start:
+                same = zip(criterion.path, other.path, strict=False)
+                common = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], same)))
                 every[-1] |= {step for step in steps if step < common}
     return every
 
 
-def _common_prefix_length(path: Sequence[LineStep], other: Sequence[LineStep]) -> int:
-    """Return how many steps two paths share."""
-    if path is other:
-        return len(path)
-    same = (a == b for a, b in zip(path, other, strict=False))
-    return next((i for i, is_same in enumerate(same) if not is_same), min(len(path), len(other)))
-
-
 def _correct_lines(graph: DependenceGraph, way: SlicingCriterion) -> set[str]:
-    """Return the lines that are right as what is computed from them is, and that one's caller."""
+    """Return the lines behind a right result, and its caller: they are right as well."""
     if way.right is None or way.right not in graph.of:
         return set()
     caller = way.path[way.right].caller
@@ -431,10 +386,6 @@ def _is_forwarding(node: StatementRun) -> bool:
     return node.statement.hands_on and bool(node.calls)
 
 
-def _tests_data(node: StatementRun) -> bool:
-    return node.counts and node.statement.test and node.meets
-
-
 def _doubt_cost(node: StatementRun) -> int:
     if node.inputs == 0:
         return _NO_INPUT_COST
@@ -448,22 +399,18 @@ class DecisionSites:
     ``both``: so do those of a path that does not give the token, as where its kind is not known.
     """
 
-    to_end: bool
-    both: bool
-    _rows: list[list[float]]
-    _found: dict[tuple[str, str], "_DecisionSite"]
-
     def __init__(self, instance: Instance, *, to_end: bool, both: bool) -> None:
-        self.to_end, self.both, self._found = to_end, both, {}
-        self._rows = [_positive_shares(row) for row in instance.draft_probs.values()]
+        self.to_end, self.both = to_end, both
+        self._rows = [
+            sorted(x for x in map(float, map(Fraction, row)) if x > _MIN_SHARE)
+            for row in instance.draft_probs.values()
+        ]
+        self._sites: dict[tuple[str, str], _DecisionSite] = defaultdict(_DecisionSite)
 
     def add(
         self, call: CallPaths, parting: BranchPoint, event: TokensEvent, verdicts: DecisionVerdicts
     ) -> None:
-        """Look at the likeliest path through a decision that gives the event, and one that not.
-
-        ``verdicts``: on the decisions of the call.
-        """
+        """Look at the likeliest path through a decision with the event, and at one without it."""
         depth = len(parting.taken)
         leaves = leaves_through(call.leaves, parting.taken)
         for wanted in (True, False) if self.both else (True,):
@@ -473,7 +420,7 @@ class DecisionSites:
                 continue
             caller = leaf.steps[step].caller
             at = parting.where, "" if caller is None else leaf.steps[caller].at
-            site = self._found.setdefault(at, _DecisionSite())
+            site = self._sites[at]
             weight = call.mass * leaf.weight
             if weight > site.weights[wanted]:
                 site.weights[wanted] = weight
@@ -488,12 +435,12 @@ class DecisionSites:
                 )
 
     def ways(self, most: int) -> list[SlicingCriterion]:
-        """Return what to look behind of, by the decisions that move the most probability.
+        """Return where to look, by the decisions that move the most probability.
 
         A token that a rule drafts itself, with the probabilities of the draft's own row, is drafted
-        as it should be: what that depends on comes last, as it does of any other right decision.
+        as it should be: what it depends on comes last, as for any other right decision.
         """
-        sites = sorted(self._found.values(), key=lambda site: -site.moved)[:most]
+        sites = sorted(self._sites.values(), key=lambda site: -site.moved)[:most]
         is_known = any(way.wrong for site in sites for way in site.ways.values())
         result = []
         for site in sites:
@@ -504,14 +451,16 @@ class DecisionSites:
                 is_right = site.drafts or way.start in way.known.right
                 result.append(replace(way, farther=_LAST_RANK) if is_right or is_known else way)
                 if self.to_end or way.known.always_kept:
-                    farther = (
-                        way.farther + _AFTER_DECISION_COST * (not is_right) + _LAST_RANK * is_known
+                    farther = _AFTER_DECISION_COST * (not is_right) + _LAST_RANK * is_known
+                    own = (i for i, step in enumerate(way.path) if step.own)
+                    at_end = replace(
+                        way,
+                        start=max(own, default=len(way.path) - 1),
+                        farther=way.farther + farther,
+                        itself=True,
+                        right=way.start if site.drafts else None,
                     )
-                    right = way.start if site.drafts else None
-                    end = _last_user_step(way.path)
-                    result.append(
-                        replace(way, start=end, farther=farther, itself=True, right=right)
-                    )
+                    result.append(at_end)
         return result
 
     def _is_drafted(self, parting: BranchPoint) -> bool:
@@ -531,15 +480,6 @@ class _DecisionSite:
         self.ways: dict[bool, SlicingCriterion] = {}
 
 
-def _positive_shares(row: Sequence[float | str]) -> list[float]:
-    return sorted(x for x in (float(Fraction(share)) for share in row) if x > _MIN_SHARE)
-
-
-def _last_user_step(path: Sequence[LineStep]) -> int:
-    """Return the last step of the code under audit."""
-    return max((i for i, step in enumerate(path) if step.own), default=len(path) - 1)
-
-
 # Deciding lines: where the paths of a failing instance branch.
 #
 # A law that leaves the target at one token of the output leaves it by the decisions that settle
@@ -549,25 +489,19 @@ def _last_user_step(path: Sequence[LineStep]) -> int:
 # up to it are named.
 
 
-MAX_DECIDING_LINES = 3
-"""Lines that are named, those that move the most probability first."""
-
+MAX_DECIDING_LINES = 3  # lines that are named, those that move the most probability first
 _MAX_BLAME_PATHS = 20_000
 _BLAME_SECONDS = 10.0
-_TRACED_SECONDS = 30.0
-"""Following lines is slower."""
+_TRACED_SECONDS = 30.0  # following lines is slower
 
 
 @dataclass(frozen=True)
 class DecidingLines:
-    """The lines, as ``file:line``. ``alone``: they decide the token and none before it.
-
-    ``sources``: where the numbers of that decision come from, the likeliest mistake first.
-    """
+    """The lines, as ``file:line``."""
 
     lines: tuple[str, ...] = ()
-    alone: bool = True
-    sources: tuple[str, ...] = ()
+    alone: bool = True  # they decide the token and none before it
+    sources: tuple[str, ...] = ()  # of that decision's numbers, the likeliest mistake first
 
 
 def locate_deviation(
@@ -581,7 +515,7 @@ def locate_deviation(
     place = make_localisation(shown)
     if place is None or subject.coin_bits is not None:
         return place
-    named = _find_deciding_lines(subject, contract, shown)
+    named = _deciding_lines(subject, contract, shown)
     if not named.lines:
         examiner = Examiner(subject, contract, tolerance).within(seconds=_BLAME_SECONDS)
         try:
@@ -589,142 +523,117 @@ def locate_deviation(
         except PATH_RUN_ERRORS:
             return place
         if richer.deviates:
-            named = _find_deciding_lines(subject, contract, richer)
+            named = _deciding_lines(subject, contract, richer)
     return msgspec.structs.replace(
         place, lines=named.lines, alone=named.alone, sources=named.sources or msgspec.UNSET
     )
 
 
-def _find_deciding_lines(
-    subject: Subject, contract: Contract, judged: ExactResult
-) -> DecidingLines:
+def _deciding_lines(subject: Subject, contract: Contract, judged: ExactResult) -> DecidingLines:
+    """Return the lines where the first token at which the law leaves the target is decided.
+
+    Of a token's kind, they are the line that keeps the draft token, that draws after a rejection,
+    or that draws the bonus token. Of an output that never comes, or whose token is of another kind,
+    every token in that place is looked at. Files of installed packages are named from the package's
+    folder on. Where no line decides that token alone, as none is drawn for it, they are those that
+    decide the output up to it. Empty where the paths cannot be run again one by one, or where no
+    line of the code under audit decides it.
+    """
     place = make_localisation(judged)
     if place is None:
         return DecidingLines()
-    example = make_counterexample(
-        judged, "step" if judges_generations(subject, contract) else contract
-    )
-    if len(example.sequence) <= place.position:
+    shown_as = "step" if judges_generations(subject, contract) else contract
+    example = make_counterexample(judged, shown_as)
+    sequence, position, instance = example.sequence, place.position, example.instance
+    if len(sequence) <= position:
         return DecidingLines()
-    return deciding_lines(
-        subject.rule, contract, example.instance, example.sequence, place.position, place.stage
-    )
-
-
-def deciding_lines(
-    rule: Rule,
-    contract: Contract,
-    instance: Instance,
-    sequence: Tokens,
-    position: int,
-    stage: Stage | None,
-) -> DecidingLines:
-    """Return the lines where the token at ``position`` is decided.
-
-    Files of installed packages are named from the package's folder on. Where no line decides that
-    token alone, as none is drawn for it, they are those that decide the output up to it.
-
-    ``rule``, ``contract``, ``instance``: the code under audit and the instance that it fails on.
-    ``sequence``: an output of the wrong probability; its tokens are looked at where ``stage`` is
-    None. ``position``: index of the first token at which the law leaves the target. ``stage``: the
-    kind of token that carries the deviation: the line that keeps the draft token, that draws after
-    a rejection, or that draws the bonus token. Of an output that never comes, or whose token is of
-    another kind, every token in that place is looked at.
-    """
     model = InstanceRows(instance)
-    rule, contract = as_enumerable(rule, contract, model.drafting)
+    rule, contract = as_enumerable(subject.rule, contract, model.drafting)
     if contract not in CALLS_BY_CONTRACT:
         return DecidingLines()
-    budget = Budget(_MAX_BLAME_PATHS, _BLAME_SECONDS)
+    run = partial(CALLS_BY_CONTRACT[contract], rule)
     try:
-        calls = list(CALLS_BY_CONTRACT[contract](rule, model, sequence, budget))
+        calls = list(run(model, sequence, Budget(_MAX_BLAME_PATHS, _BLAME_SECONDS)))
     except PATH_RUN_ERRORS:
         return DecidingLines()
     every = range(len(model.target(model.prompt)))
     for alone, lasts in itertools.product((True, False), ((sequence[position],), every)):
+        ends = [(*sequence[:position], last) for last in lasts]
         weights: dict[str, float] = defaultdict(float)
-        for call, last in itertools.product(calls, lasts):
-            before, event = stage_events(call, (*sequence[:position], last), stage)
-            for parting in branch_points(call.leaves, before if alone else None, event):
-                weights[parting.where] += call.mass * parting.weight
-        if weights:
-            most = sorted(weights, key=lambda where: -weights[where])[:MAX_DECIDING_LINES]
-            result = DecidingLines(tuple(map(portable_path, most)), alone)
-            ends = [(*sequence[:position], last) for last in lasts]
-            behind = _suspect_statements(
-                rule, contract, instance, sequence[: position + 2], ends, stage, most, alone
-            )
-            named = [line for line in map(portable_path, behind) if line not in result.lines]
-            return replace(result, sources=tuple(named))
+        for call, end in itertools.product(calls, ends):
+            for point, _ in _settling_points(call, end, place.stage, alone):
+                weights[point.where] += call.mass * point.weight
+        if not weights:
+            continue
+        most = sorted(weights, key=lambda where: -weights[where])[:MAX_DECIDING_LINES]
+        # Where no line decides the token alone, the way of what the code returns is followed too.
+        stage = place.stage
+        sites = DecisionSites(instance, to_end=stage is None or not alone, both=stage is None)
+        cut, steps, model = sequence[: position + 2], StepTracer(), InstanceRows(instance)
+        try:
+            with steps.following():
+                budget = Budget(_MAX_BLAME_PATHS, _TRACED_SECONDS)
+                for call in run(model, cut, budget, steps):
+                    # A second draft for one place is judged by what the first left over.
+                    of_steps = cut if call.drafted is None else None
+                    verdicts = (
+                        NO_VERDICTS if call.tree else judge_decisions(call.leaves, model, of_steps)
+                    )
+                    for end in ends:
+                        for point, event in _settling_points(call, end, stage, alone):
+                            if point.where in most:
+                                sites.add(call, point, event, verdicts)
+        except PATH_RUN_ERRORS:
+            pass  # what was followed until then is as good
+        lines = tuple(map(portable_path, most))
+        behind = map(portable_path, rank_suspects(sites.ways(MAX_DECIDING_LINES)))
+        return DecidingLines(lines, alone, tuple(line for line in behind if line not in lines))
     return DecidingLines()
 
 
-def _suspect_statements(
-    rule: Rule,
-    contract: Contract,
-    instance: Instance,
-    sequence: Tokens,
-    beginnings: Sequence[Tokens],
-    stage: Stage | None,
-    lines: Sequence[str],
-    alone: bool,
-) -> tuple[str, ...]:
-    """Return the statements that the decision at ``lines`` may get wrong numbers from.
-
-    Where no line decides the token alone, the way of what the code returns is followed too.
-    """
-    steps = StepTracer()
-    budget = Budget(_MAX_BLAME_PATHS, _TRACED_SECONDS)
-    model = InstanceRows(instance)
-    sites = DecisionSites(instance, to_end=stage is None or not alone, both=stage is None)
-    try:
-        with steps.following():
-            calls = CALLS_BY_CONTRACT[contract](rule, model, sequence, budget, steps)
-            for call in calls:
-                cut = sequence if call.drafted is None else None
-                # A second draft for one place is judged by what the first left over.
-                verdicts = NO_VERDICTS if call.tree else judge_decisions(call.leaves, model, cut)
-                for beginning in beginnings:
-                    before, event = stage_events(call, beginning, stage)
-                    for parting in branch_points(call.leaves, before if alone else None, event):
-                        if parting.where in lines:
-                            sites.add(call, parting, event, verdicts)
-    except PATH_RUN_ERRORS:
-        pass  # what was followed until then is as good
-    return rank_suspects(sites.ways(MAX_DECIDING_LINES))
+def _settling_points(
+    call: CallPaths, beginning: Tokens, stage: Stage | None, alone: bool
+) -> Iterator[tuple[BranchPoint, TokensEvent]]:
+    """Yield the decisions of a call that settle the last token of ``beginning``, and that event."""
+    before, event = stage_events(call, beginning, stage)
+    for point in branch_points(call.leaves, before if alone else None, event):
+        yield point, event
 
 
 # The lines behind an exception, read off a path on which the code raises it again.
 
 
-RAISES_KIND = "raises"
-"""What is broken where code raises, in a finding."""
+RAISES_KIND = "raises"  # what is broken where code raises, in a finding
 
 
 def add_exception_sources(
-    findings: Sequence[Finding], subject: Subject, contract: Contract, found: Breach | None
+    findings: Sequence[Finding], subject: Subject, contract: Contract, breach: Breach | None
 ) -> list[Finding]:
     """Return the findings, those of code that raised on ``found`` with the lines behind it."""
-    raised = [one.line for one in findings if one.broke == RAISES_KIND and one.line is not None]
-    if found is None or not raised or subject.coin_bits is not None:
+    raised = [
+        finding.line
+        for finding in findings
+        if finding.broke == RAISES_KIND and finding.line is not None
+    ]
+    if breach is None or not raised or subject.coin_bits is not None:
         return list(findings)
-    at, behind = _exception_sources(subject, contract, found)
+    at, behind = _exception_sources(subject, contract, breach)
     return [
-        msgspec.structs.replace(one, sources=behind)
-        if behind and one.broke == RAISES_KIND and one.line == at
-        else one
-        for one in findings
+        msgspec.structs.replace(finding, sources=behind)
+        if behind and finding.broke == RAISES_KIND and finding.line == at
+        else finding
+        for finding in findings
     ]
 
 
 def _exception_sources(
-    subject: Subject, contract: Contract, found: Breach
+    subject: Subject, contract: Contract, breach: Breach
 ) -> tuple[str, tuple[str, ...]]:
     """Return the line that raises, and the statements that it depends on."""
     steps = StepTracer()
     try:
         with steps.following():
-            broken = find_breach_paths(subject.rule, contract, found, steps)
+            broken = find_breach_paths(subject.rule, contract, breach, steps)
     except PATH_RUN_ERRORS:
         return "", ()
     for leaf in broken:

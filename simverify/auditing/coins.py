@@ -11,7 +11,7 @@ import itertools
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,22 +30,18 @@ from simverify.symbolic.watchdog import DeadlineExpired, Stopwatch, is_user_inte
 # Boxes of the cube of coins, on the grid of the values that a coin can take.
 
 
-GridPoint = tuple[int, ...]
-"""One grid point: coin i is ``point[i]`` * 2^-bits."""
+GridPoint = tuple[int, ...]  # one grid point: coin i is ``point[i]`` * 2^-bits
 
 
 @dataclass(frozen=True)
 class Box:
-    """Coins k with low <= k <= high on the grid; ``known`` are the points tried inside it.
-
-    ``slivers`` counts the thin splits on the way here, ``halvings`` the middle splits due.
-    """
+    """Coins k with low <= k <= high on the grid."""
 
     low: GridPoint
     high: GridPoint
-    known: dict[GridPoint, Tokens]
-    slivers: int = 0
-    halvings: int = 0
+    known: dict[GridPoint, Tokens]  # points tried inside it
+    slivers: int = 0  # thin splits on the way here
+    halvings: int = 0  # middle splits due
 
     def corners(self, axes: int) -> Iterator[GridPoint]:
         """Yield the corners along the first ``axes`` axes, each once, the others being low."""
@@ -58,10 +54,8 @@ class Box:
         low = (*self.low[:axis], last + 1, *self.low[axis + 1 :])
         left = {k: v for k, v in self.known.items() if k[axis] <= last}
         right = {k: v for k, v in self.known.items() if k[axis] > last}
-        return (
-            Box(self.low, high, left, slivers, halvings),
-            Box(low, self.high, right, slivers, halvings),
-        )
+        lower = Box(self.low, high, left, slivers, halvings)
+        return lower, Box(low, self.high, right, slivers, halvings)
 
     def share(self, scale: int) -> float:
         """Return the box's part of the cube, which has ``scale`` grid points along each axis."""
@@ -85,34 +79,31 @@ def kronecker_point(n: int, dimensions: int) -> list[float]:
 # Errors: what keeps bisection from finding a law.
 
 
-HIDDEN_RANDOMNESS = (
-    "two calls with the same coins gave different tokens: the code draws more than its coins, "
-    "use the sampled tier"
-)
-
-
 class HiddenRandomness(ValueError):
     """Two calls with the same coins gave different tokens."""
 
     def __init__(self) -> None:
-        super().__init__(HIDDEN_RANDOMNESS)
+        super().__init__(
+            "two calls with the same coins gave different tokens: the code draws more than its "
+            "coins, use the sampled tier"
+        )
 
 
 class UndeclaredCoins(Exception):
     """Coins that the code says it does not read change its tokens: from number ``first`` on."""
 
-    def __init__(self, first: int, tokens: Tokens, found: Tokens) -> None:
+    def __init__(self, first: int, before: Tokens, after: Tokens) -> None:
         super().__init__(
-            f"says that it read {first} coins, and later ones change its tokens from {tokens} to "
-            f"{found}"
+            f"says that it read {first} coins, and later ones change its tokens from {before} to "
+            f"{after}"
         )
 
 
 class NotMonotone(Exception):
     """An output comes back along a coin: bisection cannot find where.
 
-    ``coin`` is the coin's index; ``points`` are three values of it in ascending order, the
-    others being held at ``held``: the outer two give ``outer``, the one between ``inner``.
+    Of three values ``points`` of coin number ``coin``, all coins being ``held``, the outer two give
+    ``outer``, the one between ``inner``.
     """
 
     def __init__(
@@ -140,7 +131,6 @@ class TooManyCalls(Exception):
             f"max_calls={budget} is less than the {2**coins} corners of {coins} coins: raise it "
             "or audit a shorter draft"
         )
-        self.budget = budget
 
 
 BISECTION_FAILURES = (NotMonotone, HiddenRandomness, UndeclaredCoins, CallBroken)
@@ -148,10 +138,7 @@ BISECTION_FAILURES = (NotMonotone, HiddenRandomness, UndeclaredCoins, CallBroken
 
 
 class ContractBroken(CannotEnumerate):
-    """Calls broke their contract in a way after which nothing can be asked.
-
-    ``line``: what a program in another language was asked then, where it is one.
-    """
+    """Calls broke their contract so that nothing more can be asked; ``line``: what was asked."""
 
     def __init__(self, finding: Finding, line: str | None) -> None:
         super().__init__("code whose calls are broken", "", (finding,))
@@ -159,10 +146,7 @@ class ContractBroken(CannotEnumerate):
 
 
 def bisection_limit(error: Exception, name: str) -> CannotEnumerate:
-    """Return what stopped the tier on the instance of that name.
-
-    Where that is a broken contract it is with its finding, for nothing more can be asked.
-    """
+    """Return what stopped the tier on an instance; a broken contract comes with its finding."""
     if isinstance(error, NotMonotone):
         return CannotEnumerate(f"coins: {error}")
     kind = error.kind if isinstance(error, CallBroken) else "own-randomness"
@@ -174,9 +158,7 @@ def bisection_limit(error: Exception, name: str) -> CannotEnumerate:
 Coins = npt.NDArray[np.float64]
 
 MAX_CALLS = 100_000
-PROBES_PER_BOX = 8
-"""Interior points tried in every box that is taken to be constant."""
-
+PROBES_PER_BOX = 8  # interior points tried in every box that is taken to be constant
 MIN_SPLIT_SHARE = 1 / 64
 """A split that cuts off less than this share of an edge is followed by splits in the middle:
 where a boundary is not parallel to the axes, exact splits would only shave it."""
@@ -184,23 +166,16 @@ where a boundary is not parallel to the axes, exact splits would only shave it."
 
 @dataclass(frozen=True)
 class CoinLaw:
-    """The law of what ``function`` emits when its coins are independent and uniform.
-
-    ``probabilities`` maps tokens to probability. For coins of the grid of multiples of
-    2^-bits each is short by at most ``unresolved``: the mass of boxes that the budget left
-    unsettled, zero unless boundaries are not parallel to the axes. For coins of any finer grid
-    each is off by at most ``error``, which includes that.
-
-    ``cells`` counts the settled boxes, ``probes`` the interior points at which monotonicity
-    was confirmed; it rests on those, not on a proof.
-    """
+    """The law of what ``function`` emits when its coins are independent and uniform."""
 
     probabilities: dict[Tokens, float]
-    error: float
+    error: float  # of each for coins of any finer grid, at most; it includes ``unresolved``
+    # Mass of boxes that the budget left unsettled: by so much each is short at most, for coins of
+    # the grid of multiples of 2^-bits. Zero unless boundaries are not parallel to the axes.
     unresolved: float
     calls: int
-    cells: int
-    probes: int
+    cells: int  # settled boxes
+    probes: int  # interior points that confirmed monotonicity; it rests on these, not on a proof
 
 
 def bisect_law(
@@ -216,60 +191,59 @@ def bisect_law(
 ) -> CoinLaw:
     """Exact law of ``function(u)`` for u uniform on [0, 1)^coins, by bisection of each coin.
 
-    ``function``: deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int.
-    ``coins``: number of coins: at least 1. Every box costs up to 2^coins calls, 2^used where that
-    is known. ``bits``: coins are multiples of 2^-bits: 24 for code that reads them as float32.
-    ``max_calls``: budget of calls; what is left unsettled at its end is reported, largest boxes
-    first. ``probes``: interior points tried per box. ``used``: how many coins, from the first on,
-    the last call read: the others change nothing. None: nobody knows, and they all may. ``each``:
-    is told of every box that is constant. ``cuts``: boundaries that other laws of the code have,
-    sorted: they are tried first, and new ones are added. They save calls, and change nothing else.
-    Raises ``NotMonotone`` with the coin and three points that show it. Raises ``ReadsMore`` where a
-    coin beyond ``used`` changed the tokens. Raises ``TooManyCalls`` where the budget does not reach
-    the corners of the cube. Raises ``ValueError`` where a parameter is out of range, or two calls
-    with the same coins differ.
+    ``function``: deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int. Every
+    box costs up to 2^coins calls, 2^used where that is known. ``bits``: coins are multiples of
+    2^-bits: 24 for code that reads them as float32. ``max_calls``: budget of calls; what is left
+    unsettled at its end is reported, largest boxes first. ``probes``: interior points tried per
+    box. ``used``: how many coins, from the first on, the last call read: the others change nothing;
+    None: nobody knows, and they all may. ``each``: is told of every box that is constant. ``cuts``:
+    boundaries that other laws of the code have, sorted: they are tried first, and new ones are
+    added. They save calls, and change nothing else. Raises ``NotMonotone`` with the coin and three
+    points that show it, ``UndeclaredCoins`` if a coin beyond ``used`` changed the tokens,
+    ``TooManyCalls`` if the budget does not reach the corners of the cube, and ``ValueError`` if a
+    parameter is out of range, or two calls with the same coins differ.
     """
-    _check_law(coins, bits, max_calls, probes, known=used is not None)
-    return _BisectionSearch(
-        function, coins, bits, max_calls, probes, used, [] if cuts is None else cuts
-    ).run(each or _ignore_box)
+    most = MAX_COINS if used is None else MAX_REPORTED_COINS
+    if not 1 <= coins <= most:
+        raise ValueError(f"coins={coins}: from 1 to {most} coins can be bisected")
+    if not 1 <= bits <= 53:
+        raise ValueError(f"bits={bits}: from 1 to 53, 24 for float32 coins")
+    if probes < 1:
+        raise ValueError(f"probes={probes}: at least 1, or monotonicity goes unchecked")
+    steps = [kronecker_point(n + 1, coins) for n in range(probes)]
+    cuts = [] if cuts is None else cuts
+    search = _BisectionSearch(function, coins, 2**bits, max_calls, steps, used, cuts)
+    return search.run(each or (lambda _box, _tokens: None))
 
 
-def _ignore_box(_box: Box, _tokens: Tokens) -> None:
-    """Nobody asked."""
+MAX_COINS = 16  # coins that can be bisected where all of them may count
+MAX_REPORTED_COINS = 64  # and where the code says how many it read
 
 
 class _BudgetExhausted(Exception):
     """The budget of calls is used up."""
 
 
+@dataclass(eq=False)
 class _BisectionSearch:
     """One search: the function, its budget and what it has given so far."""
 
-    def __init__(
-        self,
-        function: Callable[[Coins], Tokens],
-        coins: int,
-        bits: int,
-        max_calls: int,
-        probes: int,
-        used: Callable[[], int] | None,
-        cuts: list[int],
-    ) -> None:
-        self._function, self._coins, self._scale = function, coins, 2**bits
-        self._max_calls = max_calls
-        self._steps = [kronecker_point(n + 1, coins) for n in range(probes)]
-        self._used = used or (lambda: coins)
-        self._known = used is not None
-        self._reads: dict[GridPoint, int] = {}
-        self._cuts = cuts
-        self._calls = self._tried = 0
+    function: Callable[[Coins], Tokens]
+    coins: int
+    scale: int  # grid points along each axis
+    max_calls: int
+    steps: list[list[float]]  # points tried inside each box
+    used: Callable[[], int] | None
+    cuts: list[int]
+    reads: dict[GridPoint, int] = field(default_factory=dict)
+    calls: int = 0
+    tried: int = 0
 
     def run(self, each: Callable[[Box, Tokens], None]) -> CoinLaw:
-        top = self._scale - 1
-        whole = Box((0,) * self._coins, (top,) * self._coins, {})
-        if not self._known and 2**self._coins + 1 > self._max_calls:
-            raise TooManyCalls(self._max_calls, self._coins)
+        top = self.scale - 1
+        whole = Box((0,) * self.coins, (top,) * self.coins, {})
+        if self.used is None and 2**self.coins + 1 > self.max_calls:
+            raise TooManyCalls(self.max_calls, self.coins)
         if self._call(whole.low) != self._call(whole.low):
             raise HiddenRandomness
         queue = [(-1.0, 0, whole)]
@@ -285,9 +259,9 @@ class _BisectionSearch:
                 heapq.heappush(queue, (mass, 0, box))
                 break
             if parts:
-                edges.append(face / self._scale)
+                edges.append(face / self.scale)
                 for part in parts:
-                    heapq.heappush(queue, (-part.share(self._scale), next(order), part))
+                    heapq.heappush(queue, (-part.share(self.scale), next(order), part))
             else:
                 masses.setdefault(box.known[box.low], []).append(-mass)
                 each(box, box.known[box.low])
@@ -295,8 +269,8 @@ class _BisectionSearch:
         unresolved = math.fsum(-mass for mass, *_ in queue)
         law = {tokens: math.fsum(parts) for tokens, parts in sorted(masses.items())}
         # Each boundary lies between two grid points; nothing was tried above the last ones.
-        error = math.fsum(edges) + self._coins / self._scale + unresolved
-        return CoinLaw(law, error, unresolved, self._calls, cells, self._tried)
+        error = math.fsum(edges) + self.coins / self.scale + unresolved
+        return CoinLaw(law, error, unresolved, self.calls, cells, self.tried)
 
     def _split(self, box: Box) -> tuple[tuple[Box, ...], float]:
         """Cut ``box`` where an edge changes; () if it is constant. Also the cut's area."""
@@ -311,21 +285,18 @@ class _BisectionSearch:
         last = self._bisect(box, axis, corner)
         thin = min(last - low + 1, high - last) < MIN_SPLIT_SHARE * (high - low + 1)
         slivers = box.slivers + thin
-        face = box.share(self._scale) * self._scale / (high - low + 1)
+        face = box.share(self.scale) * self.scale / (high - low + 1)
         return box.cut(axis, last, slivers, slivers if thin else 0), face
 
     def _corners(self, box: Box) -> tuple[list[tuple[GridPoint, Tokens]], int]:
-        """Return the corners with their tokens, and the number of coins that any of them read.
-
-        Those behind are held at their low ends: they change nothing.
-        """
+        """Return the corners with their tokens, and how many coins they read; the rest stay low."""
         axes = -1
-        most = 0 if self._known else self._coins
+        most = self.coins if self.used is None else 0
         while axes < most:
             axes = most
             corners = list(box.corners(axes))
             values = [(corner, self._at(box, corner)) for corner in corners]
-            most = max(self._reads[corner] for corner in corners)
+            most = max(self.reads[corner] for corner in corners)
         return values, axes
 
     def _edge(
@@ -349,7 +320,7 @@ class _BisectionSearch:
         def same(value: int) -> bool:
             return self._at(box, with_coordinate(corner, axis, value)) == box.known[corner]
 
-        known = self._cuts[bisect_left(self._cuts, low) : bisect_left(self._cuts, high)]
+        known = self.cuts[bisect_left(self.cuts, low) : bisect_left(self.cuts, high)]
         while known and high - low > 1:
             # What was found in another box is as likely here: half of all calls are saved.
             middle = len(known) // 2
@@ -363,16 +334,16 @@ class _BisectionSearch:
         while high - low > 1:
             mid = (low + high) // 2
             low, high = (mid, high) if same(mid) else (low, mid)
-        insort(self._cuts, low)
+        insort(self.cuts, low)
         return low
 
     def _confirm(self, box: Box, tokens: Tokens, axes: int) -> None:
         """Try points inside a box whose corners agree; so far it is constant by assumption."""
         sizes = [b - a + 1 for a, b in zip(box.low, box.high, strict=True)]
-        for steps in self._steps if max(sizes) > 2 else ():
+        for steps in self.steps if max(sizes) > 2 else ():
             inside = zip(box.low, sizes, steps, strict=True)
             self._at(box, tuple(a + int(size * step) for a, size, step in inside))
-            self._tried += 1
+            self.tried += 1
         for point, output in box.known.items():
             if output != tokens:
                 self._witness(box, point, axes)
@@ -395,49 +366,30 @@ class _BisectionSearch:
             ends = [with_coordinate(point, axis, k) for k in (box.low[axis], box.high[axis])]
             values = [self._call(end) for end in ends]
             if values == [tokens, tokens]:
-                low, mid, high = (p[axis] / self._scale for p in (ends[0], point, ends[1]))
-                held = tuple(k / self._scale for k in point)
+                low, mid, high = (p[axis] / self.scale for p in (ends[0], point, ends[1]))
+                held = tuple(k / self.scale for k in point)
                 raise NotMonotone(axis, (low, mid, high), held, tokens, self._call(point))
             point = ends[0] if values[0] != tokens else ends[1]
         raise HiddenRandomness
 
     def _at(self, box: Box, point: GridPoint) -> Tokens:
         if point not in box.known:
-            if self._calls >= self._max_calls:
+            if self.calls >= self.max_calls:
                 raise _BudgetExhausted
             box.known[point] = self._call(point)
         return box.known[point]
 
     def _call(self, point: GridPoint) -> Tokens:
-        self._calls += 1
-        tokens = tuple(self._function(np.array(point, dtype=np.float64) / self._scale))
-        self._reads[point] = self._used()
+        self.calls += 1
+        tokens = tuple(self.function(np.array(point, dtype=np.float64) / self.scale))
+        self.reads[point] = self.coins if self.used is None else self.used()
         return tokens
-
-
-MAX_COINS = 16
-"""Coins that can be bisected where all of them may count."""
-
-MAX_REPORTED_COINS = 64
-"""And where the code says how many it read."""
-
-
-def _check_law(coins: int, bits: int, max_calls: int, probes: int, *, known: bool) -> None:
-    most = MAX_REPORTED_COINS if known else MAX_COINS
-    if not 1 <= coins <= most:
-        raise ValueError(f"coins={coins}: from 1 to {most} coins can be bisected")
-    if not 1 <= bits <= 53:
-        raise ValueError(f"bits={bits}: from 1 to 53, 24 for float32 coins")
-    if probes < 1:
-        raise ValueError(f"probes={probes}: at least 1, or monotonicity goes unchecked")
 
 
 # The joint law of a call of such a verifier, over all drafted blocks.
 
 
-_CLOCK_INTERVAL = 16
-"""Calls between two looks at the watch, once the time may have passed."""
-
+_CLOCK_INTERVAL = 16  # calls between two looks at the watch, once the time may have passed
 CoinVerify = Callable[[Row, Row, npt.NDArray[np.int64], Row], Any]
 """``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``: as ``verify``, with
 ``coins`` float64 (gamma+1,) in [0, 1), the last one for the residual or bonus token."""
@@ -455,14 +407,13 @@ def compare_coins(
     coins: int | None = None,
     seconds: float | None = None,
 ) -> Comparison:
-    """As :func:`~simverify.auditing.comparison.compare_blocks`, for code that is given its coins.
+    """As ``comparison.compare_blocks``, for code that takes its coins as arguments.
 
-    ``bits``: 24 for code that reads its coins as float32, which draws its own from that grid.
-    ``max_calls`` is for all blocks together, shared evenly. ``coins``: those of a call, gamma + 1
-    if None; code with an attribute ``used`` says there how many of them its last call read.
-    ``Comparison.paths`` counts constant boxes. Raises as
-    :func:`~simverify.auditing.coins.bisect_law`; ``OutOfTime`` after ``seconds``;
-    and as the code does, ``CallBroken`` and ``SimverifyError``.
+    ``bits``: 24 for code that reads its coins as float32. ``max_calls``: for all blocks together,
+    shared evenly. ``coins``: of a call, gamma + 1 if None; code with an attribute ``used`` says
+    there how many its last call read. ``Comparison.paths`` counts constant boxes. Raises as
+    :func:`bisect_law`, ``OutOfTime`` after ``seconds``, and the code's ``CallBroken`` and
+    ``SimverifyError``.
     """
     vocab = len(model.target(()))
     laws: list[tuple[Tokens, float, ExactLaw]] = []
@@ -476,14 +427,9 @@ def compare_coins(
         target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
         call = CheckedCoinCall(function, target, draft, np.array(block, dtype=np.int64), clock)
         share = left // (vocab**gamma - n)
+        most = coins or gamma + 1
         law = bisect_law(
-            call,
-            coins or gamma + 1,
-            bits=bits,
-            max_calls=share,
-            probes=probes,
-            used=used,
-            cuts=cuts,
+            call, most, bits=bits, max_calls=share, probes=probes, used=used, cuts=cuts
         )
         left -= law.calls
         laws.append((block, mass, call.exact_law(law)))
@@ -513,10 +459,9 @@ class SearchDeadline:
 
 
 class CheckedCoinCall:
-    """One drafted block: what the function does wrong becomes a finding, not an error.
+    """One drafted block: what the function does wrong becomes one of ``findings``, by kind.
 
-    Unusable results are the empty tuple, which no verifier may return. ``findings``: what it did
-    wrong, by kind.
+    Unusable results are the empty tuple, which no verifier may return.
     """
 
     def __init__(
@@ -538,13 +483,11 @@ class CheckedCoinCall:
         target, _, drafted = self._block
         given: list[Any] = [x.copy() for x in self._block]
         try:
-            tokens = read_tokens(
-                call_monitored(self._function, given[0], given[1], given[2], coins.copy())
-            )
+            p, q, x = given
+            tokens = read_tokens(call_monitored(self._function, p, q, x, coins.copy()))
             if len(tokens) > len(target):
-                raise InvalidTokens(
-                    "too-many", f"returned {len(tokens)}, gamma + 1 = {len(target)}"
-                )
+                message = f"returned {len(tokens)}, gamma + 1 = {len(target)}"
+                raise InvalidTokens("too-many", message)
             check_token_ids(tokens, target.shape[1])
         except InvalidTokens as error:
             self._find(error.kind, str(error))

@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from simverify.arrays import Row
 from simverify.auditing.comparison import Comparison, LawTree, Transcripts, certain_deviation
 from simverify.auditing.drafters import ReportedRows, build_drafter, draft_tree
 from simverify.auditing.enumeration import (
@@ -55,9 +54,7 @@ SPRT_ERROR_RATE = 1e-3
 """Rate at which each side of the test is wrong. A failure that is doubted by mistake is judged
 by the sampled tier, which sees whatever is so large."""
 
-_MAX_LOG_RATIO = 7.0
-"""Log likelihood ratio of one output at most: no single one decides."""
-
+_MAX_LOG_RATIO = 7.0  # log likelihood ratio of one output at most: no single one decides
 _CONSTANT_SEED_ALPHA = 1e-9
 """P-value under which outputs of code that seeds itself are not the target's."""
 
@@ -66,15 +63,15 @@ TokenLawArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SequentialCheck:
-    """Calls of ``subject`` that nothing steers."""
+    """Calls of ``subject`` on its own random numbers."""
 
     subject: Subject
     contract: Contract
 
     def contradict(self, model: SmallModel, emitted: TokenLawArray) -> int:
-        """Return after how many calls on ``model`` they follow the target and not ``emitted``.
+        """Return how many calls show that the law is the target's and not ``emitted``.
 
-        0 where they do not, or where it stays open. ``emitted``: float64 (V,) * length.
+        0 if it is not, or if it stays open. ``emitted``: float64 (V,) * length.
         """
         alone = not (model.prompt or model.earlier_calls or model.eos is not None)
         outputs = self._calls(model) if alone else self._generations(model)
@@ -89,12 +86,12 @@ class SequentialCheck:
                     return calls if ratio < 0 else 0
         return 0
 
-    def contradict_draft(self, model: SmallModel, found: Comparison) -> int:
-        """Return after how many trees of a drafter its calls follow what they report after all.
+    def contradict_draft(self, model: SmallModel, comparison: Comparison) -> int:
+        """As :meth:`contradict`, for a drafter: how many trees show that it drafts as it reports.
 
-        Of those calls that are like the one which deviates most; 0 as :meth:`contradict`.
+        Only calls like the one which deviates most count.
         """
-        call, tokens = found.call, found.worst.tokens
+        call, tokens = comparison.call, comparison.worst.tokens
         assert call is not None, "a drafter's law has a call that deviates most"
         assert model.drafting is not None, "and is of trees"
         shape, rng = model.drafting.shape, np.random.default_rng(0)
@@ -103,18 +100,17 @@ class SequentialCheck:
             for calls in range(1, MAX_FREE_CALLS + 1):
                 with deadline(_CALL_SECONDS), suppress_warnings():
                     drafter = build_drafter(self.subject.rule)
-                    made = draft_tree(drafter, shape, model.draft, rng, model.prompt).calls
+                    drafted = draft_tree(drafter, shape, model.draft, rng, model.prompt).calls
                 place = len(call.before)
-                if place >= len(made) or tuple(x.tokens for x in made[:place]) != call.before:
+                if place >= len(drafted) or tuple(x.tokens for x in drafted[:place]) != call.before:
                     continue
-                like = len(made[place].tokens) == len(tokens)
-                if (
-                    not like
-                    or np.abs(made[place].reported - call.reported).max() > ReportedRows.SAME
-                ):
+                drawn = drafted[place]
+                if len(drawn.tokens) != len(tokens):
                     continue
-                emitted, expected = found.worst.emitted, found.worst.due
-                if made[place].tokens != tokens:
+                if np.abs(drawn.reported - call.reported).max() > ReportedRows.SAME:
+                    continue
+                emitted, expected = comparison.worst.emitted, comparison.worst.due
+                if drawn.tokens != tokens:
                     emitted, expected = 1 - emitted, 1 - expected
                 # The smallest is far below what any count of calls could show.
                 evidence = math.log(max(emitted, 1e-12)) - math.log(max(expected, 1e-12))
@@ -129,9 +125,7 @@ class SequentialCheck:
         with suppress(StaleDraw, ContractMisuse, TimeLimitReached):
             for calls in range(_CALLS_PER_STEP, MAX_FREE_CALLS + 1, _CALLS_PER_STEP):
                 runner.run(calls)
-                yield from map(
-                    tuple, runner.emissions.tokens[calls - _CALLS_PER_STEP : calls].tolist()
-                )
+                yield from map(tuple, runner.emissions.tokens[-_CALLS_PER_STEP:].tolist())
 
     def _generations(self, model: SmallModel) -> Iterator[Tokens]:
         """Yield the first tokens of generations of ``model``, filled up behind their end."""
@@ -166,11 +160,16 @@ class SequentialCheck:
                 return  # what the code raises is told elsewhere
             yield (*tokens, *[fill] * length)[:length]
 
-    def repeats_itself(self, seen_on: SmallModel) -> bool:
-        """Whether outputs of calls leave the target, on an instance with many outputs.
+    def drop_harmless_seed(self, model: SmallModel, repeats: RepeatResult) -> None:
+        """Drop the finding of a constant seed after which the outputs are the target's."""
+        if "constant-seed" in repeats.findings and not self.repeats_itself(model):
+            repeats.findings.remove("constant-seed")
 
-        One at least as large as ``seen_on``, where the code seeded itself. What is drawn after a
-        constant seed is the same in every call; a fault is what then comes out.
+    def repeats_itself(self, seen_on: SmallModel) -> bool:
+        """Whether calls leave the target on an instance of many outputs, as large as ``seen_on``.
+
+        The code seeded itself there. What is drawn after a constant seed is the same in every call;
+        only what comes out may be a fault.
         """
         plain = [m for m in instance_battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
@@ -199,17 +198,8 @@ class SequentialCheck:
         if model.drafting is not None:
             subject = subject.drafting_itself(model.drafting, self.contract)
         contract: Literal["verify", "step"] = "verify" if self.contract == "verify" else "step"
-        return TrialRunner(
-            subject.generator_rule(),
-            contract,
-            SampledInstance(model, model.gamma),
-            seed=0,
-            number=0,
-            pilot=False,
-            rows=None,
-            ends=math.inf,
-            seconds=_CALL_SECONDS,
-        )
+        instance = SampledInstance(model, model.gamma)
+        return TrialRunner(subject.generator_rule(), contract, instance, seconds=_CALL_SECONDS)
 
 
 def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
@@ -235,8 +225,7 @@ MAX_REPEATED_PATHS = 4_000
 
 _PLAIN_NUMBERS_NOTE = "on plain numbers: a limit of this tool, no fault of the code"
 
-_KNOWN_LEAVES = 10_000
-"""The instance was enumerated before: its leaves need not be looked at again."""
+_KNOWN_LEAVES = 10_000  # the instance was enumerated before: its leaves need not be looked at again
 
 
 @dataclass(frozen=True)
@@ -252,11 +241,13 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
     """Repeat a failure, and return what of it repeats."""
     if examiner.subject.coin_bits is not None:
         return Confirmation(judged)  # the coins are numbers already
-    repeats = _repeat_failure(examiner, judged)
-    comparison, held = judged.comparison, judged.held
+    comparison, held, enumeration = judged.comparison, judged.held, examiner.enumeration
     free = SequentialCheck(examiner.subject, examiner.contract)
-    if "constant-seed" in repeats.findings and not free.repeats_itself(judged.model):
-        repeats.findings.remove("constant-seed")
+    if not comparison.complete and enumeration is not None and enumeration.stuck:
+        repeats = repeat_witnesses(enumeration, [enumeration.stuck], most=MAX_REPEATED_PATHS)
+        free.drop_harmless_seed(judged.model, repeats)
+    else:
+        repeats = _rerun_instance(examiner, judged.model)
     findings = _repeated_findings(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and certain_deviation(comparison) - repeats.missing > held.tolerance
@@ -273,19 +264,18 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
     failure = replace(
         judged, comparison=comparison, violated=violated, deviates=deviates, held=held
     )
-    return Confirmation(
-        failure, note=_unrepeated_message(judged.model, repeats) if repeats.otherwise else ""
-    )
+    note = _unrepeated_message(judged.model, repeats) if repeats.otherwise else ""
+    return Confirmation(failure, note=note)
 
 
 def _calls_to_contradiction(free: SequentialCheck, judged: ExactResult) -> int:
-    """Return after how many calls that nothing steers a law is doubted; 0 where it is not."""
+    """Return how many free calls contradict the law that failed; 0 if they do not."""
     if isinstance(judged.comparison.emitted, Transcripts):
         return free.contradict_draft(judged.model, judged.comparison)
     return free.contradict(judged.model, _law_array(judged.comparison.emitted, judged.model))
 
 
-def _law_array(law: Row | LawTree, model: SmallModel) -> Row:
+def _law_array(law: TokenLawArray | LawTree, model: SmallModel) -> TokenLawArray:
     """Return a law as an array (V,) * (gamma + 1)."""
     if not isinstance(law, LawTree):
         return law
@@ -300,19 +290,8 @@ def confirm_findings(
     if not any(finding.severity == "violation" for finding in error.findings):
         return error
     repeats = _rerun_instance(examiner, model)
-    if "constant-seed" in repeats.findings:
-        free = SequentialCheck(examiner.subject, examiner.contract)
-        if not free.repeats_itself(model):
-            repeats.findings.remove("constant-seed")
     findings = _repeated_findings(error.findings, repeats)
     return CannotEnumerate(error.call, error.where, findings)
-
-
-def _repeat_failure(examiner: Examiner, judged: ExactResult) -> RepeatResult:
-    enumeration = examiner.enumeration
-    if not judged.comparison.complete and enumeration is not None and enumeration.stuck:
-        return repeat_witnesses(enumeration, [enumeration.stuck], most=MAX_REPEATED_PATHS)
-    return _rerun_instance(examiner, judged.model)
 
 
 def _rerun_instance(examiner: Examiner, model: SmallModel) -> RepeatResult:
@@ -326,7 +305,9 @@ def _rerun_instance(examiner: Examiner, model: SmallModel) -> RepeatResult:
         with suppress(CannotEnumerate, OutOfTime, TooManyPaths):
             examiner = replace(examiner, enumeration=enumeration)
             examiner.within(seconds=EXACT_TIER_SECONDS).compare(model)
-        return repeat_witnesses(enumeration, trails, most=MAX_REPEATED_PATHS)
+        repeats = repeat_witnesses(enumeration, trails, most=MAX_REPEATED_PATHS)
+    SequentialCheck(examiner.subject, examiner.contract).drop_harmless_seed(model, repeats)
+    return repeats
 
 
 def _repeated_findings(findings: Sequence[Finding], repeats: RepeatResult) -> tuple[Finding, ...]:
@@ -351,9 +332,8 @@ def _unrepeated_limit(
             "a generator seeded with a constant, or with one of a few drawn numbers, after which "
             "no output of the code leaves the target"
         )
-    return CannotEnumerate(
-        f"{kinds[0]} on {model.name}, which does not repeat {_PLAIN_NUMBERS_NOTE}"
-    )
+    what = f"{kinds[0]} on {model.name}"
+    return CannotEnumerate(f"{what}, which does not repeat {_PLAIN_NUMBERS_NOTE}")
 
 
 def _unrepeated_message(model: SmallModel, repeats: RepeatResult) -> str:
@@ -410,16 +390,11 @@ class RowKindResult:
 
 @dataclass(frozen=True)
 class FailingRows:
-    """What kind of rows a failure needs.
+    """What kind of rows a failure needs."""
 
-    ``kinds``: those on which the code fails; ``failures``: one each, with its kind.
-    ``right``: instances without such rows, on which its law is the target's; empty where it
-    fails on plain rows. ``known``: the kind of the failure that was found first.
-    """
-
-    known: RowKind
-    failures: tuple[tuple[RowKind, ExactResult], ...]
-    right: tuple[ExactResult, ...]
+    known: RowKind  # of the failure that was found first
+    failures: tuple[tuple[RowKind, ExactResult], ...]  # one for each kind on which the code fails
+    right: tuple[ExactResult, ...]  # on instances without such rows; none if it fails on plain ones
 
     @property
     def kinds(self) -> tuple[RowKind, ...]:
@@ -434,8 +409,10 @@ class FailingRows:
             return f"fails on rows without zeros too: {failure_message(self.failures[0][1])}"
         worst = max(judged.comparison.max_abs_deviation for judged in self.right)
         scope = f"{len(self.right)} instances, largest deviation {worst:.2g}"
-        said = [f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in self._apart()]
-        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {'; '.join(said)}"
+        failures = [
+            f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in self._apart()
+        ]
+        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {'; '.join(failures)}"
 
     def _apart(self) -> list[tuple[RowKind, ExactResult]]:
         """Return the failures that another one, of rows with fewer zeros, does not explain."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -33,28 +33,21 @@ from simverify.symbolic.provenance import (
     portable_path,
 )
 
-_ENTRY_OPCODES = frozenset(
-    {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "CACHE", "NOP"}
-)
+_ENTRY_OPCODES = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "CACHE", "NOP"}
 
-_EXCEPTION_OPCODES = frozenset({"WITH_EXCEPT_START", "CHECK_EXC_MATCH", "CHECK_EG_MATCH"})
+_EXCEPTION_OPCODES = {"WITH_EXCEPT_START", "CHECK_EXC_MATCH", "CHECK_EG_MATCH"}
 """What stands before a jump that ``with`` and ``except`` make: no branch that somebody wrote."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A conditional jump: its place in the source, and where it goes on.
+    """A conditional jump: its place in the source, and where it goes on."""
 
-    ``at``: first and last line and column, of the tested expression or the loop's iterable.
-    ``straight_on``: offset of the next instruction if it does not jump; ``lines``: the line that
-    comes then, and the one that the jump leads to. ``jumps_if``: the outcome that jumps.
-    """
-
-    at: tuple[int, int, int, int]
+    at: tuple[int, int, int, int]  # as SourceSpan, of the tested expression or the loop's iterable
     loop: bool
-    straight_on: int
-    lines: tuple[int, int]
-    jumps_if: bool
+    straight_on: int  # offset of the next instruction if it does not jump
+    lines: tuple[int, int]  # the line that comes then, and the one that the jump leads to
+    jumps_if: bool  # the outcome that jumps
 
     def outcome(self, straight: bool) -> bool:
         """Whether the test was true, or the loop went on, where it did not jump or did."""
@@ -74,11 +67,10 @@ class Instructions:
 
     @classmethod
     def of(cls, code: CodeType) -> "Instructions":
-        """Return those of ``code``, of which nothing has run yet."""
+        """Return the instructions of ``code``, none of which has run yet."""
         instructions = list(dis.get_instructions(code))
-        lines = {
-            i.offset: i.positions.lineno for i in instructions if i.positions and i.positions.lineno
-        }
+        spans = ((i.offset, i.positions) for i in instructions)
+        lines = {offset: span.lineno for offset, span in spans if span and span.lineno}
         entry = {i.offset for i in instructions if i.opname in _ENTRY_OPCODES}
         body = {offset: line for offset, line in lines.items() if offset not in entry}
         # The line of `def` runs when the function is defined, unless the body stands on it.
@@ -122,9 +114,11 @@ class Instructions:
         return [key for key, was_seen in self.outcomes().items() if not was_seen]
 
 
-def _branches(found: list[dis.Instruction], lines: dict[int, int]) -> Iterator[tuple[int, Branch]]:
-    by_offset = {i.offset: n for n, i in enumerate(found)}
-    for n, jump in enumerate(found[:-1]):
+def _branches(
+    instructions: list[dis.Instruction], lines: dict[int, int]
+) -> Iterator[tuple[int, Branch]]:
+    by_offset = {i.offset: n for n, i in enumerate(instructions)}
+    for n, jump in enumerate(instructions[:-1]):
         loop = jump.opname == "FOR_ITER"
         if not loop and not ("JUMP" in jump.opname and "IF_" in jump.opname):
             continue
@@ -132,31 +126,18 @@ def _branches(found: list[dis.Instruction], lines: dict[int, int]) -> Iterator[t
         position = jump.positions
         if target is None or position is None or position.lineno is None:
             continue
-        straight_on, goal = found[n + 1], found[target]
-        if (
-            found[n - 1].opname in _EXCEPTION_OPCODES
-            or straight_on.opname == "LOAD_ASSERTION_ERROR"
-        ):
+        following = instructions[n + 1]
+        excepts = instructions[n - 1].opname in _EXCEPTION_OPCODES
+        if excepts or following.opname == "LOAD_ASSERTION_ERROR":
             continue
-        at = (
-            position.lineno,
-            position.end_lineno or position.lineno,
-            position.col_offset or 0,
-            position.end_col_offset or 0,
-        )
-        to = lines.get(straight_on.offset, 0), lines.get(goal.offset, 0)
-        yield (
-            jump.offset,
-            Branch(at, loop, straight_on.offset, to, not loop and _jumps_if_true(jump)),
-        )
-
-
-def _jumps_if_true(jump: dis.Instruction) -> bool:
-    """Whether the jump is taken where its test is true."""
-    if jump.opname.endswith("NONE"):
-        # `is None` and `is not None` share these; a test at a loop's end jumps back if it holds.
-        return "BACKWARD" in jump.opname
-    return "IF_TRUE" in jump.opname
+        first, last, start, end = (x or 0 for x in position)
+        at = first, last or first, start, end
+        to = lines.get(following.offset, 0), lines.get(instructions[target].offset, 0)
+        # `is None` and `is not None` share their jumps; a test at a loop's end jumps back if it
+        # holds.
+        if_true = "BACKWARD" if jump.opname.endswith("NONE") else "IF_TRUE"
+        jumps_if = not loop and if_true in jump.opname
+        yield jump.offset, Branch(at, loop, following.offset, to, jumps_if)
 
 
 _MAX_LINE_LENGTH = 60
@@ -213,32 +194,27 @@ class _FileLines:
         """Missed lines that follow each other in one function's arm, together."""
         together: list[int] = []
         for line in [*sorted(self.lines), 0]:
-            if together and (line in self.reached or not line or self._parted(together[0], line)):
+            owner = self.lines[together[0]] if together else ""
+            inside = f"{self.lines.get(line, '')}.".startswith(f"{owner}.")
+            if together and (line in self.reached or not line or not inside):
                 why = self.source.arm_of(together[0], self.reached)
                 yield MissedLines(self.name, together[0], together[-1], why)
                 together = []
             if line and line not in self.reached:
                 together.append(line)
 
-    def _parted(self, first: int, line: int) -> bool:
-        owner, other = self.lines[first], self.lines[line]
-        return owner != other and not other.startswith(f"{owner}.")
-
     def not_taken(self) -> Iterator[str]:
         """Outcomes that never came, of tests that did, where no missed line tells it already."""
         for branch, outcome in sorted(self.missed_branches, key=lambda m: (m[0].at, m[1])):
-            line = branch.at[0]
-            goes_straight = branch.jumps_if != outcome
-            leads_to = branch.lines[0 if goes_straight else 1]
+            line, leads_to = branch.at[0], branch.lines[branch.jumps_if == outcome]
             redundant = leads_to in self.lines and leads_to not in self.reached
             if line not in self.reached or redundant:
                 continue
             text = self.source.text(branch.at)
-            if branch.loop:
-                how = "goes round" if outcome else "comes to its end"
-                yield f"{self.name}:{line}: the loop over {text} never {how}"
-            else:
-                yield f"{self.name}:{line}: {text} is never {str(outcome).lower()}"
+            how = "goes round" if outcome else "comes to its end"
+            is_never = f"{text} is never {str(outcome).lower()}"
+            what = f"the loop over {text} never {how}" if branch.loop else is_never
+            yield f"{self.name}:{line}: {what}"
 
 
 @dataclass(frozen=True)
@@ -246,21 +222,17 @@ class _SourceText:
     """A file's text. ``excused``: lines that its author says need not run."""
 
     rows: list[str]
-    tree: ast.Module | None
+    tree: ast.Module
     excused: frozenset[int]
 
     @classmethod
     def of(cls, file: str) -> "_SourceText":
         rows = linecache.getlines(file)
-        try:
-            tree: ast.Module | None = ast.parse("".join(rows))
-        except (SyntaxError, ValueError):
-            tree = None
+        tree = _parse_source("".join(rows))
         excused = {n for n, row in enumerate(rows, 1) if _PRAGMA in row}
-        for node in ast.walk(tree) if tree else ():
+        for node in ast.walk(tree):
             if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in excused:
-                body = getattr(node, "body", None)
-                last = body[-1] if isinstance(body, list) and body else node
+                last = (getattr(node, "body", None) or [node])[-1]
                 excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
         return cls(rows, tree, frozenset(excused))
 
@@ -276,19 +248,16 @@ class _SourceText:
 
     def arm_of(self, line: int, reached: set[int]) -> str:
         """Return the head of the outermost arm around ``line`` of which nothing ran, or ""."""
-        for node in ast.walk(self.tree) if self.tree else ():
+        for node in ast.walk(self.tree):
             for head, body in self._arms(node):
-                last = body[-1].end_lineno or body[-1].lineno
-                if body[0].lineno <= line <= last:
-                    inside = range(body[0].lineno, last + 1)
-                    if not any(x in reached for x in inside):
-                        return head
+                inside = range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
+                if line in inside and reached.isdisjoint(inside):
+                    return head
         return ""
 
     def _arms(self, node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
         if isinstance(node, ast.If | ast.While):
-            word = "if" if isinstance(node, ast.If) else "while"
-            head = f"{word} {self._code(node.test)}"
+            head = f"{type(node).__name__.lower()} {self._code(node.test)}"
             yield head, node.body
             if node.orelse:
                 yield f"else of {head}", node.orelse
@@ -337,14 +306,10 @@ Number = int | float
 NamedNumbers = Mapping[str, set[Number]]
 """Numbers by the names and attributes that are bound to them."""
 
-SourceSpan = tuple[int, int, int, int]
-"""First and last line, first and last column in bytes."""
-
+SourceSpan = tuple[int, int, int, int]  # first and last line, first and last column in bytes
 Condition = ast.expr | ast.pattern
 
-_MAX_VALUES = 16
-"""Values of one expression at most: a name may be bound to several."""
-
+_MAX_VALUES = 16  # values of one expression at most: a name may be bound to several
 _MAX_MAGNITUDE = 1e9
 
 _OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
@@ -363,33 +328,29 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
 }
 
 _INVERSE_OPERATIONS: dict[type[ast.operator], Callable[[Number, Number], Iterable[Number]]] = {
-    ast.Add: lambda due, by: (due - by,),
-    ast.Sub: lambda due, by: (due + by,),
-    ast.Mult: lambda due, by: (due / by,),
-    ast.Div: lambda due, by: (due * by,),
-    ast.FloorDiv: lambda due, by: (due * by, due * by + by - 1),
-    ast.Mod: lambda due, by: (due, due + by, due + 2 * by),
-    ast.LShift: lambda due, by: (due / 2**by,),
-    ast.RShift: lambda due, by: (due * 2**by, (due + 1) * 2**by - 1),
+    ast.Add: lambda total, by: (total - by,),
+    ast.Sub: lambda total, by: (total + by,),
+    ast.Mult: lambda total, by: (total / by,),
+    ast.Div: lambda total, by: (total * by,),
+    ast.FloorDiv: lambda total, by: (total * by, total * by + by - 1),
+    ast.Mod: lambda total, by: (total, total + by, total + 2 * by),
+    ast.LShift: lambda total, by: (total / 2**by,),
+    ast.RShift: lambda total, by: (total * 2**by, (total + 1) * 2**by - 1),
     # The rest of the number may be anything: bits that are asked for stand in it as they are.
-    ast.BitAnd: lambda due, by: (due, by) if due else (),
-    ast.BitXor: lambda due, by: (int(due) ^ int(by),),
-    ast.Pow: lambda due, by: (abs(due) ** (1 / by),),
+    ast.BitAnd: lambda total, by: (total, by) if total else (),
+    ast.BitXor: lambda total, by: (int(total) ^ int(by),),
+    ast.Pow: lambda total, by: (abs(total) ** (1 / by),),
 }
-"""What stands on the left of ``by`` where the two come to ``due``."""
+"""What stands on the left of ``by`` where the two come to ``total``."""
 
 
 @dataclass(frozen=True)
 class BranchTarget:
-    """The numbers that lead to one outcome of one test.
+    """The numbers that lead to one outcome of one test."""
 
-    ``own``: those in it; ``near``: in the tests around it too, of which it may be a part;
-    ``far``: in all tests of its function.
-    """
-
-    own: frozenset[Number] = frozenset()
-    near: frozenset[Number] = frozenset()
-    far: frozenset[Number] = frozenset()
+    own: frozenset[Number] = frozenset()  # those in it
+    near: frozenset[Number] = frozenset()  # in the tests around it too, of which it may be a part
+    far: frozenset[Number] = frozenset()  # in all tests of its function
 
     @property
     def kinds(self) -> tuple[frozenset[Number], ...]:
@@ -398,7 +359,7 @@ class BranchTarget:
 
 
 def branch_targets(instructions: Iterable[Instructions], named: NamedNumbers) -> list[BranchTarget]:
-    """Return one for each test that ran and of which an outcome never came, if it has numbers.
+    """Return a target for each test with numbers that ran and of which an outcome never came.
 
     A chain of comparisons counts as one test, so that lines that never ran say it too.
     """
@@ -406,21 +367,17 @@ def branch_targets(instructions: Iterable[Instructions], named: NamedNumbers) ->
     for seen in instructions:
         reached, missed = seen.reached_lines(), seen.missed_lines()
         places = [branch.at for branch, _ in seen.missed_branches() if branch.at[0] in reached]
-        places += [at for at in _instruction_spans(seen.code) if at[0] in missed]
+        for first, last, start, end in seen.code.co_positions():
+            if None not in (first, last, start, end) and first in missed:
+                places.append((first, last or 0, start or 0, end or 0))
         file = seen.code.co_filename
+        tree = _parse_source("".join(linecache.getlines(file)))
         for at in dict.fromkeys(places):
-            around = _enclosing_nodes(_parse_source("".join(linecache.getlines(file))), at)
+            around = _enclosing_nodes(tree, at)
             tests = [test for node in around for test in _conditions_of(node)]
             if tests and tests[-1].lineno in reached:
                 candidates[_branch_target(tests, around, named)] = None
     return [aim for aim in candidates if aim.kinds]
-
-
-def _instruction_spans(code: CodeType) -> Iterator[SourceSpan]:
-    """Yield where the instructions of ``code`` stand."""
-    for first, last, start, end in code.co_positions():
-        if first is not None and last is not None and start is not None and end is not None:
-            yield first, last, start, end
 
 
 def _branch_target(
@@ -448,31 +405,21 @@ def _parse_source(source: str) -> ast.Module:
 def _enclosing_nodes(tree: ast.Module, at: SourceSpan) -> list[ast.AST]:
     """Return the nodes that hold the place ``at``, from the outermost to the innermost."""
     first, last, start, end = at
-    nodes: list[ast.AST] = []
-    inside: Iterator[ast.AST] = ast.iter_child_nodes(tree)
-    while inside:
-        for node in inside:
-            if not isinstance(node, ast.expr | ast.stmt | ast.match_case):
+    nodes: list[ast.AST] = [tree]
+    for parent in nodes:  # grows while it is gone through
+        for node in ast.iter_child_nodes(parent):
+            if isinstance(node, ast.match_case):
+                opening: ast.expr | ast.stmt | ast.pattern = node.pattern
+                closing: ast.expr | ast.stmt = node.body[-1]
+            elif isinstance(node, ast.expr | ast.stmt):
+                opening = closing = node
+            else:
                 continue
-            place = _node_span(node)
-            if place is not None and place[0] <= (first, start) and (last, end) <= place[1]:
+            after = closing.end_lineno or closing.lineno, closing.end_col_offset or 0
+            if (opening.lineno, opening.col_offset) <= (first, start) and (last, end) <= after:
                 nodes.append(node)
-                inside = ast.iter_child_nodes(node)
                 break
-        else:
-            return nodes
-    return nodes
-
-
-def _node_span(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    first = node.pattern if isinstance(node, ast.match_case) else node
-    last = node.body[-1] if isinstance(node, ast.match_case) else node
-    if not isinstance(first, ast.expr | ast.stmt | ast.pattern):
-        return None
-    if not isinstance(last, ast.expr | ast.stmt):
-        return None
-    end = last.end_lineno or last.lineno, last.end_col_offset or 0
-    return (first.lineno, first.col_offset), end
+    return nodes[1:]
 
 
 def _conditions_of(node: ast.AST) -> Iterator[Condition]:
@@ -508,21 +455,15 @@ class _ConstantEvaluator:
     def led_to(self, test: Condition) -> set[Number]:
         """Return the numbers in ``test``, and those that its comparisons compare with."""
         numbers: set[Number] = set()
-        indices = {
-            index
-            for node in ast.walk(test)
-            if isinstance(node, ast.Subscript)
-            for index in ast.walk(node.slice)
-        }
+        subscripts = (node for node in ast.walk(test) if isinstance(node, ast.Subscript))
+        indices = {index for node in subscripts for index in ast.walk(node.slice)}
         for node in ast.walk(test):
             if isinstance(node, ast.expr) and node not in indices:
                 numbers |= self._of(node)
             if isinstance(node, ast.Compare):
-                sides = [node.left, *node.comparators]
-                for one, other in pairwise(sides):
-                    numbers |= self._solved(one, self._of(other)) | self._solved(
-                        other, self._of(one)
-                    )
+                for one, other in pairwise([node.left, *node.comparators]):
+                    numbers |= self._solved(one, self._of(other))
+                    numbers |= self._solved(other, self._of(one))
         for node in _truth_tested_operations(test):
             numbers |= self._solved(node, {0, 1})
         return numbers
@@ -542,28 +483,27 @@ class _ConstantEvaluator:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             values = {-x for x in self._of(node.operand, deep)}
         elif isinstance(node, ast.BinOp) and (does := _OPERATIONS.get(type(node.op))):
-            pairs = product(self._of(node.left, deep), self._of(node.right, deep))
-            values = {
-                x for a, b in pairs for x in _apply_operation(lambda a, b: (does(a, b),), a, b)
-            }
+            left, right = self._of(node.left, deep), self._of(node.right, deep)
+            each = (_apply_operation(lambda a, b: (does(a, b),), *x) for x in product(left, right))
+            values = set(chain.from_iterable(each))
         return set(sorted(values)[:_MAX_VALUES])
 
-    def _solved(self, node: ast.expr, due: set[Number]) -> set[Number]:
-        """Return what the unknown part of an expression is where the whole comes to ``due``."""
-        if not due:
+    def _solved(self, node: ast.expr, totals: set[Number]) -> set[Number]:
+        """Return what the unknown part of an expression is where the whole comes to ``totals``."""
+        if not totals:
             return set()
         if isinstance(node, ast.Call) and len(node.args) == 1:
-            return self._solved(node.args[0], due)  # int(x), float(x), len(x)
+            return self._solved(node.args[0], totals)  # int(x), float(x), len(x)
         if not isinstance(node, ast.BinOp):
-            return due
+            return totals
         left, right = self._of(node.left), self._of(node.right)
         if right and not left and (undoes := _INVERSE_OPERATIONS.get(type(node.op))):
             known, unknown = right, node.left
         elif left and not right and isinstance(node.op, ast.Add | ast.Mult):
             undoes, known, unknown = _INVERSE_OPERATIONS[type(node.op)], left, node.right
         else:
-            return due
-        values = {x for a, b in product(due, known) for x in _apply_operation(undoes, a, b)}
+            return totals
+        values = {x for a, b in product(totals, known) for x in _apply_operation(undoes, a, b)}
         return self._solved(unknown, set(sorted(values)[:_MAX_VALUES]))
 
 
@@ -615,15 +555,23 @@ _IMPLICIT_METHODS = frozenset(
 """Methods that run without being named by the code itself."""
 
 
+_WRAPPERS: dict[Any, Callable[[Any], Iterable[Any]]] = {
+    functools.partial: lambda value: (value.func, *value.args, *value.keywords.values()),
+    MethodType: lambda value: (value.__func__, value.__self__),
+    staticmethod | classmethod: lambda value: (value.__func__,),
+    property: lambda value: (value.fget, value.fset),
+    functools.cached_property: lambda value: (value.func,),
+}
+"""What values that stand for other code lead to."""
+
+
 @dataclass
 class ReachableCode:
-    """``codes``: of every function, nested ones too. ``numbers``: all that they hold or read.
+    """The code that a rule reaches, and the numbers that it holds or reads."""
 
-    ``named``: those that a name or an attribute is bound to, whoever has it.
-    """
-
-    codes: list[CodeType] = field(default_factory=list)
+    codes: list[CodeType] = field(default_factory=list)  # of every function, nested ones too
     numbers: set[int | float] = field(default_factory=set)
+    # Those that a name or an attribute is bound to, whoever has it.
     named: dict[str, set[int | float]] = field(default_factory=lambda: defaultdict(set))
 
 
@@ -632,12 +580,12 @@ def find_reachable(rule: Callable[..., Any]) -> ReachableCode:
     walk = _ReachabilityWalk()
     walk.see(rule)
     walk.follow_names()
-    return walk.found
+    return walk.reachable
 
 
 class _ReachabilityWalk:
     def __init__(self) -> None:
-        self.found = ReachableCode()
+        self.reachable = ReachableCode()
         self._home = ""
         self._names: set[str] = set()
         self._seen: dict[int, Any] = {}
@@ -649,10 +597,9 @@ class _ReachabilityWalk:
         while before != (len(self._seen), len(self._names)):
             before = (len(self._seen), len(self._names))
             for space in list(self._spaces):
+                implicit = _IMPLICIT_METHODS if isinstance(space, type) else frozenset()
                 for name, value in list(vars(space).items()):
-                    if name in self._names or (
-                        isinstance(space, type) and name in _IMPLICIT_METHODS
-                    ):
+                    if name in self._names or name in implicit:
                         self.see(value)
                         self._bind([(name, value)])
 
@@ -661,9 +608,9 @@ class _ReachabilityWalk:
         if isinstance(value, bool | np.bool_):
             return
         if isinstance(value, _NUMBER_TYPES):
-            self.found.numbers.add(_as_python_number(value))
+            self.reachable.numbers.add(_as_python_number(value))
             return
-        if id(value) in self._seen or len(self.found.codes) > _MAX_FUNCTIONS:
+        if id(value) in self._seen or len(self.reachable.codes) > _MAX_FUNCTIONS:
             return
         self._seen[id(value)] = value
         for part in self._parts(value):
@@ -672,20 +619,14 @@ class _ReachabilityWalk:
     def _bind(self, bound: Iterable[tuple[str, Any]]) -> None:
         for name, value in bound:
             if isinstance(value, _NUMBER_TYPES) and not isinstance(value, bool):
-                self.found.named[name].add(_as_python_number(value))
+                self.reachable.named[name].add(_as_python_number(value))
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        if isinstance(value, functools.partial):
-            yield from (value.func, *value.args, *value.keywords.values())
-        elif isinstance(value, MethodType):
-            yield from (value.__func__, value.__self__)
-        elif isinstance(value, staticmethod | classmethod):
-            yield value.__func__
-        elif isinstance(value, property):
-            yield from (value.fget, value.fset)
-        elif isinstance(value, functools.cached_property):
-            yield value.func
-        elif isinstance(value, FunctionType):
+        for kind, parts in _WRAPPERS.items():
+            if isinstance(value, kind):
+                yield from parts(value)
+                return
+        if isinstance(value, FunctionType):
             yield from self._function(value)
         elif isinstance(value, type):
             if self._is_own(_file_of(value)):
@@ -729,7 +670,7 @@ class _ReachabilityWalk:
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
         if not is_adapter_file(code.co_filename):
-            self.found.codes.append(code)
+            self.reachable.codes.append(code)
         self._names.update(code.co_names)
         known = [(name, names[name]) for name in code.co_names if name in names]
         self._bind(known)
@@ -747,11 +688,10 @@ class _ReachabilityWalk:
             return False
         if file == self._home or is_marked_as_user_code(file) or is_adapter_file(file):
             return True
-        folder = os.path.dirname(os.path.abspath(self._home)) + os.sep
-        if not os.path.abspath(file).startswith(folder):
-            return False
-        rest = os.path.abspath(file)[len(folder) :]
-        return "site-packages" not in rest and f"lib{os.sep}python" not in rest
+        folder, path = os.path.dirname(os.path.abspath(self._home)) + os.sep, os.path.abspath(file)
+        rest = path.removeprefix(folder)
+        libraries = "site-packages", f"lib{os.sep}python"
+        return path.startswith(folder) and not any(name in rest for name in libraries)
 
 
 def _closure_and_defaults(function: FunctionType) -> list[tuple[str, Any]]:
@@ -774,8 +714,8 @@ def _as_python_number(number: Any) -> int | float:
     return plain
 
 
-def _file_of(own: type) -> str | None:
-    module = sys.modules.get(own.__module__)
+def _file_of(kind: type) -> str | None:
+    module = sys.modules.get(kind.__module__)
     return getattr(module, "__file__", None)
 
 
@@ -791,10 +731,7 @@ profilers have): two, so that an audit inside an audit is seen as well."""
 
 
 class SettraceTracer:
-    """Sees what the calling thread runs between ``begin`` and ``end``, by a trace function.
-
-    Of the functions ``seen`` it notes there what ran. It is not cheap, and slows every line down.
-    """
+    """Notes in ``seen`` what the calling thread runs of these functions; it slows every line."""
 
     is_cheap = False
 
@@ -802,14 +739,14 @@ class SettraceTracer:
         self._seen = seen
 
     def begin(self) -> bool:
-        """Return whether it looks: another's trace function, as a debugger's, is left alone."""
+        """Start, and return whether that works: not while a debugger traces, for example."""
         if sys.gettrace() is not None:
             return False
         sys.settrace(self._entered)
         return True
 
     def end(self) -> None:
-        """Look no more."""
+        """Stop."""
         if sys.gettrace() == self._entered:
             sys.settrace(None)
 
@@ -841,8 +778,7 @@ if sys.version_info >= (3, 12):
         """Sees what runs of ``codes`` between ``begin`` and ``end``, on every thread.
 
         Of those in ``seen`` it notes there what ran. It is cheap: an instruction reports itself
-        once, a branch until both its ways were taken. Functions are known by their very code
-        objects: of two that are equal, both are to be given.
+        once, a branch until both its ways were taken. Of equal code objects, all must be given.
         """
 
         is_cheap = True
@@ -853,7 +789,7 @@ if sys.version_info >= (3, 12):
             self._tool: int | None = None
 
         def begin(self) -> bool:
-            """Return whether it looks: not where other tools have got all places."""
+            """Start, and return whether that works: not if other tools hold all places."""
             if self._tool is not None:
                 return True
             free = (tool for tool in _TOOL_IDS if monitoring.get_tool(tool) is None)
@@ -871,7 +807,7 @@ if sys.version_info >= (3, 12):
             return True
 
         def end(self) -> None:
-            """Look no more, and let the place go."""
+            """Stop, and free the place."""
             if self._tool is None:
                 return
             tool, self._tool = self._tool, None
@@ -917,8 +853,7 @@ instance before showed nothing new, and ``MIN_FIRST_CALLS`` at least."""
 
 MIN_FIRST_CALLS = 2
 
-CALL_STRIDE = 31
-"""Then one call in so many: prime, so that it keeps step with no pattern of paths."""
+CALL_STRIDE = 31  # then one call in so many: prime, so that it keeps step with no pattern of paths
 
 
 class CoverageMonitor:
@@ -955,9 +890,9 @@ class CoverageMonitor:
         return sum(seen.known for seen in self.instructions.values())
 
     def closely(self, instance: Any = None, least: int = MIN_FIRST_CALLS) -> None:
-        """Watch each of the next calls, as many as seem worth while, and ``least`` of them.
+        """Watch each of the next calls, of ``instance``: ``least``, or more where new code ran.
 
-        They are those of ``instance``, which is noted in ``led`` if something new runs in them.
+        ``led`` notes the instances in whose calls something new ran.
         """
         now = self.known
         if now > self._known and self._instance is not None:
@@ -968,7 +903,7 @@ class CoverageMonitor:
         self._closely = self._next
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``function``, and see what runs in it where this call is to be watched."""
+        """Call ``function``, and see what runs in it if this call is one to watch."""
         self.calls += 1
         if self.counts:
             self._count(args)
@@ -997,7 +932,7 @@ class CoverageMonitor:
             self.prefix = max(self.prefix, len(args[0]))
 
     def end(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._sight.end()
 
 
@@ -1009,7 +944,7 @@ _CURRENT_MONITOR: ContextVar[CoverageMonitor | None] = ContextVar("watch", defau
 
 @contextmanager
 def monitor_coverage(watch: CoverageMonitor) -> Iterator[None]:
-    """Let ``watch`` see the calls of the code under audit that are made inside."""
+    """Let ``watch`` see the calls of the code under audit inside."""
     token = _CURRENT_MONITOR.set(watch)
     try:
         yield
@@ -1019,15 +954,12 @@ def monitor_coverage(watch: CoverageMonitor) -> Iterator[None]:
 
 
 def current_monitor() -> CoverageMonitor | None:
-    """Return who watches, if anybody does."""
+    """Return the monitor in use, if there is one."""
     return _CURRENT_MONITOR.get()
 
 
 def call_monitored(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call code under audit, in sight of who watches.
-
-    A process that the code forks and that comes back from it ends here: it would audit too.
-    """
+    """Call code under audit, seen by the monitor; ends a process that the code forked."""
     watch, pid = _CURRENT_MONITOR.get(), os.getpid()
     try:
         return function(*args, **kwargs) if watch is None else watch.call(function, *args, **kwargs)

@@ -9,6 +9,7 @@ between them is not seen.
 import ast
 import contextlib
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,17 +38,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call in a statement: the last part of the function's name, and what is handed over.
-
-    ``method``: it is called on an object, which may be its first argument. ``known``: no argument
-    is spread by ``*``, so that each one's place is known.
-    """
+    """A call in a statement: the last part of the function's name, and what is handed over."""
 
     name: str
     places: tuple[Argument, ...]
     keywords: dict[str, Argument]
-    method: bool
-    known: bool
+    method: bool  # it is called on an object, which may be its first argument
+    known: bool  # no argument is spread by ``*``, so that each one's place is known
 
     def argument(self, param: str, params: tuple[str, ...]) -> Argument | None:
         """Return what is handed over as ``param``; None where that is not known."""
@@ -67,33 +64,25 @@ _NO_ARGUMENT = Argument(frozenset(), frozenset())
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement without those inside it: first and last line, and the names it has to do with.
-
-    ``reads``: the names whose values count; of what it asks for its length, shape or device alone,
-    they do not. ``partly``: names of which it changes a part, as an item, so that what they were
-    before counts as well, though it is not read. ``handed``: it is a call whose result nobody
-    takes, which may change what it is of and what it is given. ``around``: the first lines of the
-    tests and loops that it stands in. ``plain``: it computes nothing itself, as ``return x``.
-    ``test``: it decides which statements run. ``function``, ``params``: the function that it
-    belongs to, and its arguments. ``parts``: the names of each part of a tuple, where it returns
-    one, or where it takes one apart that a call returns, of which that is the first of ``calls``.
-    ``hands_on``: it is a call of names as they are.
-    """
+    """A statement without those inside it: first and last line, and the names it has to do with."""
 
     first: int
     last: int
+    # Names whose values count: of what it asks for its length, shape or device alone, they do not.
     reads: NameSet
     writes: NameSet
-    partly: NameSet
-    handed: bool
-    around: tuple[int, ...]
-    plain: bool
-    test: bool
+    partly: NameSet  # names of which it changes a part, as an item: what they were counts as well
+    handed: bool  # a call whose result nobody takes may change what it is of and what it is given
+    around: tuple[int, ...]  # the first lines of the tests and loops that it stands in
+    plain: bool  # it computes nothing itself, as ``return x``
+    test: bool  # it decides which statements run
     function: str
     params: tuple[str, ...]
     calls: tuple[CallSite, ...]
+    # The names of each part of a tuple that it returns, or that it takes apart, which the first of
+    # ``calls`` returned.
     parts: tuple[NameSet, ...] = ()
-    hands_on: bool = False
+    hands_on: bool = False  # it is a call of names as they are
 
 
 def statements_by_line(file: str) -> dict[int, Statement]:
@@ -115,10 +104,7 @@ def _parse_statements(text: str) -> dict[int, Statement]:
 
 
 def parse_module(text: str) -> ast.Module:
-    """Return the tree of a file; one that mixes tabs and blanks is read with tabs of eight or four.
-
-    Raises ``SyntaxError``.
-    """
+    """Return a file's tree, with tabs of eight or four if it mixes tabs and blanks, or raise."""
     try:
         return ast.parse(text)
     except TabError:
@@ -129,14 +115,7 @@ def parse_module(text: str) -> ast.Module:
 
 
 _NON_COMPUTING = (
-    ast.For,
-    ast.With,
-    ast.Try,
-    ast.Pass,
-    ast.Break,
-    ast.Continue,
-    ast.Import,
-    ast.ImportFrom,
+    ast.For | ast.With | ast.Try | ast.Pass | ast.Break | ast.Continue | ast.Import | ast.ImportFrom
 )
 _COMPUTING = (ast.BinOp, ast.Call, ast.Compare, ast.Subscript, ast.IfExp)
 _TEST_STATEMENTS = (ast.If, ast.While, ast.Assert)
@@ -160,23 +139,19 @@ def _read_statements(body: Sequence[ast.stmt], place: _Context) -> Iterator[Stat
             yield from _read_statements(node.body, place)
             continue
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _read_statements(
-                node.body, _Context((), node.name, _parameter_names(node.args))
-            )
+            inside = _Context((), node.name, _parameter_names(node.args))
+            yield from _read_statements(node.body, inside)
             continue
-        inner = [
-            part
-            for name in ("body", "orelse", "finalbody")
-            for part in getattr(node, name, ())
-            if isinstance(part, ast.stmt)
-        ]
-        inner += [part for one in getattr(node, "handlers", ()) for part in one.body]
+        blocks = [getattr(node, name, ()) for name in ("body", "orelse", "finalbody")]
+        blocks += [one.body for one in getattr(node, "handlers", ())]
+        inner = [part for block in blocks for part in block if isinstance(part, ast.stmt)]
         last = min((part.lineno for part in inner), default=(node.end_lineno or node.lineno) + 1)
         yield _make_statement(node, set(inner), max(last - 1, node.lineno), place)
-        around = (
-            (*place.around, node.lineno) if isinstance(node, _CONTROL_STATEMENTS) else place.around
-        )
-        yield from _read_statements(inner, _Context(around, place.function, place.params))
+        if isinstance(node, _CONTROL_STATEMENTS):
+            inside = replace(place, around=(*place.around, node.lineno))
+        else:
+            inside = place
+        yield from _read_statements(inner, inside)
 
 
 def _parameter_names(given: ast.arguments) -> tuple[str, ...]:
@@ -206,9 +181,8 @@ def _make_statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Con
         if not _reads_metadata_only(one):
             waiting += [child for child in ast.iter_child_nodes(one) if child not in inner]
     handed = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    plain = isinstance(node, _NON_COMPUTING) or (
-        isinstance(node, ast.Return) and not any(isinstance(x, _COMPUTING) for x in ast.walk(node))
-    )
+    computes = any(isinstance(x, _COMPUTING) for x in ast.walk(node))
+    plain = isinstance(node, _NON_COMPUTING) or (isinstance(node, ast.Return) and not computes)
     return Statement(
         node.lineno,
         last,
@@ -305,62 +279,44 @@ def _names_in(node: ast.AST) -> NameSet:
 _MAX_PARTIAL_WRITES = 40
 """Statements that changed a part of a name, of those since it was written as a whole."""
 
-_DRAWING_FUNCTIONS = frozenset(
-    {
-        "rand",
-        "rand_like",
-        "random",
-        "random_",
-        "uniform",
-        "uniform_",
-        "multinomial",
-        "choice",
-        "choices",
-        "exponential",
-        "exponential_",
-        "gumbel",
-        "gumbel_r",
-        "bernoulli",
-        "bernoulli_",
-        "randint",
-        "integers",
-        "categorical",
-        "sample",
-    }
+_DRAWING_FUNCTIONS = re.compile(
+    "rand(_like|int|om_?)?|uniform_?|multinomial|choices?|exponential_?|gumbel(_r)?|bernoulli_?|"
+    "integers|categorical|sample"
 )
 """Names of functions that draw."""
 
-_MAX_PASSES = 10
-"""Passes that carry inputs through the graph; a loop needs more than one."""
+_MAX_PASSES = 10  # passes that carry inputs through the graph; a loop needs more than one
 
 
 @dataclass
 class StatementRun:
     """A statement as it ran once, in one call of its function; or an argument of such a call.
 
-    ``ran``: the step that it began with. ``data``, ``tests``: what it depends on, and ``read`` what
-    of that it reads; ``calls``: the last statement of each call that it made. An argument is where
-    the call is, and depends on what was handed over by that name alone. ``inputs``: which of what
-    the code was handed, and of the random numbers that it drew, its values come from, a bit for
-    each; ``meets``: here they come together, from values of different inputs.
+    An argument is where the call is, and depends on what was handed over by that name alone.
     """
 
     statement: Statement
     call: int
     own: bool
     at: str
-    ran: int
-    data: set[int] = field(default_factory=set)
-    read: set[int] = field(default_factory=set)
-    tests: set[int] = field(default_factory=set)
-    calls: dict[int, int] = field(default_factory=dict)
+    ran: int  # the step that it began with
+    data: set[int] = field(default_factory=set)  # what it depends on
+    read: set[int] = field(default_factory=set)  # what of that it reads
+    tests: set[int] = field(default_factory=set)  # the tests that it depends on
+    calls: dict[int, int] = field(default_factory=dict)  # the last statement of each call it made
+    # A bit for each value that the code was handed, and each draw, that its values come from.
     inputs: int = 0
-    meets: bool = False
+    meets: bool = False  # values of different inputs come together here
 
     @property
     def counts(self) -> bool:
         """Whether it belongs to the code under audit, and computes something."""
         return self.own and not self.statement.plain
+
+    @property
+    def tests_data(self) -> bool:
+        """Whether it is a test of the code under audit in which values come together."""
+        return self.counts and self.statement.test and self.meets
 
 
 class DependenceGraph:
@@ -388,10 +344,9 @@ class DependenceGraph:
     def behind(
         self, starts: Mapping[int, int], cost: Callable[[StatementRun], int]
     ) -> dict[int, int]:
-        """Return the nodes that others depend on, and how far each of them is behind the nearest.
+        """Return the nodes that ``starts`` depend on, with their distance to the nearest of these.
 
-        ``starts``: those nodes, with how far they are themselves; ``cost``: of a step backwards to
-        a node.
+        ``starts`` have a distance themselves; ``cost``: of a step backwards to a node.
         """
         distances: dict[int, int] = {}
         waiting = sorted((far, start) for start, far in starts.items())
@@ -462,9 +417,8 @@ class DependenceGraph:
     def _add(self, call: int, names: Iterable[str], n: int) -> None:
         written = self._written[call]
         for name in names:
-            written[name] = (*(x for x in written.get(name, ()) if x != n), n)[
-                -_MAX_PARTIAL_WRITES:
-            ]
+            writers = (*(x for x in written.get(name, ()) if x != n), n)
+            written[name] = writers[-_MAX_PARTIAL_WRITES:]
 
     def _changed(self, n: int) -> None:
         """Note what a statement changed by way of a call, now that the call has ended."""
@@ -488,16 +442,13 @@ class DependenceGraph:
         parts = node.statement.parts if node.statement.writes else ()
         for call, end in list(node.calls.items()) if parts else ():
             last = self.nodes[end]
-            if (
-                last.statement.function != node.statement.calls[0].name
-                or len(last.statement.parts) != len(parts)
-                or last.statement.writes
-            ):
+            returned = last.statement
+            known = returned.function == node.statement.calls[0].name and not returned.writes
+            if not known or len(returned.parts) != len(parts):
                 continue
-            for names, part in zip(parts, last.statement.parts, strict=True):
-                read = set().union(
-                    *(self._sources(last.call, last.statement.params, name) for name in part)
-                )
+            for names, part in zip(parts, returned.parts, strict=True):
+                sources = (self._sources(last.call, returned.params, name) for name in part)
+                read = set().union(*sources)
                 self.nodes.append(replace(last, data=read, read=read))
                 # What is handed over counts as far as the function's own lines make use of it.
                 calls = {call: len(self.nodes) - 1}
@@ -535,9 +486,7 @@ class DependenceGraph:
             self.nodes.append(StatementRun(first.statement, call, False, "", first.ran, inputs=bit))
             return n
         caller = self.nodes[outer]
-        node = StatementRun(
-            caller.statement, caller.call, caller.own, caller.at, caller.ran, inputs=bit
-        )
+        node = replace(caller, data=set(), read=set(), tests=set(), inputs=bit, meets=False)
         self.nodes.append(node)
         sites = [x for x in caller.statement.calls if x.name == self._function[call]]
         given = sites[0].argument(name, params) if len(sites) == 1 else None
@@ -572,7 +521,7 @@ class DependenceGraph:
 
 
 def _makes_draw(statement: Statement) -> bool:
-    return any(site.name in _DRAWING_FUNCTIONS for site in statement.calls)
+    return any(_DRAWING_FUNCTIONS.fullmatch(site.name) for site in statement.calls)
 
 
 # Decisions that settle what is emitted, read off the tree of all paths.
@@ -591,13 +540,9 @@ TokensEvent = Callable[[Tokens], bool]
 def stage_events(
     call: CallPaths, beginning: Tokens, stage: Stage | None
 ) -> tuple[TokensEvent, TokensEvent]:
-    """Return what is settled before the decisions that are looked for, and what they settle.
-
-    ``beginning``: of the output, up to the token in question.
-    """
+    """Return what is settled before the last token of ``beginning``, and what settles it."""
     end = len(beginning)
-    position, last = end - 1, beginning[-1]
-    x = call.drafted
+    position, x = end - 1, call.drafted
     if stage is None or x is None:
         return (
             lambda out: out[:position] == beginning[:position],
@@ -608,14 +553,9 @@ def stage_events(
             lambda out: len(out) > position and out[:position] == x[:position],
             lambda out: len(out) > end and out[:end] == x[:end],
         )
-    if stage == "bonus":
-        return (
-            lambda out: out[:position] == x[:position] and len(out) == end,
-            lambda out: len(out) == end and out[:end] == (*x[:position], last),
-        )
     return (
         lambda out: len(out) == end and out[:position] == x[:position],
-        lambda out: len(out) == end and out[:end] == (*x[:position], last),
+        lambda out: len(out) == end and out == (*x[:position], beginning[-1]),
     )
 
 
@@ -632,17 +572,13 @@ class _PathNode:
 
 @dataclass(frozen=True)
 class BranchPoint:
-    """A decision that settles an event: its line, how much, and the branches taken before it.
-
-    ``shares``: the probability of each of its branches there. ``coin``: it asks whether a draw is
-    below a number, as who accepts a token does.
-    """
+    """A decision that settles an event: its line, how much, and the branches taken before it."""
 
     where: str
     weight: float
     taken: tuple[int, ...]
-    shares: tuple[float, ...]
-    coin: bool
+    shares: tuple[float, ...]  # the probability of each of its branches there
+    coin: bool  # it asks whether a draw is below a number, as who accepts a token does
 
 
 def branch_points(
@@ -663,20 +599,18 @@ def branch_points(
                 node.where, node.kind = branch.where, branch.kind
                 children[taken[:depth]].add(taken[: depth + 1])
     for place, below in children.items():
+        node = nodes[place]
         ends = [nodes[child] for child in below if nodes[child].weight > 0]
-        if not nodes[place].where or len(ends) < 2:
+        if not node.where or len(ends) < 2:
             continue
         settled = [end.before / end.weight for end in ends]
         shares = [end.event / end.weight for end in ends]
         if max(settled) - min(settled) <= _SHARE_TOLERANCE < max(shares) - min(shares):
-            mean = nodes[place].event / nodes[place].weight
-            shift = sum(
-                end.weight * abs(share - mean) for end, share in zip(ends, shares, strict=True)
-            )
-            whole = nodes[place].weight
-            chances = tuple(end.weight / whole for end in ends)
-            coin = nodes[place].kind is DecisionKind.BOUND
-            yield BranchPoint(nodes[place].where, shift, place, chances, coin)
+            mean = node.event / node.weight
+            moved = (x.weight * abs(share - mean) for x, share in zip(ends, shares, strict=True))
+            chances = tuple(end.weight / node.weight for end in ends)
+            coin = node.kind is DecisionKind.BOUND
+            yield BranchPoint(node.where, sum(moved), place, chances, coin)
 
 
 def leaves_through(leaves: Sequence[RecordedPath], taken: tuple[int, ...]) -> list[RecordedPath]:
@@ -687,10 +621,7 @@ def leaves_through(leaves: Sequence[RecordedPath], taken: tuple[int, ...]) -> li
 
 
 def decision_step(leaf: RecordedPath, depth: int) -> int | None:
-    """Return the step at which a path takes its branch ``depth``; None where it was not followed.
-
-    What is drawn in one place may be decided later, where it is read.
-    """
+    """Return the step at which a path takes its branch ``depth``; None if it was not followed."""
     branch = leaf.branches[depth]
     ran = [i for i, step in enumerate(leaf.steps[: branch.steps]) if step.at == branch.where]
     return ran[-1] if ran else None

@@ -155,29 +155,26 @@ shows at two tokens needs no larger one.
 class SmallModel:
     """A target and a draft whose row is chosen by the prefix from a few.
 
-    Rows are integer weights, normalised; ``targets`` and ``drafts`` have equal length n, and
-    the row after a prefix is number (length + 2 last + 3 last but one + a) mod n, tokens counted
-    from 1; a is the alternating sum of the tokens before these, so that code which looks at the
-    end of its context alone is on other rows. ``eos``: the token that ends a generation: what a
-    call emits after it is dropped, as a decoding loop does. ``certain_after``: so many tokens
-    behind the prompt each row holds one token, the likeliest of the target's. ``core``: a verdict
-    needs it. ``earlier_calls``: calls of an earlier generation, at most, after which
-    a rule with state is reset; it must owe nothing to it. ``prompt``: tokens that a rule which
-    drafts itself goes on from. ``family``: of hand-made rows, what they have in common.
-    ``drafting``: how trees are drafted, for rules that judge them; gamma is then their depth.
+    ``targets`` and ``drafts`` are integer weights, of equal length n: the row after a prefix is
+    number (length + 2 last + 3 last but one + a) mod n, tokens counted from 1; a is the alternating
+    sum of the tokens before these, so that code which looks at the end of its context alone is on
+    other rows. ``eos``: what a call emits after this token is dropped, as a decoding loop does.
+    ``certain_after``: so many tokens behind the prompt each row holds one token, the likeliest of
+    the target's. ``earlier_calls``: calls of an earlier generation, at most, after which a rule
+    with state is reset; it must owe nothing to it.
     """
 
     name: str
-    gamma: int
+    gamma: int  # the depth of the trees, where they are drafted
     targets: tuple[RowWeights, ...]
     drafts: tuple[RowWeights, ...]
     earlier_calls: int = 0
     eos: int | None = None
-    prompt: tuple[int, ...] = ()
-    family: str = ""
+    prompt: tuple[int, ...] = ()  # tokens that a rule which drafts itself goes on from
+    family: str = ""  # what hand-made rows have in common
     certain_after: int | None = None
-    core: bool = False
-    drafting: Drafting | None = None
+    core: bool = False  # a verdict needs it
+    drafting: Drafting | None = None  # how trees are drafted, for rules that judge them
 
     @classmethod
     def of_pairs(
@@ -218,10 +215,7 @@ class SmallModel:
         return _normalised(self._weights(self.drafts, prefix)).copy()
 
     def document(self, depth: int, sequence: tuple[int, ...] = ()) -> Instance:
-        """Rows after the prompt and up to ``depth`` tokens more, as fractions.
-
-        And those that a rule that drafts may ask for on its way to ``sequence``.
-        """
+        """Rows up to ``depth`` tokens after the prompt, and those on the way to ``sequence``."""
         tokens = range(self.vocab_size)
         prefixes = dict.fromkeys(
             x for length in range(depth + 1) for x in itertools.product(tokens, repeat=length)
@@ -322,9 +316,7 @@ _TWO_TOKEN_ROWS = {
 }
 """Rows of targets and drafts, by size (V, gamma), of which all is certain after two tokens."""
 
-_PROMPT_LENGTH = 12
-"""Tokens of a prompt: more than any output of the other instances has."""
-
+_PROMPT_LENGTH = 12  # tokens of a prompt: more than any output of the other instances has
 _EARLIER_GENERATION_SIZE = (2, 2)
 """Size (V, gamma) at which an earlier generation is run before the one that is judged."""
 
@@ -454,9 +446,7 @@ _MAX_NODES_BY_FAMILY = {"plain": 7, "wide residual": 4, "thin residual": 3}
 
 _DEFAULT_MAX_NODES = 3
 
-_MAX_FAULT_TREES = 30
-"""Drafted at most on the instances that named faults are tried on."""
-
+_MAX_FAULT_TREES = 30  # drafted at most on the instances that named faults are tried on
 _MAX_LARGE_VOCAB_TREES = 64
 """Drafted at most where the vocabulary is large, for each has many outputs."""
 
@@ -467,11 +457,7 @@ _CORE_TREES = {(3, (2,)), (3, (1, 2)), (3, (2, 1)), (2, (2, 1)), (4, (2,))}
 def tree_instances(
     scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
 ) -> list[SmallModel]:
-    """Return the battery of the tree contract, small instances first.
-
-    ``shape``: the one tree that the code is made for; by default many. ``max_gamma``: largest
-    depth.
-    """
+    """Return the battery of the tree contract, small ones first: of one ``shape``, or of many."""
     rng = random.Random(seed)
     models = []
     for vocab, levels in _TREE_LEVELS.items():
@@ -597,23 +583,16 @@ _DRAFT_TREE_LEVELS = {
 _CORE_DRAFT_TREES = {(3, (1,)), (3, (2,)), (3, (3,)), (3, (1, 1)), (3, (2, 1)), (4, (2,))}
 """Vocabulary and levels of the plain instances that a verdict needs."""
 
-_MAX_SPECIAL_TREES = 300
-"""Trees at most on rows that are not plain."""
-
+_MAX_SPECIAL_TREES = 300  # trees at most on rows that are not plain
 _LARGEST_VOCAB, _LARGE_VOCAB_SIBLINGS = 12, 2
 
-_LONG_PROMPT = (0, 1, 2) * 4
-"""More tokens than any other instance has before a call."""
+_LONG_PROMPT = (0, 1, 2) * 4  # more tokens than any other instance has before a call
 
 
 def draft_instances(
     scheme: Scheme, max_gamma: int, max_vocab: int, seed: int, shape: TreeShape | None = None
 ) -> list[SmallModel]:
-    """Return the battery of the draft contract, small instances first.
-
-    ``shape``: the one tree that the code is made for; by default many. ``max_gamma``: largest
-    depth.
-    """
+    """Return the battery of the draft contract, small ones first: of one ``shape``, or of many."""
     models = []
     for vocab, families in _DRAFT_ROWS.items():
         shapes = list(_tree_shapes(vocab, _DRAFT_TREE_LEVELS[vocab], shape, _CORE_DRAFT_TREES))
@@ -655,10 +634,7 @@ def _drafter_model(
 
 
 class InstanceRows:
-    """The rows of a result file's :class:`Instance`: ``target(prefix)``, ``draft(prefix)``.
-
-    Prefixes begin with the instance's prompt.
-    """
+    """The rows of a result file's :class:`Instance`, by prefixes that begin with its prompt."""
 
     def __init__(self, instance: Instance) -> None:
         self.name, self.gamma, self.vocab_size = instance.name, instance.gamma, instance.vocab_size

@@ -25,25 +25,7 @@ from simverify.arrays import Row
 from simverify.auditing import invocation
 from simverify.auditing.drafters import build_drafter, call_drafter
 from simverify.auditing.enumeration import accepts_arguments
-from simverify.auditing.invocation import (
-    EQUAL_ROWS,
-    INTERLEAVED_CALL,
-    MIXED_ZEROS,
-    PLAIN_ROWS,
-    SHORT_SUM,
-    Caller,
-    CallOutcome,
-    Contract,
-    GpuLost,
-    ProbeCase,
-    ProbeRecorder,
-    Rule,
-    attempt_call,
-    gpu_lost_probe,
-    make_caller,
-    make_finding,
-    run_probe,
-)
+from simverify.auditing.invocation import CallOutcome, GpuLost, ProbeCase, ProbeRecorder, Rule
 from simverify.auditing.sandbox import one_torch_thread, preserved_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -60,9 +42,7 @@ from simverify.trees import ROOT
 # The probes on ordinary random numbers: unusual rows, types, inputs, batches.
 
 
-CALLS_PER_CASE = 48
-"""Calls a case; both ids of a fair first token miss with probability 2^-47."""
-
+CALLS_PER_CASE = 48  # calls a case; both ids of a fair first token miss with probability 2^-47
 _READ_ONLY_ERRORS = ("destination is read-only", "output array is read-only")
 
 
@@ -70,8 +50,8 @@ _READ_ONLY_ERRORS = ("destination is read-only", "output array is read-only")
 class SeededCalls:
     """Calls of the code on ordinary, seeded random numbers."""
 
-    call: Caller
-    contract: Contract
+    call: invocation.Caller
+    contract: invocation.Contract
 
     def run(
         self,
@@ -131,8 +111,8 @@ def malformed_rows(line: ProbeRecorder, plain: SeededCalls, rows: tuple[ProbeCas
                 line.add("violation", f"{outcome.fault} ({case.name})")
             elif outcome.fault and not outcome.raised:
                 line.add("warning", f"{outcome.fault} ({case.name})")
-    ways = [f"raises in {raised} calls"] * (raised > 0)
-    return " and ".join([*ways, *[f"emits valid tokens in {returned} calls"] * (returned > 0)])
+    outcomes = [f"raises in {raised} calls"] * (raised > 0)
+    return " and ".join([*outcomes, *[f"emits valid tokens in {returned} calls"] * (returned > 0)])
 
 
 def undraftable_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
@@ -150,7 +130,7 @@ def inputs_unmodified(line: ProbeRecorder, plain: SeededCalls) -> str:
     """Inputs are compared byte for byte, then handed over read-only."""
     names: dict[str, None] = {}
     fault = ""
-    for case in (PLAIN_ROWS, MIXED_ZEROS, EQUAL_ROWS):
+    for case in (invocation.PLAIN_ROWS, invocation.MIXED_ZEROS, invocation.EQUAL_ROWS):
         for seed in range(CALLS_PER_CASE // 2):
             outcome = plain.run(line, case, seed)
             names |= dict.fromkeys(outcome.changed)
@@ -169,7 +149,7 @@ def inputs_unmodified(line: ProbeRecorder, plain: SeededCalls) -> str:
 def output_type(line: ProbeRecorder, plain: SeededCalls) -> str:
     """What comes back is a row of integers, 1 to gamma+1 of them."""
     kinds: dict[str, None] = {}
-    for case in (PLAIN_ROWS, invocation.SINGLE_DRAFT):
+    for case in (invocation.PLAIN_ROWS, invocation.SINGLE_DRAFT):
         for seed in range(CALLS_PER_CASE):
             outcome = plain.run(line, case, seed)
             if outcome.fault:
@@ -195,15 +175,14 @@ BATCH_VOCAB, BATCH_GAMMA = 5, 3
 def batch_rows(line: ProbeRecorder, rule: Rule, rows: int) -> str:
     """Rows whose targets are one-hot: each has one output, whatever stands beside it.
 
-    Row and position have a token of their own, and a row's drafts agree with it up to a
-    length of its own, so that a row that is swapped, shifted or padded wrongly shows.
+    Tokens differ by row and position, and so does the length up to which drafts agree with them, so
+    that a row that is swapped, shifted or padded wrongly shows.
     """
     for seed in range(BATCH_COUNT):
         rng = seeded_generator(seed)
         expected = rng.integers(BATCH_VOCAB, size=(rows, BATCH_GAMMA + 1))
-        drafted = np.where(
-            rng.random((rows, BATCH_GAMMA)) < 0.7, expected[:, :-1], rng.integers(BATCH_VOCAB)
-        )
+        right = rng.random((rows, BATCH_GAMMA)) < 0.7
+        drafted = np.where(right, expected[:, :-1], rng.integers(BATCH_VOCAB))
         target = np.eye(BATCH_VOCAB)[expected]
         draft = np.full((rows, BATCH_GAMMA, BATCH_VOCAB), 1 / BATCH_VOCAB)
         if problem := _batch_problem(line, rule, (target, draft, drafted, rng), expected):
@@ -225,9 +204,8 @@ def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], expe
         tokens = tokens[: tokens.index(-1)] if -1 in tokens else tokens
         only = expected[b].tolist()
         if not tokens or tokens != only[: len(tokens)]:
-            return (
-                f"row {b} of {len(expected)} emitted {tokens} where its target allows only {only}"
-            )
+            what = f"row {b} of {len(expected)} emitted {tokens}"
+            return f"{what} where its target allows only {only}"
     return ""
 
 
@@ -238,9 +216,7 @@ def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], expe
 
 
 DRAFTER_PROBE_SECONDS = 3.0
-CALLS_PER_DRAFTER_CASE = 24
-"""Calls a case."""
-
+CALLS_PER_DRAFTER_CASE = 24  # calls a case
 _TARGET_ROW_PROBES = frozenset(
     {
         "p = q",
@@ -262,10 +238,7 @@ ProbeBody = Callable[[ProbeRecorder], str]
 def probe_drafter(
     rule: Rule, others: Sequence[Probe], lost: Sequence[Probe] = ()
 ) -> tuple[Probe, ...]:
-    """Probe a drafter: ``others``, as far as they say something of one, and its own.
-
-    ``lost``: what came of probes that ended the use of the GPU in another process.
-    """
+    """Probe a drafter: ``others``, as far as they say something of one, and its own."""
     probes = [probe for probe in others if probe.name not in _TARGET_ROW_PROBES]
     if any(probe.hung for probe in others):
         return tuple(probes)
@@ -285,8 +258,8 @@ def probe_drafter(
     with suppress_warnings(), preserved_generators():
         for name, body in bodies.items():
             report_activity(f"the probe {name!r}")
-            known = gpu_lost_probe(name, probes, lost)
-            probes.append(known or run_probe(name, body, DRAFTER_PROBE_SECONDS, ProbeRecorder()))
+            run = partial(invocation.run_probe, name, body, DRAFTER_PROBE_SECONDS)
+            probes.append(invocation.gpu_lost_probe(name, probes, lost) or run(ProbeRecorder()))
     return tuple(probes)
 
 
@@ -300,20 +273,17 @@ def _keeps_contract(line: ProbeRecorder, rule: Rule, rows: Row, k: int) -> str:
 
 def _call_drafter(
     line: ProbeRecorder, rule: Rule, prefix: Tokens, row: Row, k: int, seed: int
-) -> tuple[Tokens, Row] | None:
+) -> Tokens | None:
     """Make one call; None where it broke the contract, which is noted."""
-    made: list[tuple[Tokens, Row]] = []
 
     def call() -> tuple[Tokens, str]:
         rng = seeded_generator(seed)
-        answer = call_drafter(build_drafter(rule), ROOT, prefix, row, k, rng)
-        made.append((answer.tokens, answer.reported))
-        return answer.tokens, ""
+        return call_drafter(build_drafter(rule), ROOT, prefix, row, k, rng).tokens, ""
 
-    outcome = line.call(lambda: attempt_call(call))
+    outcome = line.call(lambda: invocation.attempt_call(call))
     if outcome.tokens is None:
         line.add("violation", outcome.fault)
-    return made[0] if made else None
+    return outcome.tokens
 
 
 def _unusual_prefixes(line: ProbeRecorder, rule: Rule) -> str:
@@ -328,11 +298,8 @@ def _unusual_prefixes(line: ProbeRecorder, rule: Rule) -> str:
 def _drafts_something(line: ProbeRecorder, rule: Rule) -> str:
     """A drafter that never drafts is right about everything, and no use."""
     row = np.array([0.6, 0.4])
-    counts = [
-        len(made[0])
-        for seed in range(CALLS_PER_DRAFTER_CASE)
-        if (made := _call_drafter(line, rule, (), row, 1, seed))
-    ]
+    every = (_call_drafter(line, rule, (), row, 1, seed) for seed in range(CALLS_PER_DRAFTER_CASE))
+    counts = [len(tokens) for tokens in every if tokens is not None]
     if counts and not any(counts):
         line.add("warning", f"drafted no token in {len(counts)} calls: nothing was judged")
     return f"a token in {sum(map(bool, counts))} of {len(counts)} calls"
@@ -407,15 +374,11 @@ class ForcedUniforms(RandomSource):
 
 @contextmanager
 def forced_generator(code: Any) -> Iterator[tuple[ForcedUniforms, Callable[[], Any]]]:
-    """Yield the source, and what makes the generator to hand to the code.
-
-    To be entered after a plain run of the code, in which it may import things.
-    """
+    """Yield the source and the generator's class; the code must have run before, and imported."""
     source = ForcedUniforms()
     with ExitStack() as stack:
-        twin = stack.enter_context(
-            intercept_randomness(source, code, shadow_float=False, plain=True)
-        )
+        patched = intercept_randomness(source, code, shadow_float=False, plain=True)
+        twin = stack.enter_context(patched)
         if "torch" in sys.modules:
             from simverify.auditing.forced_torch import ForcedTorchMode
 
@@ -463,8 +426,8 @@ the p-value under which the two laws differ."""
 class ForcedCalls:
     """Calls of the code on numbers of ours."""
 
-    call: Caller
-    contract: Contract
+    call: invocation.Caller
+    contract: invocation.Contract
     source: ForcedUniforms
     generator: Callable[[], Any]
 
@@ -517,13 +480,13 @@ def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -
     return "every draw in turn, and all at once"
 
 
-def _edge_blocks(contract: Contract) -> Iterator[tuple[ProbeCase, Tokens]]:
-    for case in (MIXED_ZEROS, EQUAL_ROWS, SHORT_SUM):
+def _edge_blocks(contract: invocation.Contract) -> Iterator[tuple[ProbeCase, Tokens]]:
+    for case in (invocation.MIXED_ZEROS, invocation.EQUAL_ROWS, invocation.SHORT_SUM):
         if contract == "step":
             yield case, ()
             continue
         supports = [[x for x in range(case.vocab_size) if row[x] > 0] for row in case.block()[1]]
-        if case is MIXED_ZEROS:
+        if case is invocation.MIXED_ZEROS:
             yield from ((case, drafted) for drafted in itertools.product(*supports))
         else:
             yield case, tuple(support[0] for support in supports)
@@ -534,10 +497,10 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
     """Same inputs and same draws before and after a call on something else."""
 
     def one(seed: int) -> CallOutcome:
-        return forced.run(line, PLAIN_ROWS, (0, 1, 2), seed)
+        return forced.run(line, invocation.PLAIN_ROWS, (0, 1, 2), seed)
 
     def another(seed: int) -> None:
-        forced.run(line, INTERLEAVED_CALL, (4, 1), seed + 1)
+        forced.run(line, invocation.INTERLEAVED_CALL, (4, 1), seed + 1)
 
     shift = restless = None
     drawn = sound = False
@@ -594,10 +557,7 @@ def _depends_on_history(
 def _law_depends_on_history(
     one: Callable[[int], CallOutcome], another: Callable[[int], None]
 ) -> bool:
-    """Whether outcomes after a call on other inputs have another law than those that follow none.
-
-    Each on random numbers of its own, compared by a chi-square test for homogeneity.
-    """
+    """Whether a call on other inputs changes the law of the next: a chi-square test."""
     counts: dict[tuple[Tokens | None, str], list[int]] = {}
     for after in (0, 1):
         for seed in range(1_000, 1_000 + STATE_LAW_CALLS):
@@ -629,17 +589,13 @@ def _describe_outcome(outcome: Any) -> str:
 
 PROBE_SECONDS = 3.0
 
-WARM_UP_FACTOR = 3.0
-"""The first call may compile and import: as many times the seconds of a probe."""
-
+WARM_UP_FACTOR = 3.0  # the first call may compile and import: as many times the seconds of a probe
 _HANG_PRONE_PROBES = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
 """Rows that are no laws are nobody's contract, and a draw at its edge for ever never comes: a
 correct rejection loop may wait for ever.
 """
 
-_HANG_SECONDS_SHARE = 1 / 3
-"""Part of a probe's seconds for these: to wait longer would say no more."""
-
+_HANG_SECONDS_SHARE = 1 / 3  # part of a probe's seconds for these: to wait longer would say no more
 _INVALID_ROW_PROBES = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
 """Probes of what the contract rules out: to raise there is no violation."""
 
@@ -649,7 +605,7 @@ _SKIPPED_ON_GPU = (*_INVALID_ROW_PROBES, "u = 0", "u = 1 - ulp")
 
 def run_probes(
     rule: Rule,
-    contract: Contract,
+    contract: invocation.Contract,
     *,
     seconds: float = PROBE_SECONDS,
     eos: int | None = None,
@@ -659,18 +615,16 @@ def run_probes(
 ) -> tuple[Probe, ...]:
     """Probe ``rule`` at the edges of its contract.
 
-    A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning
-    is an event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft
-    that neither model can emit, rows that are no distributions).
-
-    ``rule``: a ``verify`` function, or a ``step`` function, class or factory. ``eos``: the token at
-    which a decoding loop ends a generation of a step rule. ``batched``, ``rows``: the code with its
-    batch axis, of which ``rule`` is one row, and the rows of a call. ``seconds``: limit of each
-    probe: processor seconds, or the wall clock where the code waits; a third where to wait for ever
-    is no violation. A call that takes over half of it when it ends is a hang, a violation, unless
-    the calls that returned are slow too; after a hang nothing more is run. ``lost``: what came of
-    probes that ended the use of the GPU in another process; after a violation among them nothing
-    more is run.
+    A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning is an
+    event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft that neither
+    model can emit, rows that are no distributions). ``rule``: a ``verify`` function, or a ``step``
+    function, class or factory. ``eos``: the token at which a decoding loop ends a generation of a
+    step rule. ``batched``, ``rows``: the code with its batch axis, of which ``rule`` is one row,
+    and the rows of a call. ``seconds``: limit of each probe: processor seconds, or the wall clock
+    where the code waits; a third where to wait for ever is no violation. A call that takes over
+    half of it when it ends is a hang, a violation, unless the calls that returned are slow too;
+    after a hang nothing more is run. ``lost``: what came of probes that ended the use of the GPU in
+    another process; after a violation among them nothing more is run.
 
     Returns one for each probe, also for those not run, always in the same order. Raises
     ``ValueError`` if ``seconds`` is not positive, or the step rule cannot be built anew for every
@@ -681,7 +635,7 @@ def run_probes(
         raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
     if not seconds > 0:
         raise ValueError(f"seconds={seconds}: pass a positive number")
-    call = make_caller(rule, contract, eos)
+    call = invocation.make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
     hung = ""
@@ -692,7 +646,7 @@ def run_probes(
         if hung:
             lines.append(_skipped_probe(name, f"the code hangs, see {hung!r}"))
             return
-        if (known := gpu_lost_probe(name, lines, lost)) is not None:
+        if (known := invocation.gpu_lost_probe(name, lines, lost)) is not None:
             lines.append(known)
             return
         if name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process():
@@ -703,7 +657,7 @@ def run_probes(
             limit *= _HANG_SECONDS_SHARE
         line = ProbeRecorder(took)
         try:
-            result = run_probe(name, body, limit, line)
+            result = invocation.run_probe(name, body, limit, line)
         except GpuLost as error:
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
             raise GpuLost(error.text, name, grade) from None
@@ -729,12 +683,18 @@ def run_probes(
     return tuple(lines)
 
 
-def exercise_rule(rule: Rule, contract: Contract) -> None:
+def exercise_rule(rule: Rule, contract: invocation.Contract) -> None:
     """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
-    honest, line = SeededCalls(make_caller(rule, contract), contract), ProbeRecorder()
+    honest, line = SeededCalls(invocation.make_caller(rule, contract), contract), ProbeRecorder()
     single, disjoint = invocation.SINGLE_DRAFT, invocation.DISJOINT_SUPPORT
     with suppress_warnings(), preserved_generators():
-        for case in (PLAIN_ROWS, single, EQUAL_ROWS, disjoint, invocation.large_case()):
+        for case in (
+            invocation.PLAIN_ROWS,
+            single,
+            invocation.EQUAL_ROWS,
+            disjoint,
+            invocation.large_case(),
+        ):
             for seed in range(4):
                 honest.run(line, case, seed)
 
@@ -753,7 +713,7 @@ def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
         "gamma = 1": on(case=invocation.SINGLE_DRAFT),
         "large vocabulary": on(case=invocation.large_case(), calls=12),
         "ids 0 and V-1": partial(end_tokens, plain=honest),
-        "p = q": on(case=EQUAL_ROWS),
+        "p = q": on(case=invocation.EQUAL_ROWS),
         "disjoint support": on(case=invocation.DISJOINT_SUPPORT),
         "one-hot drafts": on(case=invocation.ONE_HOT_DRAFT),
         "one-hot targets": on(case=invocation.ONE_HOT_TARGET),
@@ -776,13 +736,12 @@ def _skipped_probe(name: str, why: str) -> Probe:
 def run_subject_probes(
     whole: Subject,
     subject: Subject,
-    contract: Contract,
+    contract: invocation.Contract,
     settings: AuditSettings,
     drafter: Rule | None = None,
 ) -> tuple[Probe, ...]:
-    """Probe ``subject``, which of batched code is one row of ``whole``.
+    """Probe ``subject``, one row of ``whole`` if that is batched; it calls ``drafter`` if given.
 
-    ``drafter``: the code under audit where that is one, which ``subject`` puts to use.
     Raises ``UsageError`` if the code cannot be called under the contract at all.
     """
     if subject.coin_bits is not None:
@@ -810,7 +769,7 @@ def run_subject_probes(
 def probe_findings(probes: Sequence[Probe]) -> list[Finding]:
     """What the probes that failed the audit found."""
     return [
-        make_finding("probe", f"probe {probe.name}: {probe.message}")
+        invocation.make_finding("probe", f"probe {probe.name}: {probe.message}")
         for probe in probes
         if probe.failed
     ]

@@ -27,19 +27,7 @@ from simverify.auditing.sandbox import seeded_global_generators, suppress_warnin
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.auditing.trees import build_tree_rule, reset_tree_rule
-from simverify.battery.battery import (
-    TestReport,
-    certificate_document,
-    certify_output,
-    faults_document,
-    finite_or_none,
-    judge_output,
-    output_detectable,
-    output_tokens,
-    start_meta,
-    suspect_document,
-    test_document,
-)
+from simverify.battery import battery
 from simverify.checks import MAX_GAMMA
 from simverify.drafting.method import DraftMethod
 from simverify.errors import OptionError, UsageError
@@ -58,7 +46,6 @@ from simverify.simulators.decoding.loop import (
     RULES,
     Block,
     ContextExceeded,
-    Interval,
     LaneStatistics,
     ModelError,
     block_curves,
@@ -96,17 +83,30 @@ STEP_SECONDS = 600.0
 _INTERVAL_CONFIDENCE = 0.999
 
 
-class BlockCaller:
-    """A ``verify`` rule as a judge of drafted blocks; a broken contract is a ``ContractMisuse``.
-
-    It is called on copies of the rows, which it may write into.
-    """
+class _Caller:
+    """Code under audit, called on copies of rows; a broken contract is a ``ContractMisuse``."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
         self._rule, self._vocab_size = rule, vocab_size
+        self._reset: Callable[[], Any] | None = None
 
     def reset(self) -> None:
         """Begin a new request, which a rule without state does not notice."""
+        if self._reset is not None:
+            _call_within(self._reset, seconds=CALL_HANG_SECONDS)
+
+    def _tokens(self, *arguments: Any, seconds: float) -> Tokens:
+        result = _call_within(self._rule, *arguments, seconds=seconds)
+        try:
+            tokens = read_result(result)
+            check_token_ids(tokens, self._vocab_size)
+        except InvalidTokens as error:
+            raise ContractMisuse(f"{error.kind}: {error}") from None
+        return tokens
+
+
+class BlockCaller(_Caller):
+    """A ``verify`` rule as a judge of drafted blocks."""
 
     def judge(
         self, _position: int, p: Any, q: Any, drafts: Any, rng: np.random.Generator
@@ -115,8 +115,7 @@ class BlockCaller:
         report_activity("a block of real models")
         x = tuple(int(token) for token in drafts)
         given = p.copy(), q.copy(), np.array(x, np.int64)
-        result = _call_within(self._rule, *given, rng, seconds=CALL_HANG_SECONDS)
-        tokens = _checked_tokens(result, self._vocab_size)
+        tokens = self._tokens(*given, rng, seconds=CALL_HANG_SECONDS)
         if tokens[:-1] != x[: len(tokens) - 1]:
             raise ContractMisuse(
                 f"not-a-prefix: returned {tokens} for the draft {x}: all but the last "
@@ -125,31 +124,20 @@ class BlockCaller:
         return list(tokens)
 
 
-class TreeCaller:
-    """A rule for draft trees, called on one tree; a broken contract is a ``ContractMisuse``.
-
-    ``builds``: whether ``rule`` builds an object with one, which may keep state.
-    """
+class TreeCaller(_Caller):
+    """A rule for draft trees, or with ``builds`` what builds an object with one."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int, *, builds: bool = False) -> None:
-        self._built = (
-            _call_within(build_tree_rule, rule, seconds=CALL_HANG_SECONDS) if builds else None
-        )
-        self._rule = self._built.tree if self._built is not None else rule
-        self._vocab_size = vocab_size
-
-    def reset(self) -> None:
-        """Begin a new request."""
-        if self._built is not None:
-            _call_within(reset_tree_rule, self._built, seconds=CALL_HANG_SECONDS)
+        super().__init__(rule, vocab_size)
+        if builds:
+            built = _call_within(build_tree_rule, rule, seconds=CALL_HANG_SECONDS)
+            self._rule, self._reset = built.tree, partial(reset_tree_rule, built)
 
     def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
         """Return the tokens of a call on ``tree``; ``given``: its arguments by their names."""
         report_activity("a draft tree of a model")
-        result = _call_within(self._rule, *given.values(), rng, seconds=CALL_HANG_SECONDS)
-        tokens = _checked_tokens(result, self._vocab_size)
-        ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
-        if tokens[:-1] not in ways:
+        tokens = self._tokens(*given.values(), rng, seconds=CALL_HANG_SECONDS)
+        if tokens[:-1] not in {tree.text(node) for node in range(ROOT, len(tree.tokens))}:
             raise ContractMisuse(
                 f"not-a-prefix: returned {tokens} for the tree {tree.drawn()}: all but the last "
                 f"token must be a way from its root"
@@ -157,17 +145,13 @@ class TreeCaller:
         return tokens
 
 
-class StepCaller:
-    """A ``step`` rule, built anew, as the loop calls it; it raises ``ContractMisuse``."""
+class StepCaller(_Caller):
+    """A ``step`` rule, built anew, as the loop calls it."""
 
     def __init__(self, rule: Callable[..., Any], vocab_size: int) -> None:
-        self._step, self._reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)
-        self._vocab_size = vocab_size
-
-    def reset(self) -> None:
-        """Begin a new request."""
-        if self._reset is not None:
-            _call_within(self._reset, seconds=CALL_HANG_SECONDS)
+        step, reset = _call_within(build_step_rule, rule, seconds=CALL_HANG_SECONDS)
+        super().__init__(step, vocab_size)
+        self._reset = reset
 
     def step(
         self,
@@ -179,8 +163,7 @@ class StepCaller:
     ) -> Tokens:
         """Return the tokens that follow ``prefix``."""
         report_activity("a call on real models")
-        result = _call_within(self._step, prefix, target, draft, gamma, rng, seconds=STEP_SECONDS)
-        return _checked_tokens(result, self._vocab_size)
+        return self._tokens(prefix, target, draft, gamma, rng, seconds=STEP_SECONDS)
 
 
 class CallRecorder:
@@ -212,21 +195,19 @@ class CallRecorder:
 
     def __call__(self, block: Block) -> None:
         """Count a call on a drafted block, or of a rule that drafts for itself."""
-        optimum = 0.0
-        if self._accepted is not None:
-            optimum = float(block_curves(block)[RULES.index("block")].sum())
-        self._count(block, optimum)
+        drafted = self._accepted is not None
+        self._count(block, block_curves(block)[RULES.index("block")] if drafted else ())
 
     def tree(self, call: TreeBlock) -> None:
         """Count a call on a draft tree."""
         assert self._trees is not None
         memoryless, of_any = self._trees.levels(call.drawn)
-        self._count(call.block, float((of_any if self._state else memoryless).sum()))
+        self._count(call.block, of_any if self._state else memoryless)
 
-    def _count(self, block: Block, optimum: float) -> None:
+    def _count(self, block: Block, optimum: Any) -> None:
         self.calls += 1
         if self._accepted is not None:
-            self._accepted.add(block.lane, [block.tau, optimum])
+            self._accepted.add(block.lane, [block.tau, float(optimum.sum())])
         self.tokens.add(block)
 
     @property
@@ -234,7 +215,10 @@ class CallRecorder:
         """E[tau] beside the optimum's on the same drafts, in words; None without drafts."""
         if self._accepted is None:
             return None
-        tau, best, less = map(self._interval, ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0)))
+        tau, best, less = (
+            self._accepted.interval(weights, _INTERVAL_CONFIDENCE)
+            for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0))
+        )
         reference, where = "block's", "blocks"
         if self._trees is not None:
             counted = self._trees.by == "counting"
@@ -244,10 +228,6 @@ class CallRecorder:
             f"{best.mean:.4f} "
             f"on the same {where}: {less.mean:+.4f} ({less.low:+.4f} to {less.high:+.4f})"
         )
-
-    def _interval(self, weights: tuple[float, float]) -> Interval:
-        assert self._accepted is not None
-        return self._accepted.interval(weights, _INTERVAL_CONFIDENCE)
 
 
 def _call_within(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
@@ -263,17 +243,7 @@ def _call_within(call: Callable[..., Any], *arguments: Any, seconds: float) -> A
     except BaseException as error:  # the code may raise anything, SystemExit too
         if is_user_interrupt(error):
             raise
-        message = f"raises: {describe_exception(error)}"
-        raise ContractMisuse(message) from None
-
-
-def _checked_tokens(result: Any, vocab_size: int) -> Tokens:
-    try:
-        tokens = read_result(result)
-        check_token_ids(tokens, vocab_size)
-    except InvalidTokens as error:
-        raise ContractMisuse(f"{error.kind}: {error}") from None
-    return tokens
+        raise ContractMisuse(f"raises: {describe_exception(error)}") from None
 
 
 # An audit on rows: edge probes, calls, tests, and their document.
@@ -285,23 +255,18 @@ _DETECTION_POWER = 0.9
 
 @dataclass(frozen=True)
 class RowSource:
-    """What code is called on, in the words of its document.
-
-    ``plan``: what will be done. ``why``: why no path is followed. ``more``: what to do for more
-    tokens. ``command``: repeats the audit. ``notes``: go before the others. ``scheme``, ``tree``:
-    of draft trees that the code judges, how siblings are drafted and children per level.
-    """
+    """What code is called on, in the words of its document."""
 
     name: str
     gamma: int
     vocab_size: int
-    plan: str
-    why: str
-    more: str
-    command: str
-    notes: tuple[str, ...] = ()
-    scheme: str | None = None
-    tree: str | None = None
+    plan: str  # what will be done
+    why: str  # why no path is followed
+    more: str  # what to do for more tokens
+    command: str  # repeats the audit
+    notes: tuple[str, ...] = ()  # go before the others
+    scheme: str | None = None  # how siblings of trees are drafted
+    tree: str | None = None  # children per level
 
 
 def audit_on_rows(
@@ -309,35 +274,69 @@ def audit_on_rows(
     subject: Subject,
     contract: Literal["verify", "step", "tree"],
     settings: AuditSettings,
-    kept: CallRecorder,
+    record: CallRecorder,
     call: Callable[[], None],
     say: Callable[[str], None],
     *,
     probed: Subject | None = None,
 ) -> doc.AuditRun:
-    """Probe ``subject``, let ``call`` call it and hand everything to ``kept``, and judge that.
+    """Probe ``subject``, let ``call`` call it and hand everything to ``record``, and judge that.
 
     ``probed``: a rule for draft trees as a step rule that drafts for itself.
     """
-    stamp = start_meta()
-    broken, judged = None, None
+    stamp = battery.start_meta()
+    of_tier: list[doc.Finding] = []
+    judged = None
     watch = CoverageMonitor(find_reachable(subject.rule).codes, always=settings.strict_coverage)
     with contain_process(), monitor_coverage(watch):
         say("edge probes")
-        if contract == "tree":
-            assert probed is not None
-            probes = run_subject_probes(probed, probed, "step", settings)
-        else:
-            probes = run_subject_probes(subject, subject, contract, settings)
+        of_probes, probed_as = (subject, contract) if probed is None else (probed, "step")
+        assert probed_as != "tree"
+        probes = run_subject_probes(of_probes, of_probes, probed_as, settings)
         if not any(probe.hung for probe in probes):
             say(ground.plan)
             try:
                 with seeded_global_generators(settings.seed), suppress_warnings():
                     call()
-                judged = judge_output(kept.tokens.features, settings.alpha)
+                judged = battery.judge_output(record.tokens.features, settings.alpha)
+                of_tier = findings_of_tests(judged.findings)
             except ContractMisuse as misuse:
-                broken = str(misuse)
-    run = _make_document(ground, subject, contract, settings, probes, kept, judged, broken, stamp())
+                of_tier = [make_finding("contract", str(misuse))]
+    findings = probe_findings(probes) + of_tier
+    verdict: doc.Verdict = "FAIL" if findings else "PASS"
+    inconclusive, notes = None, list(ground.notes)
+    if judged is not None:
+        n = record.tokens.features.n
+        notes.append(f"{n:,} tokens are judged; what is promised is of: {judged.deviation}")
+        if not findings and record.optimality is not None:
+            notes.append(record.optimality)
+        if not findings and judged.detectable > settings.detect:
+            verdict = "INCONCLUSIVE"
+            inconclusive = (
+                f"{ground.name}: the tokens promise a TV of {judged.detectable:.3g}, not "
+                f"{settings.detect:g}: {ground.more}"
+            )
+    run = doc.AuditRun(
+        **settings.document_fields(),
+        spec=subject.name,
+        contract=contract,
+        seed=settings.seed,
+        gamma=ground.gamma,
+        vocab_size=ground.vocab_size,
+        tolerance=TOLERANCE_BY_DTYPE["float64"],
+        verdict=verdict,
+        tier="sampled",
+        not_enumerable=ground.why,
+        inconclusive=inconclusive,
+        sampled=_tier_document(ground, contract, settings, record, judged, of_tier, verdict),
+        probes=probes,
+        findings=tuple(findings),
+        notes=tuple(notes),
+        reproduce=ground.command,
+        meta=stamp(),
+        scheme=ground.scheme,
+        tree=ground.tree,
+    )
     return add_coverage(run, watch, settings) if watch.watched else run
 
 
@@ -346,114 +345,66 @@ def reproduce_command(words: Sequence[str], settings: AuditSettings) -> str:
     return shlex.join([*words, *settings.words(always=("seed", "alpha", "detect"))])
 
 
-def _make_document(
+def _tier_document(
     ground: RowSource,
-    subject: Subject,
-    contract: Literal["verify", "step", "tree"],
+    contract: Contract,
     settings: AuditSettings,
-    probes: tuple[doc.Probe, ...],
-    kept: CallRecorder,
-    judged: TestReport | None,
-    broken: str | None,
-    meta: doc.Meta,
-) -> doc.AuditRun:
-    if broken is not None:
-        of_tier = [make_finding("contract", broken)]
-    else:
-        of_tier = findings_of_tests(judged.findings if judged else ())
-    findings = probe_findings(probes) + of_tier
-    short = judged is not None and judged.detectable > settings.detect
-    verdict: doc.Verdict = "FAIL" if findings else "INCONCLUSIVE" if short else "PASS"
+    record: CallRecorder,
+    judged: battery.TestReport | None,
+    findings: Sequence[doc.Finding],
+    verdict: doc.Verdict,
+) -> doc.SampledTier:
     bound = None
     if verdict == "PASS":
-        bound = certificate_document(certify_output(kept.tokens.features, _CERTIFICATE_DELTA))
+        certificate = battery.certify_output(record.tokens.features, _CERTIFICATE_DELTA)
+        bound = battery.certificate_document(certificate)
+    detectable = None if judged is None else battery.finite_or_none(judged.detectable)
     instance = doc.SampledModel(
         name=ground.name,
         vocab_size=ground.vocab_size,
         gamma=ground.gamma,
-        samples=kept.calls,
+        samples=record.calls,
         detect=settings.detect,
-        detectable=None if judged is None else finite_or_none(judged.detectable),
+        detectable=detectable,
         bound=None if bound is None else bound.bound,
     )
-    tier = doc.SampledTier(
-        samples=kept.calls,
+    return doc.SampledTier(
+        samples=record.calls,
         looks=0 if judged is None else 1,
         alpha=settings.alpha,
         detect=settings.detect,
         power=_DETECTION_POWER,
-        tests=() if judged is None else tuple(test_document(test) for test in judged.tests),
-        detectable=instance.detectable,
+        tests=() if judged is None else tuple(battery.test_document(test) for test in judged.tests),
+        detectable=detectable,
         certificate=bound,
-        optimality=None if judged is None else kept.optimality,
-        findings=tuple(of_tier),
+        optimality=None if judged is None else record.optimality,
+        findings=tuple(findings),
         instances=(instance,),
         # The named faults are of rules for a single draft.
-        faults=None if judged is None or contract == "tree" else faults_document(judged.named),
-        localisation=None if judged is None else suspect_document(judged.located),
-    )
-    return doc.AuditRun(
-        **settings.document_fields(),
-        spec=subject.name,
-        contract=contract,
-        gamma=ground.gamma,
-        vocab_size=ground.vocab_size,
-        tolerance=TOLERANCE_BY_DTYPE["float64"],
-        verdict=verdict,
-        tier="sampled",
-        not_enumerable=ground.why,
-        inconclusive=_power_shortfall(ground, judged, settings) if short and not findings else None,
-        sampled=tier,
-        probes=probes,
-        findings=tuple(findings),
-        notes=(*ground.notes, *_make_notes(judged, kept, failed=bool(findings))),
-        reproduce=ground.command,
-        meta=meta,
-        scheme=ground.scheme,
-        tree=ground.tree,
-    )
-
-
-def _make_notes(judged: TestReport | None, kept: CallRecorder, *, failed: bool) -> list[str]:
-    if judged is None:
-        return []
-    n = kept.tokens.features.n
-    notes = [f"{n:,} tokens are judged; what is promised is of: {judged.deviation}"]
-    if not failed and kept.optimality is not None:
-        notes.append(kept.optimality)
-    return notes
-
-
-def _power_shortfall(ground: RowSource, judged: TestReport | None, settings: AuditSettings) -> str:
-    assert judged is not None
-    return (
-        f"{ground.name}: the tokens promise a TV of {judged.detectable:.3g}, not "
-        f"{settings.detect:g}: {ground.more}"
+        faults=None
+        if judged is None or contract == "tree"
+        else battery.faults_document(judged.named),
+        localisation=None if judged is None else battery.suspect_document(judged.located),
     )
 
 
 @dataclass(frozen=True)
 class LiveModels:
-    """A pair of models, and how code decodes on it.
-
-    ``target``, ``draft``: as :func:`~simverify.models.transformer.load_pair` takes them.
-    ``method``: how drafts are made. ``prompts``: a file, None for the bundled ones. ``gamma``:
-    draft length, 1 to 64. ``tokens``: emitted tokens; None for as many as ``detect`` needs.
-    ``contract``: None where the code says its own. ``threads``: of torch; None leaves them.
+    """A pair of models, as ``load_pair`` takes them, and how code decodes on it.
 
     Raises ``UsageError`` if gamma is out of range.
     """
 
     target: str
     draft: str | None
-    prompts: Path | None = None
+    prompts: Path | None = None  # None for the bundled ones
     gamma: int = 4
-    tokens: int | None = None
-    contract: Contract | None = None
+    tokens: int | None = None  # to emit; None for as many as ``detect`` needs
+    contract: Contract | None = None  # None where the code says its own
     sampling: Sampling = field(default_factory=Sampling)
     device: str = "cpu"
     dtype: Dtype = "float32"
-    threads: int | None = None
+    threads: int | None = None  # of torch; None leaves them
     scheme: str | None = None
     tree: str | None = None
     method: DraftMethod = field(default_factory=DraftMethod)
@@ -478,15 +429,13 @@ class LiveModels:
         if contract != "tree":
             for option, value in (("scheme", self.scheme), ("tree", self.tree)):
                 if value is not None:
-                    raise UsageError(
-                        f"--{option} {value} is for draft trees: name --contract tree too"
-                    )
+                    what = f"--{option} {value} is for draft trees"
+                    raise UsageError(f"{what}: name --contract tree too")
             return None
         name = self.scheme or subject.scheme
         if name is None:
-            raise UsageError(
-                f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
-            )
+            known = ", ".join(SCHEMES)
+            raise UsageError(f"--contract tree needs --scheme, how siblings are drafted: {known}")
         if self.tree is not None:
             shape = parse_levels(self.tree)
         else:
@@ -498,41 +447,34 @@ class LiveModels:
                 "raise gamma"
             )
         if not subject.fits(shape):
-            raise UsageError(
-                f"{subject.name} does not take the tree {_shape_text(shape)}: name another one"
-            )
+            given = f"{subject.name} does not take the tree {_shape_text(shape)}"
+            raise UsageError(f"{given}: name another one")
         return Drafting(shape, get_scheme(name))
 
     def command(self, spec: str, settings: AuditSettings) -> str:
         """Return the command that repeats the audit of ``spec``."""
         law = self.sampling
-        given = {
-            "--target": self.target,
-            "--draft": self.draft,
-            "--prompts": self.prompts,
-            "--gamma": self.gamma,
-            "--tokens": self.tokens,
-            "--contract": self.contract,
-            "--scheme": self.scheme,
-            "--tree": self.tree,
-            "--temperature": law.temperature,
-            "--top-k": law.top_k,
-            "--top-p": law.top_p,
-            "--device": self.device,
-            "--dtype": self.dtype,
-            "--threads": self.threads,
-            "--drafter": self.method.name,
-        }
-        plain = {
-            "--temperature": 1.0,
-            "--device": "cpu",
-            "--dtype": "float32",
-            "--drafter": "plain",
-        }
+        given: tuple[tuple[str, Any, Any], ...] = (
+            ("--target", self.target, None),
+            ("--draft", self.draft, None),
+            ("--prompts", self.prompts, None),
+            ("--gamma", self.gamma, None),
+            ("--tokens", self.tokens, None),
+            ("--contract", self.contract, None),
+            ("--scheme", self.scheme, None),
+            ("--tree", self.tree, None),
+            ("--temperature", law.temperature, 1.0),
+            ("--top-k", law.top_k, None),
+            ("--top-p", law.top_p, None),
+            ("--device", self.device, "cpu"),
+            ("--dtype", self.dtype, "float32"),
+            ("--threads", self.threads, None),
+            ("--drafter", self.method.name, "plain"),
+        )
         words = ["simverify", "audit", spec]
-        for name, value in given.items():
-            if value is not None and value != plain.get(name):
-                words += [name, str(value)]
+        for option, value, default in given:
+            if value is not None and value != default:
+                words += [option, str(value)]
         if self.method.name == "easyspec":
             words += ["--layer-parallel", str(self.method.layer_parallel)]
             words += [] if self.method.calibration else ["--no-calibration"]
@@ -552,10 +494,9 @@ def audit_on_models(
     A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
     trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
     is judged against the target's row before it. Of ``settings``, the error rates, the seed and
-    what is strict count. ``loaded``: the pair and the prompts, if they are there already.
-
-    Raises ``UsageError`` if the code is under another contract or takes whole batches, a model does
-    not load, a prompt is missing or too long, or the code looks beyond the models' context.
+    what is strict count. ``loaded``: the pair and the prompts, if they are there already. Raises
+    ``UsageError`` if the code is under another contract or takes whole batches, a model does not
+    load, a prompt is missing or too long, or the code looks beyond the models' context.
     """
     contract = check_contract(subject, live.contract, settings.batch)
     if contract == "draft":
@@ -573,14 +514,15 @@ def audit_on_models(
         live.method.check_tree_attention()
     gamma = live.gamma if drafting is None else drafting.shape.depth
     say = progress or (lambda _: None)
-    tokens = output_tokens(settings.detect, settings.alpha) if live.tokens is None else live.tokens
+    enough = battery.output_tokens(settings.detect, settings.alpha)
+    tokens = enough if live.tokens is None else live.tokens
     if loaded is None:
         say(f"loading {live.target}" + (f" and {live.draft}" if live.draft else ""))
         loaded = live.load()
     pair, texts = loaded
     job = make_job(pair, texts, gamma=gamma, tokens=tokens, seed=settings.seed)
     total = job.lanes * job.lane_tokens
-    detectable = output_detectable(total, settings.alpha)
+    detectable = battery.output_detectable(total, settings.alpha)
     name = live.method.on(pair)
     ground = RowSource(
         name=name,
@@ -593,7 +535,14 @@ def audit_on_models(
         scheme=None if drafting is None else drafting.scheme.name,
         tree=None if drafting is None else _shape_text(drafting.shape),
     )
-    builds = drafting is not None and _is_tree_factory(subject)
+    builds, probed = False, None
+    if drafting is not None:
+        pair.check_tree_attention()
+        try:
+            builds = not takes_tree_arguments(subject.rule)
+        except ValueError as error:
+            raise UsageError(f"{subject.name}: {error}") from None
+        probed = subject.drafting_itself(drafting, "tree")
     record = CallRecorder(
         gamma=job.gamma,
         lanes=job.lanes,
@@ -615,19 +564,7 @@ def audit_on_models(
         else:
             decode_steps(pair, job, lambda: StepCaller(rule, pair.vocab_size), record)
 
-    probed = None
-    if drafting is not None:
-        pair.check_tree_attention()
-        probed = subject.drafting_itself(drafting, "tree")
     return audit_on_rows(ground, subject, contract, settings, record, call, say, probed=probed)
-
-
-def _is_tree_factory(subject: Subject) -> bool:
-    """Tell a class or a factory from a rule for draft trees; ``UsageError`` for other code."""
-    try:
-        return not takes_tree_arguments(subject.rule)
-    except ValueError as error:
-        raise UsageError(f"{subject.name}: {error}") from None
 
 
 def _shape_text(shape: TreeShape) -> str:
@@ -646,62 +583,13 @@ def audit_on_trace(
 ) -> doc.AuditRun:
     """Put a ``verify`` rule on trial on the rows and drafts of the trace in ``folder``.
 
-    Every block is one call, with fresh randomness; the tokens are judged as a real model's
-    are. Of ``settings``, the error rates, the seed and what is strict count.
-
-    Raises ``UsageError`` if the trace holds no rows, is damaged or too short, or the code is under
-    another contract or takes whole batches.
+    Every block is one call, with fresh randomness; the tokens are judged as a real model's are. Of
+    ``settings``, the error rates, the seed and what is strict count. Raises ``UsageError`` if the
+    trace holds no rows, is damaged or too short, or the code is under another contract or takes
+    whole batches.
     """
     trace = open_trace(folder)
-    made = trace.manifest
-    _check_subject(subject, settings)
-    if made.kind != "rows":
-        raise UsageError(
-            f"{folder} holds statistics of {', '.join(made.rules)}, and code under "
-            f"audit needs rows: record them without --statistics"
-        )
-    ground = RowSource(
-        name=f"trace of {made.name}",
-        gamma=made.gamma,
-        vocab_size=made.vocab_size,
-        plan=f"{made.blocks:,} recorded blocks of {made.name}",
-        why=f"replayed on recorded rows, the trace {trace.folder}",
-        more="record more",
-        command=trace_audit_command(subject.name, trace.folder, settings),
-        notes=(f"the trace has sha256 {made.sha256}",),
-    )
-    lanes = made.decoding.lanes
-    record = CallRecorder(gamma=made.gamma, lanes=lanes, seed=settings.seed, drafted=True)
-    caller = BlockCaller(subject.generator_rule(), made.vocab_size)
-
-    def judge(block: Block, rng: np.random.Generator) -> list[int]:
-        return caller.judge(0, block.p, block.q[:-1], block.drafts, rng)
-
-    replayed = TraceReplay(
-        judge,
-        record,
-        record.tokens.add,
-        lanes=lanes,
-        tokens=made.decoding.tokens,
-        seed=settings.seed,
-    )
-
-    def call() -> None:
-        for block in trace_blocks(trace):
-            replayed(block)
-        replayed.finish()
-
-    return audit_on_rows(
-        ground, subject, "verify", settings, record, call, progress or (lambda _: None)
-    )
-
-
-def trace_audit_command(spec: str, folder: Path, settings: AuditSettings) -> str:
-    """Return the command that repeats the audit."""
-    return reproduce_command(["simverify", "audit", spec, "--trace", str(folder)], settings)
-
-
-def _check_subject(subject: Subject, settings: AuditSettings) -> None:
+    manifest = trace.manifest
     if subject.contract not in (None, "verify"):
         raise UsageError(
             f"{subject.name} has the {subject.contract} contract, and a trace holds blocks that "
@@ -709,3 +597,39 @@ def _check_subject(subject: Subject, settings: AuditSettings) -> None:
         )
     if settings.batch or subject.batch or subject.company:
         raise UsageError(f"{subject.name} takes whole batches: a trace is replayed block by block")
+    if manifest.kind != "rows":
+        raise UsageError(
+            f"{folder} holds statistics of {', '.join(manifest.rules)}, and code under "
+            f"audit needs rows: record them without --statistics"
+        )
+    ground = RowSource(
+        name=f"trace of {manifest.name}",
+        gamma=manifest.gamma,
+        vocab_size=manifest.vocab_size,
+        plan=f"{manifest.blocks:,} recorded blocks of {manifest.name}",
+        why=f"replayed on recorded rows, the trace {trace.folder}",
+        more="record more",
+        command=trace_audit_command(subject.name, trace.folder, settings),
+        notes=(f"the trace has sha256 {manifest.sha256}",),
+    )
+    lanes, tokens, seed = manifest.decoding.lanes, manifest.decoding.tokens, settings.seed
+    record = CallRecorder(gamma=manifest.gamma, lanes=lanes, seed=seed, drafted=True)
+    caller = BlockCaller(subject.generator_rule(), manifest.vocab_size)
+
+    def judge(block: Block, rng: np.random.Generator) -> list[int]:
+        return caller.judge(0, block.p, block.q[:-1], block.drafts, rng)
+
+    replayed = TraceReplay(judge, record, record.tokens.add, lanes=lanes, tokens=tokens, seed=seed)
+
+    def call() -> None:
+        for block in trace_blocks(trace):
+            replayed(block)
+        replayed.finish()
+
+    say = progress or (lambda _: None)
+    return audit_on_rows(ground, subject, "verify", settings, record, call, say)
+
+
+def trace_audit_command(spec: str, folder: Path, settings: AuditSettings) -> str:
+    """Return the command that repeats the audit."""
+    return reproduce_command(["simverify", "audit", spec, "--trace", str(folder)], settings)

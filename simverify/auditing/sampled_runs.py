@@ -6,11 +6,12 @@ the code's randomness. What the code does wrong becomes a :class:`ContractMisuse
 """
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -43,12 +44,9 @@ from simverify.verifiers import Verifier
 
 
 class ContractMisuse(Exception):
-    """The code broke its contract; the message says how, for a finding.
+    """The code broke its contract; the message says how, for a finding."""
 
-    ``number``, ``pilot``, ``trial``: the address of the trial, once a run has said it.
-    """
-
-    number = trial = 0
+    number = trial = 0  # the address of the trial, once a run has said it
     pilot = False
 
 
@@ -84,9 +82,7 @@ class Emissions:
 # Streamed calls: many requests are sent before the first answer, so that no pipe waits.
 
 
-MAX_IN_FLIGHT = 512
-"""Calls that are asked before the first is answered."""
-
+MAX_IN_FLIGHT = 512  # calls that are asked before the first is answered
 _BATCH_SECONDS = 0.06
 """Seconds in which as many are answered as are asked at once: each has a limit of its own."""
 
@@ -134,20 +130,14 @@ MAX_OUTPUT_COUNT = 20_000
 
 @dataclass(frozen=True)
 class SampledInstance:
-    """A model and the draft length that the code is run with on it.
-
-    ``eos``: the token that ends a generation. ``earlier_calls``: calls of an earlier
-    generation, at most, after which a rule with state is reset. ``coarse``: whether it is there
-    for a size or a kind of row, and gets few trials for a larger TV. ``rule``: what is run on it
-    in the place of the rule on trial, as that at one place of a batch is.
-    """
+    """A model and the draft length that the code is run with on it."""
 
     model: Model
     gamma: int
-    eos: int | None = None
-    earlier_calls: int = 0
-    coarse: bool = False
-    rule: Callable[..., Any] | None = None
+    eos: int | None = None  # the token that ends a generation
+    earlier_calls: int = 0  # of an earlier generation, at most, before a rule with state is reset
+    coarse: bool = False  # is for a size or a kind of row, and gets few trials for a larger TV
+    rule: Callable[..., Any] | None = None  # is run here, in the place of the rule on trial
 
     @property
     def name(self) -> str:
@@ -208,9 +198,8 @@ def default_sampled_instances(
         end = eos if eos is not None and eos < model.vocab_size else None
         return SampledInstance(model, gamma, eos=end, coarse=coarse)
 
-    chosen = [
-        instance(model, min(gamma, max_gamma)) for model, gamma in fine or [(_TWO_TOKEN_TABLE, 2)]
-    ]
+    fine = fine or [(_TWO_TOKEN_TABLE, 2)]
+    chosen = [instance(model, min(gamma, max_gamma)) for model, gamma in fine]
     if resets:
         reset = instance(_TWO_TOKEN_TABLE, min(2, max_gamma))
         chosen.append(replace(reset, eos=1 if eos is None else reset.eos, earlier_calls=2))
@@ -267,10 +256,7 @@ class InstanceTables:
 
     @cached_property
     def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
-        """Per position: the context of each prefix, and the contexts' target and draft rows.
-
-        Prefixes with equal target and draft rows share a context.
-        """
+        """Per position: the context of each prefix, by its rows, and the contexts' own rows."""
         result = []
         for target, draft in zip(self.target, self.draft, strict=True):
             both = np.hstack([target, draft])
@@ -293,10 +279,7 @@ class InstanceTables:
         return result
 
     def complete(self, tokens: Ints, lengths: Ints, uniforms: Floats) -> Ints:
-        """Fill each row of ``tokens`` (n, length) beyond its length with target samples.
-
-        ``uniforms``: (n, length) in [0, 1).
-        """
+        """Fill rows of ``tokens`` (n, length) beyond their length, by ``uniforms`` (n, length)."""
         return self._draw(self.target, tokens.copy(), lengths, uniforms)
 
     def drafts(self, gamma: int, uniforms: Floats) -> Ints:
@@ -329,9 +312,7 @@ class InstanceTables:
 
 Contract = Literal["verify", "step"]
 
-CALL_HANG_SECONDS = 20.0
-"""A call that takes longer, or half of a shorter time limit, hangs."""
-
+CALL_HANG_SECONDS = 20.0  # a call that takes longer, or half of a shorter time limit, hangs
 _SLICE_SECONDS = 0.25
 
 _MAX_STALE_CALLS = 256
@@ -350,11 +331,11 @@ class TrialRunner:
         contract: Contract,
         instance: SampledInstance,
         *,
-        seed: int,
-        number: int,
-        pilot: bool,
-        rows: int | None,
-        ends: float,
+        seed: int = 0,
+        number: int = 0,
+        pilot: bool = False,
+        rows: int | None = None,
+        ends: float = math.inf,
         seconds: float,
     ) -> None:
         self.instance, self.rows = instance, rows
@@ -370,14 +351,15 @@ class TrialRunner:
         self._rng = np.random.Generator(self._bits)
         self._address: Any = self._bits.state
         self._rule, self._contract = rule, contract
-        self._call_number = self._ahead = 0
+        self._call_number = 0
+        self._ahead = 0  # calls that were asked after the one whose answer is looked at
         self._ends, self._hang = ends, min(CALL_HANG_SECONDS, seconds / 2)
         self._call_started = 0.0
 
     def run(self, trials: int) -> None:
         """Run until ``trials`` trials (a multiple of ``rows``) are in ``emissions``.
 
-        Raises :class:`ContractMisuse` or :class:`TimeLimitReached`.
+        Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``.
         """
         report_activity(f"the sampled tier on {self.instance.name}")
         begin_instance()
@@ -455,7 +437,12 @@ class TrialRunner:
         calls = range(0, count, rows)
         if hasattr(self._rule, "ask"):
             returned = stream_calls(
-                self._rule, arguments, calls, self._call, self._next_rng, self._later
+                self._rule,
+                arguments,
+                calls,
+                self._call,
+                self._next_rng,
+                partial(setattr, self, "_ahead"),
             )
         else:
             returned = (self._call(self._rule, *arguments(n), self._next_rng()) for n in calls)
@@ -472,10 +459,6 @@ class TrialRunner:
                         "last token must be an accepted prefix of the draft"
                     )
                 yield emitted, len(emitted)
-
-    def _later(self, calls: int) -> None:
-        """Say how many calls were asked after the one whose answer is looked at."""
-        self._ahead = calls
 
     def _unstack(self, result: Any, rows: int) -> list[Any]:
         """Return one row of tokens each from a padded array or a list of rows."""

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,28 +31,7 @@ from simverify.auditing.sampled_runs import (
     TrialRunner,
 )
 from simverify.auditing.sandbox import seeded_global_generators
-from simverify.battery.battery import (
-    FaultCounts,
-    FaultDiagnosis,
-    FaultLocation,
-    LocalisationEvidence,
-    SlotCounts,
-    callable_shares,
-    certify_slots,
-    detectable_deviation,
-    detectable_faults,
-    diagnose_faults,
-    fault_counts,
-    faults_document,
-    finite_or_none,
-    judge_tokens,
-    locate_fault,
-    pvalue_words,
-    rejection_findings,
-    single_slot_rows,
-    suspect_document,
-    test_document,
-)
+from simverify.battery import battery
 from simverify.options.option import Sizes
 from simverify.stats.pits import MIN_PAIRS, PairSums
 from simverify.stats.planning import LOOK_SCHEDULE, plan_looks
@@ -59,17 +39,7 @@ from simverify.verifiers import VERIFIERS
 
 # The trial of a failing sampled run to look at, and its address.
 
-_MIN_DEVIATIONS = 4.0
-"""Standard deviations from which on an output is called too frequent."""
-
-
-def trial_of_misuse(
-    misuse: ContractMisuse, runners: Sequence[TrialRunner], contract: Contract
-) -> results.FailingTrial:
-    """Return the trial in which the code broke its contract."""
-    why = f"the first that breaks the contract: {misuse}"
-    runner = runners[misuse.number]
-    return _failing_trial(runner, contract, misuse.trial, why, pilot=misuse.pilot)
+_MIN_DEVIATIONS = 4.0  # standard deviations from which on an output is called too frequent
 
 
 def choose_trial(
@@ -86,7 +56,7 @@ def choose_trial(
             trial, position, token = hit
             why = f"the first with token {token} at position {position + 1}, where p = 0"
             return _failing_trial(runner, contract, trial, why)
-    excess, number, trial, why = max(_most_overfrequent_prefix(runners[n], n) for n in failed)
+    excess, number, trial, why = max(_most_overfrequent_prefix(runners[n]) for n in failed)
     if excess < _MIN_DEVIATIONS:
         number, trial = failed[0], 0
         why = "the first: no output alone is too frequent, what failed is how trials hang together"
@@ -105,10 +75,10 @@ def _first_impossible_token(runner: TrialRunner) -> tuple[int, int, int] | None:
     return first
 
 
-def _most_overfrequent_prefix(runner: TrialRunner, number: int) -> tuple[float, int, int, str]:
+def _most_overfrequent_prefix(runner: TrialRunner) -> tuple[float, int, int, str]:
     """Return (standard deviations, instance, trial, why) of the most too frequent beginning."""
     tokens, tables, n = runner.emissions.tokens, runner.tables, len(runner.emissions)
-    best = (-np.inf, number, 0, "")
+    best = (-np.inf, runner.number, 0, "")
     for length in range(1, tables.length + 1):
         law, codes = tables.joint(length), tables.codes(tokens, length)
         seen, expected = np.bincount(codes, minlength=law.size), n * law
@@ -123,7 +93,7 @@ def _most_overfrequent_prefix(runner: TrialRunner, number: int) -> tuple[float, 
                 f"the first that emits {begins}, the beginning of a completed output that is most "
                 f"too frequent: {seen[cell]:,} of {n:,} trials, {expected[cell]:,.1f} due"
             )
-            best = (float(excess[cell]), number, trial, why)
+            best = (float(excess[cell]), runner.number, trial, why)
     return best
 
 
@@ -170,8 +140,7 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
 
 
 _RULES_WITH_KNOWN_LAW = ("block", "token", "match")
-_ACCEPTANCE_ALPHA = 1e-4
-"""Level at which accepted tokens are told apart, to say where a fault sits."""
+_ACCEPTANCE_ALPHA = 1e-4  # level at which accepted tokens are told apart, to say where a fault sits
 
 
 def optimum_test(tables: InstanceTables, emissions: Emissions, alpha: float) -> stats.TestResult:
@@ -186,10 +155,7 @@ def optimum_test(tables: InstanceTables, emissions: Emissions, alpha: float) -> 
 
 
 def accepts_above_target(tables: InstanceTables, emissions: Emissions) -> bool:
-    """Whether some token is accepted more often than the target lets it be emitted at all.
-
-    Then no corrected token can make up for it: the acceptance is wrong.
-    """
+    """Whether some token is accepted more often than it may be emitted: acceptance is wrong."""
     from scipy import stats as scipy_stats  # half a second that few processes need
 
     log_p, cells = 0.0, 0
@@ -219,10 +185,10 @@ def _acceptance_counts(
     result = []
     size = tables.vocab_size
     for slot, (context, target, draft) in enumerate(tables.contexts[: tables.instance.gamma]):
-        there = emissions.lengths > slot
-        contexts = context[tables.codes(emissions.tokens[there], slot)]
-        kept = emissions.accepted[there] > slot
-        cell = contexts[kept] * size + emissions.tokens[there, slot][kept]
+        reached = emissions.lengths > slot
+        contexts = context[tables.codes(emissions.tokens[reached], slot)]
+        accepts = emissions.accepted[reached] > slot
+        cell = contexts[accepts] * size + emissions.tokens[reached, slot][accepts]
         accepted = np.bincount(cell, minlength=target.size).reshape(target.shape)
         totals = np.bincount(contexts, minlength=len(target))
         result.append((accepted, totals, target, draft))
@@ -282,7 +248,7 @@ def independence_tests(
     pits = np.clip(above[codes] - (1.0 - uniforms) * law[codes], 0.0, 1.0)
     yield from _lag_tests(tables, emissions.tokens[:, 0], codes, pits, size, share["lags"])
     if size > 1 and len(codes) > size:
-        every = (x.reshape(-1, size)[:, :MAX_ROWS] for x in (codes, pits))
+        every = codes.reshape(-1, size)[:, :MAX_ROWS], pits.reshape(-1, size)[:, :MAX_ROWS]
         yield from _row_pair_tests(*every, float((law**2).sum()), share["every pair"])
 
 
@@ -316,19 +282,16 @@ def _lag_tests(
             if g2.df > 0:
                 test = stats.g2_test(g2, alpha=alpha, name=f"{half}: pairs of first tokens")
                 yield replace(test, deviation="TV of the pair's law")
-            equal = int((codes[first] == codes[second]).sum())
-            yield stats.duplicates_test(
-                equal, len(first), chance, alpha=alpha, name=f"{half}: equal outputs"
-            )
+            equal, title = int((codes[first] == codes[second]).sum()), f"{half}: equal outputs"
+            yield stats.duplicates_test(equal, len(first), chance, alpha=alpha, name=title)
 
 
 def _row_pair_tests(
     codes: Ints, pits: Floats, chance: float, alpha: float
 ) -> Iterator[stats.TestResult]:
-    """Test every pair of different rows (calls, rows), of one call and of two in a row.
+    """Test the worst pair of different rows (calls, rows), of one call and of two in a row.
 
-    Over the calls, pairs of the same two rows share no member. The worst pair speaks, with
-    Bonferroni over all of them.
+    Over the calls, pairs of the same two rows share no member. Bonferroni over all pairs.
     """
     size = codes.shape[1]
     rows = np.arange(size)
@@ -375,30 +338,22 @@ def _worst_of_many(test: stats.TestResult, number: int, alpha: float) -> stats.T
 
 @dataclass(frozen=True)
 class LookResult:
-    """``tests`` decide together with ``findings``; ``optimality`` never decides.
+    """What the tests of one look say."""
 
-    ``detectable``: mean one-token TV, by position and rows, that is found with the run's
-    power. ``evidence``: of where a fault sits, without the catalogue's part of it.
-    """
-
-    tests: tuple[stats.TestResult, ...]
+    tests: tuple[stats.TestResult, ...]  # decide together with ``findings``
     findings: tuple[str, ...]
-    detectable: float
-    optimality: str
-    evidence: LocalisationEvidence
+    detectable: float  # mean one-token TV, by position and rows, found with the run's power
+    optimality: str  # never decides
+    evidence: battery.LocalisationEvidence  # without the catalogue's part of it
 
 
 @dataclass(frozen=True)
 class LookBudget:
-    """What a look at the first trials of a run may spend.
+    """What a look at the first trials of a run may spend."""
 
-    It spends ``fraction`` of the instance's share ``alpha``; the e-process of the named faults
-    spends its own share once for all looks, and their test of fixed size at the ``last``.
-    """
-
-    alpha: float
-    fraction: float
-    last: bool
+    alpha: float  # the instance's share; the e-process of the named faults spends its own part once
+    fraction: float  # what this look spends of the rest
+    last: bool  # the named faults' test of fixed size comes at the last look alone
 
 
 def judge_emissions(
@@ -413,39 +368,38 @@ def judge_emissions(
 ) -> LookResult:
     """Test the emissions of one instance.
 
-    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows`` as in
-    :func:`~simverify.auditing.sampled_tier.sample_callable`.
+    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows``: ``batch`` of :func:`sample_callable`.
     """
-    shares = callable_shares(look.alpha)
+    shares = battery.callable_shares(look.alpha)
     levels = {name: share * look.fraction for name, share in shares.items()}
     slots = counts_by_position(tables, emissions)
     by_slot = contract == "verify"
     faults = counts_by_slot(tables, emissions) if by_slot else _position_directions(slots)
-    battery = judge_tokens(
+    judged = battery.judge_tokens(
         slots, faults, shares, fraction=look.fraction, last=look.last, power=power
     )
     joint = list(_joint_tests(tables, emissions, levels["joint"]))
     pairs = list(independence_tests(tables, emissions, uniforms, rows, levels["independence"]))
-    tests = [*battery.tests, *joint, *pairs]
+    tests = [*judged.tests, *joint, *pairs]
     lossy = None
     if contract == "verify":
         lossy = optimum_test(tables, emissions, levels["acceptance"])
         tests.append(lossy)
     prefix = f"{tables.instance.name}: "
-    findings = [*battery.violations, *rejection_findings(x for x in tests if x is not lossy)]
+    findings = [*judged.violations, *battery.rejection_findings(x for x in tests if x is not lossy)]
     if lossy is not None and lossy.rejected:
         findings.append(
             f"lossy: Pr(tau >= {lossy.level}) is {lossy.statistic:.4f} above block "
             f"verification, which no lossless rule without state exceeds "
-            f"(p = {pvalue_words(lossy.log_pvalue)})"
+            f"(p = {battery.pvalue_words(lossy.log_pvalue)})"
         )
     # An end of sequence cuts accepted tokens off: which token was accepted is not seen.
     apart = contract == "verify" and tables.instance.eos is None
-    evidence = LocalisationEvidence(
+    evidence = battery.LocalisationEvidence(
         independence=any(test.rejected for test in pairs),
-        tokens=bool(battery.violations) or any(test.rejected for test in (*battery.tests, *joint)),
+        tokens=bool(judged.violations) or any(test.rejected for test in (*judged.tests, *joint)),
         lossy=lossy is not None and lossy.rejected,
-        by_slot=battery.by_slot,
+        by_slot=judged.by_slot,
         bonus=tables.instance.gamma if contract == "verify" else None,
         named=None,
         accepted_too_much=accepts_above_target(tables, emissions) if apart else None,
@@ -455,24 +409,24 @@ def judge_emissions(
     return LookResult(
         tuple(replace(test, name=prefix + test.name) for test in tests),
         tuple(prefix + finding for finding in findings),
-        battery.detectable,
+        judged.detectable,
         prefix + words,
         evidence,
     )
 
 
-def counts_by_position(tables: InstanceTables, emissions: Emissions) -> list[SlotCounts]:
+def counts_by_position(tables: InstanceTables, emissions: Emissions) -> list[battery.SlotCounts]:
     """Emitted tokens by position and context; completion tokens are not counted."""
     slots = []
     for position, (context, target, draft) in enumerate(tables.contexts):
         emitted = emissions.tokens[emissions.lengths > position]
         cell = context[tables.codes(emitted, position)] * tables.vocab_size + emitted[:, position]
         counts = np.bincount(cell, minlength=target.size).reshape(target.shape)
-        slots.append(SlotCounts(f"position {position + 1}", counts, target, draft))
+        slots.append(battery.SlotCounts(f"position {position + 1}", counts, target, draft))
     return slots
 
 
-def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> FaultCounts:
+def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> battery.FaultCounts:
     """Tokens of first calls by whole prefix, and what every fault emits there."""
     size = tables.vocab_size
     reached = np.minimum(emissions.accepted + 1, emissions.lengths)
@@ -481,19 +435,18 @@ def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> FaultCounts:
         emitted = emissions.tokens[reached > slot]
         counts = np.bincount(tables.codes(emitted, slot + 1), minlength=target.size)
         parts.append((counts.reshape(-1, size), target, laws))
-    return fault_counts(detectable_faults(prefix=True, first_row=True), parts)
+    return battery.fault_counts(battery.detectable_faults(prefix=True, first_row=True), parts)
 
 
-def _position_directions(slots: list[SlotCounts]) -> FaultCounts:
+def _position_directions(slots: list[battery.SlotCounts]) -> battery.FaultCounts:
     """Tokens by position, tried against what faults emit in a judged slot.
 
-    Code that drafts itself has no slots to be known by position: these are directions in
-    which its tokens may leave the target, not laws that it would follow.
+    Code that drafts itself has no slots: these are directions in which it may leave the target.
     """
-    faults = detectable_faults(prefix=False, first_row=False)
-    return fault_counts(
+    faults = battery.detectable_faults(prefix=False, first_row=False)
+    return battery.fault_counts(
         faults,
-        [(x.counts, x.target, single_slot_rows(faults, x.target, x.draft)) for x in slots],
+        [(x.counts, x.target, battery.single_slot_rows(faults, x.target, x.draft)) for x in slots],
     )
 
 
@@ -514,15 +467,11 @@ def _joint_tests(
 # The plan of a sampled run: sized on a pilot, stated before the run starts.
 
 
-PILOT_TRIALS = 1024
-"""They size the run and never enter its tests."""
-
+PILOT_TRIALS = 1024  # they size the run and never enter its tests
 PLANNED_TV_SHARE = 0.95
 """Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
 
-TRIAL_MARGIN = 1.06
-"""Trials above what the pilot asks for: the pilot's own error, and whole tokens."""
-
+TRIAL_MARGIN = 1.06  # trials above what the pilot asks for: the pilot's own error, and whole tokens
 SAMPLING_VARIATION = 6.0
 """Tokens of a context sway by the square root of their number, and cells fall in or out of pools
 with them: n trials are planned for a TV smaller by this over sqrt(n). Measured: up to a tenth
@@ -538,25 +487,21 @@ COARSE_TV_FACTOR, MAX_COARSE_TV = 3.0, 0.3
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """How many trials each instance gets, and the TV that is found there with the run's power.
-
-    ``instances``: their names; ``samples`` and ``detectable``: one for each. ``detect``: what
-    the run is for; ``seconds``: how long its calls take, by the pilot.
-    """
+    """How many trials each instance gets, and the TV that is found there with the run's power."""
 
     instances: tuple[str, ...]
     samples: tuple[int, ...]
     detectable: tuple[float, ...]
     alpha: float
     power: float
-    detect: float
-    seconds: float
+    detect: float  # what the run is for
+    seconds: float  # how long its calls take, by the pilot
 
     @property
     def line(self) -> str:
         """The plan in one line, for the user to read before it starts."""
         each = zip(self.instances, self.samples, self.detectable, strict=True)
-        runs = ", ".join(f"{n:,} on {x}, TV {found:.4f}" for x, n, found in each)
+        runs = ", ".join(f"{n:,} on {x}, TV {tv:.4f}" for x, n, tv in each)
         return (
             f"{sum(self.samples):,} calls, about {self.seconds:.0f} s; {len(LOOK_SCHEDULE)} looks; "
             f"false-alarm rate {self.alpha:g}; with probability {self.power:g} a mean one-token "
@@ -628,10 +573,7 @@ def whole_batches(trials: int, rows: int) -> int:
 
 
 def _detectable_tv(pilot: TrialRunner, trials: int, alpha: float, power: float) -> float:
-    """TV that the last look, with its share of ``alpha``, finds after ``trials`` trials.
-
-    By the contexts that the pilot met.
-    """
+    """TV that the last look finds after so many trials, by the contexts that the pilot met."""
     slots = counts_by_position(pilot.tables, pilot.emissions)
     scale = trials / len(pilot.emissions)
     totals = [np.rint(slot.counts.sum(axis=1) * scale).astype(np.int64) for slot in slots]
@@ -640,8 +582,8 @@ def _detectable_tv(pilot: TrialRunner, trials: int, alpha: float, power: float) 
         for total, slot in zip(totals, slots, strict=True)
         if total.any()
     ]
-    shares = callable_shares(alpha * LOOK_SCHEDULE[-1][1])
-    return detectable_deviation(parts, slots, shares, power=power)
+    shares = battery.callable_shares(alpha * LOOK_SCHEDULE[-1][1])
+    return battery.detectable_deviation(parts, slots, shares, power=power)
 
 
 def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: float) -> int:
@@ -679,18 +621,14 @@ STALE_DRAWS_REASON = "the code keeps draws of the exact tier: build its tables i
 
 @dataclass(frozen=True)
 class SampledAudit:
-    """Verdict of the sampled tier. ``reason``: why it is INCONCLUSIVE; None otherwise.
-
-    ``plan`` is None where the code failed before there was one. ``trial``: one that shows what
-    failed; None where nothing did. ``hurried``: that less was asked for, for want of time.
-    """
+    """Verdict of the sampled tier."""
 
     verdict: results.Verdict
     tier: results.SampledTier
-    plan: SamplePlan | None
-    reason: str | None
-    trial: results.FailingTrial | None = None
-    hurried: str | None = None
+    plan: SamplePlan | None  # None where the code failed before there was one
+    reason: str | None  # why the verdict is INCONCLUSIVE
+    trial: results.FailingTrial | None = None  # one that shows what failed
+    hurried: str | None = None  # less was asked for, for want of time
 
 
 def sample_callable(
@@ -854,7 +792,16 @@ class _SampledRun:
         if reason is None and not findings:
             reason = self._power_shortfall(detect)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
-        named = self._diagnosis(runners, diagnose=bool(findings)) if judged else None
+        named = None
+        if judged:
+            # The catalogue is asked about all instances together, by slots of single calls. Only
+            # code without state has slots that follow the target.
+            stateless = self.contract == "verify" or takes_step_arguments(self.rule)
+            counts = [counts_by_slot(runner.tables, runner.emissions) for runner in runners]
+            named = battery.diagnose_faults(counts, diagnose=bool(findings) and stateless)
+        evidence = (replace(look.evidence, named=named) for look in judged if look.findings)
+        places = [battery.locate_fault(one) for one in evidence]
+        place = next((place for place in places if place.part), places[0] if places else None)
         bounds = self._certificates(runners) if verdict == "PASS" else []
         fine = (j.detectable for x, j in zip(self.instances, judged, strict=False) if not x.coarse)
         unknown: list[None] = [None] * len(runners)
@@ -864,11 +811,11 @@ class _SampledRun:
             alpha=self.alpha,
             detect=detect,
             power=self.power,
-            tests=tuple(test_document(test) for look in judged for test in look.tests),
-            detectable=finite_or_none(max(fine, default=math.inf)),
+            tests=tuple(battery.test_document(test) for look in judged for test in look.tests),
+            detectable=battery.finite_or_none(max(fine, default=math.inf)),
             certificate=max(bounds, key=lambda c: c.bound) if bounds else None,
-            faults=faults_document(named),
-            localisation=suspect_document(_fault_location(judged, named)),
+            faults=battery.faults_document(named),
+            localisation=battery.suspect_document(place),
             optimality="; ".join(look.optimality for look in judged) or None,
             findings=tuple(findings),
             instances=tuple(
@@ -878,7 +825,7 @@ class _SampledRun:
                     gamma=runner.instance.gamma,
                     samples=len(runner.emissions),
                     detect=instance_detect(runner.instance, detect),
-                    detectable=None if look is None else finite_or_none(look.detectable),
+                    detectable=None if look is None else battery.finite_or_none(look.detectable),
                     bound=None if certificate is None else certificate.bound,
                 )
                 for runner, look, certificate in zip(
@@ -888,7 +835,8 @@ class _SampledRun:
         )
         trial = hurried = None
         if misuse is not None:
-            trial = trial_of_misuse(misuse, runners, self.contract)
+            why, runner = f"the first that breaks the contract: {misuse}", runners[misuse.number]
+            trial = _failing_trial(runner, self.contract, misuse.trial, why, pilot=misuse.pilot)
         elif findings:
             failed = [number for number, look in enumerate(judged) if look.findings]
             trial = choose_trial(runners, failed, self.contract)
@@ -904,20 +852,11 @@ class _SampledRun:
         """Bound the mean one-token TV on each instance; all bounds hold but for the delta."""
         each = CERTIFICATE_DELTA / len(runners)
         slots = (counts_by_position(runner.tables, runner.emissions) for runner in runners)
-        bounds = (certify_slots(counts, delta=each) for counts in slots)
+        bounds = (battery.certify_slots(counts, delta=each) for counts in slots)
+        certificate = partial(results.Certificate, delta=CERTIFICATE_DELTA)
         return [
-            results.Certificate(
-                bound=c.bound, delta=CERTIFICATE_DELTA, method=c.method, assumption=c.assumption
-            )
-            for c in bounds
+            certificate(bound=c.bound, method=c.method, assumption=c.assumption) for c in bounds
         ]
-
-    def _diagnosis(self, runners: list[TrialRunner], *, diagnose: bool) -> FaultDiagnosis:
-        """Ask the catalogue about all instances together, by slots of single calls."""
-        # Only code without state has slots that follow the target.
-        stateless = self.contract == "verify" or takes_step_arguments(self.rule)
-        tables = [counts_by_slot(runner.tables, runner.emissions) for runner in runners]
-        return diagnose_faults(tables, diagnose=diagnose and stateless)
 
     def _power_shortfall(self, detect: float) -> str | None:
         """Say on which instance the run promises too little; None if on none."""
@@ -929,9 +868,3 @@ class _SampledRun:
                     f"not {wanted:g}: raise max_samples"
                 )
         return None
-
-
-def _fault_location(judged: list[LookResult], named: FaultDiagnosis | None) -> FaultLocation | None:
-    """Where the instances that failed point; the first of them that points anywhere."""
-    places = [locate_fault(replace(j.evidence, named=named)) for j in judged if j.findings]
-    return next((place for place in places if place.part), places[0] if places else None)

@@ -5,13 +5,12 @@ needs no name by which another interpreter could import it.
 """
 
 import faulthandler
+import multiprocessing
 import os
 import pickle
 import random
 import re
-import select
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +34,6 @@ KILL_GRACE_SECONDS = 5.0
 """Seconds after a deadline at which code that an exception should have ended is killed."""
 
 _POLL_SECONDS = 0.25
-_MESSAGE_LENGTH = struct.Struct("Q")
 _HAS_FORK = hasattr(os, "fork")
 
 _GPU_FORK_ERROR = re.compile(
@@ -60,9 +59,8 @@ class ChildDeath:
 def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     """Return ``work(say)``, run in a child, or :class:`ChildDeath` if the child brought no result.
 
-    The result, and an exception of ``work``, which is raised here, are pickled. What ``work``
-    says is said here. Where a process cannot be forked, ``work`` runs in this one; and so it does
-    once more where it needs a GPU that this process used before, as no child can use it.
+    The result is pickled, and so is an exception of ``work``, which is raised here. ``work`` runs
+    in this process if it cannot be forked, and again if it needs a GPU that this process uses.
     """
     if not _HAS_FORK:
         return work(say)
@@ -78,18 +76,18 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     return work(say)
 
 
-def _needs_parent_gpu(told: str) -> bool:
-    """Whether a child came to nothing since this process uses the GPU."""
+def _needs_parent_gpu(message: str) -> bool:
+    """Whether a child failed because this process uses the GPU."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False
-    return _GPU_FORK_ERROR.search(told) is not None
+    return _GPU_FORK_ERROR.search(message) is not None
 
 
 def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     shown = watchdog.ProgressBoard()
     traces = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, in both processes
-    reader, writer = os.pipe()
+    reader, writer = multiprocessing.Pipe(duplex=False)
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()  # or both would write what is waiting
@@ -100,7 +98,7 @@ def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     if child == 0:
         faulthandler.enable(traces, all_threads=False)
         _child_main(work, shown, writer)
-    os.close(writer)
+    writer.close()
     status = None
     try:
         last = _await_result(reader, child, shown, say)
@@ -116,7 +114,7 @@ def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
             raise value
         return value
     finally:
-        os.close(reader)
+        reader.close()
         traces.close()
         if status is None:
             with suppress(ProcessLookupError):
@@ -126,7 +124,7 @@ def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
 
 
 def _child_main(
-    work: Callable[[SayProgress], Any], shown: watchdog.ProgressBoard, writer: int
+    work: Callable[[SayProgress], Any], shown: watchdog.ProgressBoard, writer: Connection
 ) -> None:
     """Be the child: never returns."""
     code = 1
@@ -143,9 +141,7 @@ def _child_main(
             torch.set_num_threads(1)  # the threads it has had are in the parent only
 
         def send(kind: Literal["said", "raised", "done"], value: Any) -> None:
-            message = pickle.dumps((kind, value))
-            with os.fdopen(writer, "wb", closefd=False) as pipe:
-                pipe.write(_MESSAGE_LENGTH.pack(len(message)) + message)
+            writer.send_bytes(pickle.dumps((kind, value)))
 
         try:
             result = work(lambda line: send("said", line))
@@ -160,21 +156,20 @@ def _child_main(
         _exit(code)
 
 
-def _await_result(reader: int, child: int, shown: watchdog.ProgressBoard, say: SayProgress) -> Any:
+def _await_result(
+    reader: Connection, child: int, shown: watchdog.ProgressBoard, say: SayProgress
+) -> Any:
     """Return the child's last message, a :class:`ChildDeath` if it is stuck, None if it is gone."""
     patience = StallDetector()
     while True:
-        if not select.select([reader], [], [], _POLL_SECONDS)[0]:
+        if not reader.poll(_POLL_SECONDS):
             how = patience.ended(shown, time.monotonic(), _processor_seconds(child))
             if how is not None:
                 return ChildDeath(how, shown.place, hung=True)
             continue
-        head = _read_exactly(reader, _MESSAGE_LENGTH.size)
-        if len(head) < _MESSAGE_LENGTH.size:
-            return None
-        (size,) = _MESSAGE_LENGTH.unpack(head)
-        message = _read_exactly(reader, size)
-        if len(message) < size:
+        try:
+            message = reader.recv_bytes()
+        except (EOFError, OSError):
             return None
         kind, value = pickle.loads(message)
         if kind != "said":
@@ -191,10 +186,9 @@ class StallDetector:
     def ended(
         self, shown: watchdog.ProgressBoard, wall: float, processor: float | None
     ) -> str | None:
-        """Return in words why the child is to be ended, or None.
+        """Return why the child must be ended, or None.
 
-        ``wall``: the time now; ``processor``: seconds the child has had so far, None where the
-        system does not tell.
+        ``wall``: the time now; ``processor``: the child's seconds so far, None if unknown.
         """
         wall_ends, processor_ends = shown.deadlines
         if wall <= wall_ends:
@@ -224,14 +218,6 @@ def _processor_seconds(child: int) -> float | None:
     except psutil.Error:
         return None
     return float(times.user + times.system)
-
-
-def _read_exactly(reader: int, size: int) -> bytes:
-    """Return ``size`` bytes, or fewer if the other end is closed."""
-    parts = b""
-    while len(parts) < size and (part := os.read(reader, size - len(parts))):
-        parts += part
-    return parts
 
 
 _SIGNAL_MEANINGS = {

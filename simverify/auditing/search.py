@@ -25,47 +25,34 @@ from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
 Contract = Literal["verify", "step", "tree", "draft"]
 
-MAX_LITERALS = 12
-"""Numbers of each kind that instances are made for, the smallest first."""
-
-MAX_LITERAL_VOCAB = 300
-"""Largest V: the law of two tokens has V^2 entries."""
-
+MAX_LITERALS = 12  # numbers of each kind that instances are made for, the smallest first
+MAX_LITERAL_VOCAB = 300  # largest V: the law of two tokens has V^2 entries
 MAX_LITERAL_GAMMA = 8
 MAX_LITERAL_PROMPT = 600
-MAX_LITERAL_COUNT = 12
-"""Most nodes, children and tokens of small trees that are made for a number."""
-
-_BYTE_RANGE = 256
-"""Ids of eight bits wrap here without any number in the code."""
-
-_MIN_LARGE_VOCAB = 6
-"""Vocabularies of so many tokens and fewer are all in the battery."""
-
-_MAX_FULL_ROW_VOCAB = 24
-"""V of rows that hold all ids where the code drafts itself: V^2 paths."""
-
+MAX_LITERAL_COUNT = 12  # most nodes, children and tokens of small trees that are made for a number
+_BYTE_RANGE = 256  # ids of eight bits wrap here without any number in the code
+_MIN_LARGE_VOCAB = 6  # vocabularies of so many tokens and fewer are all in the battery
+_MAX_FULL_ROW_VOCAB = 24  # V of rows that hold all ids where the code drafts itself: V^2 paths
 WEIGHT_UNIT = 10_000_000
 RELATIVE_OFFSET = Fraction(1, 400)
 """How far from a number the instances on either side of it are, relative to it."""
 
 
+_MOSTLY_CERTAIN_ROWS: tuple[RowPair, ...] = (((1, 2), (0, 1)), ((3, 1), (1, 1)), ((2, 3), (1, 0)))
+
+
 @dataclass(frozen=True)
 class LiteralHints:
-    """Numbers of the code that instances go to either side of.
+    """Numbers of the code that instances go to either side of."""
 
-    ``sizes``: of vocabularies and ids. ``drafts``: draft lengths beyond the battery's.
-    ``parts``: of probabilities and p/q. ``lengths``: of prefixes, for rules that see them.
-    ``counts``: of what a draft tree has many of, and of small vocabularies, for code on trees.
-    ``ends``: vocabularies of just so many tokens, and of one more: code that goes through them
-    piece by piece may lose the last.
-    """
-
-    sizes: tuple[int, ...] = ()
-    drafts: tuple[int, ...] = ()
-    parts: tuple[float, ...] = ()
-    lengths: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()  # of vocabularies and ids
+    drafts: tuple[int, ...] = ()  # draft lengths beyond the battery's
+    parts: tuple[float, ...] = ()  # of probabilities and p/q
+    lengths: tuple[int, ...] = ()  # of prefixes, for rules that see them
+    # Of what a draft tree has many of, and of small vocabularies, for code on trees.
     counts: tuple[int, ...] = ()
+    # Vocabularies of just so many tokens, and of one more: code that goes through them piece by
+    # piece may lose the last.
     ends: tuple[int, ...] = ()
 
     @classmethod
@@ -102,14 +89,15 @@ class LiteralHints:
     def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
         """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
         models = [model for x in self.parts for model in ratio_rows(x)]
-        models += [_gamma_instance(n) for n in self.drafts]
+        for n in self.drafts:
+            name = f"around {n}, V=2, gamma={n}"
+            models.append(SmallModel.of_pairs(name, n, _MOSTLY_CERTAIN_ROWS))
         models += [_prompt_instances(k, eos) for k in self.lengths]
         for k in (*self.sizes, _BYTE_RANGE):
             models += _vocab_instances(k, contract)
         models += [_last_id_instance(k, vocab) for k in self.ends for vocab in (k, k + 1)]
-        return [
-            replace(m, eos=eos) if eos is not None and eos < m.vocab_size else m for m in models
-        ]
+        end = math.inf if eos is None else eos
+        return [replace(m, eos=eos) if end < m.vocab_size else m for m in models]
 
 
 def _vocab_instances(k: int, contract: Contract) -> Iterator[SmallModel]:
@@ -118,10 +106,8 @@ def _vocab_instances(k: int, contract: Contract) -> Iterator[SmallModel]:
     ids = sorted({0, k - 1, k, vocab - 1})
 
     def sparse(*weights: int) -> RowWeights:
-        row = [0] * vocab
-        for token, weight in zip(ids, weights, strict=False):
-            row[token] = weight
-        return tuple(row)
+        held = dict(zip(ids, weights, strict=False))
+        return tuple(held.get(token, 0) for token in range(vocab))
 
     pairs = [
         (sparse(2, 3, 1, 4), sparse(3, 1, 4, 2)),
@@ -139,17 +125,9 @@ def _vocab_instances(k: int, contract: Contract) -> Iterator[SmallModel]:
 
 def _last_id_instance(k: int, vocab: int) -> SmallModel:
     """Rows on the first and the last ids."""
-    target, draft = [0] * vocab, [0] * vocab
-    target[0], target[-2], target[-1] = 2, 1, 3
-    draft[0], draft[-1] = 3, 1
-    pairs = [(tuple(target), tuple(draft))]
+    none = (0,) * (vocab - 3)
+    pairs = [((2, *none, 1, 3), (3, *none, 0, 1))]
     return SmallModel.of_pairs(f"ending at {k}, V={vocab}, gamma=1", 1, pairs)
-
-
-def _gamma_instance(gamma: int) -> SmallModel:
-    """Rows of two tokens, most drafts certain."""
-    pairs: list[RowPair] = [((1, 2), (0, 1)), ((3, 1), (1, 1)), ((2, 3), (1, 0))]
-    return SmallModel.of_pairs(f"around {gamma}, V=2, gamma={gamma}", gamma, pairs)
 
 
 def _prompt_instances(k: int, eos: int | None) -> SmallModel:
@@ -188,17 +166,11 @@ def _three_token_row(first: Fraction, parts: int) -> RowWeights:
 #
 # One number leads to a few instances, which are in the battery (``LiteralHints``). Where a test
 # asks for several things at once (the third token is 7, of 40, and its ratio is below .3) they are
-# drawn together, and what led to something new is varied further, as coverage-guided fuzzers do
-# [1]_.
-#
-# References
-# ----------
-# .. [1] Boehme, Pham and Roychoudhury, "Coverage-based Greybox Fuzzing as Markov Chain", CCS 2016.
+# drawn together, and what led to something new is varied further, as coverage-guided fuzzers do.
+# Source: Boehme, Pham and Roychoudhury, "Coverage-based Greybox Fuzzing as Markov Chain", CCS 2016.
 
 
-_MAX_LAW_ENTRIES = 100_000
-"""Blocks of one instance at most, V^(gamma+1): their laws are arrays."""
-
+_MAX_LAW_ENTRIES = 100_000  # blocks of one instance at most, V^(gamma+1): their laws are arrays
 _NEAR_RATE = 0.7
 """How often a number is taken from the test and those around it, and not from all its function."""
 
@@ -212,25 +184,19 @@ _DEFAULT_SHARES = (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5))
 _MAX_ROWS = 3
 _MAX_IDS = 2
 _MAX_KEPT_IDS = 3
-_MIN_CERTAIN_GAMMA = 3
-"""Gamma from which drafts are certain, so that the paths are few."""
-
+_MIN_CERTAIN_GAMMA = 3  # gamma from which drafts are certain, so that the paths are few
 RowShares = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an instance is made of.
-
-    ``ids``: tokens that have mass beside the first and the last of ``vocab``. ``parts``: p and q of
-    one of these tokens, in each row. ``after``: the length of the prompt.
-    """
+    """What an instance is made of."""
 
     vocab: int
     gamma: int
-    ids: tuple[int, ...]
-    parts: tuple[RowShares, ...]
-    after: int = 0
+    ids: tuple[int, ...]  # tokens that have mass beside the first and the last
+    parts: tuple[RowShares, ...]  # p and q of one of these tokens, in each row
+    after: int = 0  # the length of the prompt
 
     @classmethod
     def of(cls, model: SmallModel) -> "Recipe":
@@ -287,9 +253,8 @@ class RecipeSampler:
         vocab = self._vocab(about[1], ids)
         count = self._rng.randint(1, _MAX_ROWS)
         parts = tuple(self._part(about[2]) for _ in range(count))
-        return _shrink_to_fit(
-            Recipe(vocab, self._gamma(about[3]), ids, parts, self._after(about[4]))
-        )
+        gamma, after = self._gamma(about[3]), self._after(about[4])
+        return _shrink_to_fit(Recipe(vocab, gamma, ids, parts, after))
 
     def one_change(self, recipe: Recipe, aim: BranchTarget) -> Iterator[Recipe]:
         """Yield the recipe with one part set to each number of a test, then next to it."""
@@ -428,16 +393,13 @@ def _recipe_row(vocab: int, token: int, share: Fraction, others: list[int]) -> R
 # few.
 
 
-MAX_WEIGHTED_TREES = 600
-"""Trees of an instance at most, where each of them has a probability."""
-
+MAX_WEIGHTED_TREES = 600  # trees of an instance at most, where each of them has a probability
 _DEFAULT_ROOT_CHILDREN = (2, 3, 4)
 """Children of the root beside those that a number asks for, where the vocabulary is what it is."""
 
 _MAX_CHAIN_DEPTH = 8
 
-_MAX_FRACTION_NODES = 4
-"""Nodes of a tree, at most, for rows around a fraction, which are many."""
+_MAX_FRACTION_NODES = 4  # nodes of a tree, at most, for rows around a fraction, which are many
 
 
 def literal_tree_instances(
@@ -533,43 +495,30 @@ def _literal_tree_model(
     return SmallModel.of_pairs(name, shape.depth, pairs, drafting=Drafting(shape, scheme))
 
 
-MAX_SEARCH_TREES = 64
-"""Draft trees of one instance at most: each is one or more paths."""
-
+MAX_SEARCH_TREES = 64  # draft trees of one instance at most: each is one or more paths
 MAX_SEARCH_NODES = 5
-_SMALL_TREE_NODES = 3
-"""Nodes of a tree, at most; and of half the trees that are drawn."""
-
+_SMALL_TREE_NODES = 3  # nodes of a tree, at most; and of half the trees that are drawn
 TARGETED_EXAMPLES = 200
 """Instances that are tried at most; most end before, for what they may cost is spent."""
 
-_ROW_VARIATIONS = 8
-"""Instances of other rows that are tried where something new was reached."""
-
-_MAX_GOALS = 4
-"""Outcomes that are aimed at in turn."""
-
+_ROW_VARIATIONS = 8  # instances of other rows that are tried where something new was reached
+_MAX_GOALS = 4  # outcomes that are aimed at in turn
 _LATEST_RECIPES = 4
 """Of what led to something new, so many are varied: what came last has come the furthest."""
 
-_VARIATION_RATE = 0.6
-"""How often what led to something new is varied, where anything did."""
+_VARIATION_RATE = 0.6  # how often what led to something new is varied, where anything did
 
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """Where to look: V up to ``vocab``, gamma up to ``gamma``, the depth of trees.
+    """Where to look."""
 
-    ``scheme``: how siblings are drafted, of code that is tried on trees; ``shape``: the one tree
-    that the code takes; ``fits``: which it takes. ``nodes``: of a tree, at most.
-    """
-
-    vocab: int
-    gamma: int
-    scheme: Scheme | None = None
-    shape: TreeShape | None = None
+    vocab: int  # V up to this
+    gamma: int  # draft length, or depth of trees, up to this
+    scheme: Scheme | None = None  # how siblings are drafted, of code that is tried on trees
+    shape: TreeShape | None = None  # the one tree that the code takes
     fits: Callable[[TreeShape], bool] = lambda shape: True
-    nodes: int = MAX_SEARCH_NODES
+    nodes: int = MAX_SEARCH_NODES  # of a tree, at most
 
 
 def search_failure(
@@ -595,40 +544,35 @@ def search_failure(
 
     @st.composite
     def models(draw: Any) -> SmallModel:
-        drafting = None if within.scheme is None else draw(draftings(within.scheme))
-        gamma = draw(st.integers(1, within.gamma)) if drafting is None else drafting.shape.depth
+        if within.scheme is None:
+            drafting, gamma = None, draw(st.integers(1, within.gamma))
+        else:
+            small = [shape for shape in shapes if len(shape) <= _SMALL_TREE_NODES] or shapes
+            # One list would nearly always give the most nodes; shrinking goes to the first of both.
+            shape = draw(st.sampled_from(small) | st.sampled_from(shapes))
+            drafting, gamma = Drafting(shape, within.scheme), shape.depth
         vocab = draw(st.integers(2, within.vocab))
-        count = draw(st.integers(1, 4))
-        rows = st.tuples(*[weights(vocab)] * count)
+        rows = st.tuples(*[weights(vocab)] * draw(st.integers(1, 4)))
         what = f"gamma={gamma}" if drafting is None else f"tree of {len(drafting.shape)}"
         name = f"found, V={vocab}, {what}"
         return SmallModel(name, gamma, draw(rows), draw(rows), drafting=drafting)
-
-    @st.composite
-    def draftings(draw: Any, scheme: Scheme) -> Drafting:
-        small = [shape for shape in shapes if len(shape) <= _SMALL_TREE_NODES] or shapes
-        # One list would nearly always give the most nodes; shrinking goes to the first of either.
-        return Drafting(draw(st.sampled_from(small) | st.sampled_from(shapes)), scheme)
 
     def is_within(model: SmallModel) -> bool:
         if model.drafting is None:
             return True
         return max_tree_count(model) <= MAX_SEARCH_TREES or model.drafting.shape == within.shape
 
+    options = settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+    )
+    rng = random.Random(seed)
     try:
-        return find(
-            models().filter(is_within),
-            fails,
-            settings=settings(
-                max_examples=examples,
-                database=None,
-                deadline=None,
-                phases=[Phase.generate, Phase.shrink],
-                verbosity=Verbosity.quiet,
-                suppress_health_check=list(HealthCheck),
-            ),
-            random=random.Random(seed),
-        )
+        return find(models().filter(is_within), fails, settings=options, random=rng)
     except (Flaky, NoSuchExample):
         # Code that fails now and then draws from something that is not followed.
         return None
@@ -653,10 +597,7 @@ def make_search_space(
     *,
     beyond: int,
 ) -> SearchSpace:
-    """Return where a search goes: below a ``failure``, or beyond the battery ``models``.
-
-    ``beyond``: V up to which code on single drafts is searched.
-    """
+    """Return where to search: below a ``failure``, or beyond the battery, V up to ``beyond``."""
     first = failure or models[0]
     if first.drafting is None:
         return SearchSpace(failure.vocab_size, failure.gamma) if failure else SearchSpace(beyond, 2)
@@ -679,10 +620,9 @@ def search_branch_targets(
     seed: int,
     affordable: Callable[[], bool],
 ) -> SmallModel | None:
-    """Return the first failing instance of those that lead to outcomes that never came, if any.
+    """Return the first failing instance among those made for outcomes that ``watch`` never saw.
 
-    The outcomes are those that ``watch`` knows of; where all came, nothing is tried. ``affordable``
-    says whether there may be another.
+    ``affordable`` says whether another one may be tried.
     """
     rng, makes = random.Random(seed), RecipeSampler(contract, seed)
     watch.closely()
@@ -723,8 +663,9 @@ def _one_change_steps(
 ) -> Iterator[tuple[Recipe, BranchTarget]]:
     """Yield what is one change away from what came the furthest, for all goals in turn."""
     for recipe in led[: -_LATEST_RECIPES - 1 : -1]:
-        ways = [((x, goal) for x in makes.one_change(recipe, goal)) for goal in goals[:_MAX_GOALS]]
-        for together in itertools.zip_longest(*ways):
+        some = goals[:_MAX_GOALS]
+        variants = [((x, goal) for x in makes.one_change(recipe, goal)) for goal in some]
+        for together in itertools.zip_longest(*variants):
             yield from (step for step in together if step is not None)
 
 
