@@ -264,9 +264,8 @@ class TorchOps(TorchPlaceholders):
             *[self._numbered(x, pool, everything) for x in args],
             **{k: self._numbered(x, pool, everything) for k, x in kwargs.items()},
         )
-        for part, index in zip(
-            parts, [traced] if isinstance(traced, torch.Tensor) else traced, strict=True
-        ):
+        numbered = [traced] if isinstance(traced, torch.Tensor) else traced
+        for part, index in zip(parts, numbered, strict=True):
             chosen = array_of_objects([pool[i] for i in index.reshape(-1).tolist()])
             self.shadows.write(part, chosen.reshape(tuple(part.shape)))
         return result
@@ -442,9 +441,8 @@ class TorchOps(TorchPlaceholders):
         side = kwargs.get("side") or ("right" if kwargs.get("right") else "left")
         kind = result_type([self._blank_copy(x) for x in (sorted_sequence, values)])
         self.source.meet(kind)
-        cells, keys = (
-            self._of_type(self.shadows.numbers(x), kind) for x in (sorted_sequence, values)
-        )
+        pair = map(self.shadows.numbers, (sorted_sequence, values))
+        cells, keys = (self._of_type(x, kind) for x in pair)
         return torch.as_tensor(np.asarray(sorted_positions(cells, keys, side)))
 
     def _on_bucketize(self, values: Any, boundaries: Any, *, right: bool = False) -> Any:
@@ -508,9 +506,8 @@ class TorchOps(TorchPlaceholders):
         self._elements(tensor)[_numpy_index(index)] = values
 
     def _on_copy_(self, tensor: torch.Tensor, other: Any, *rest: Any) -> torch.Tensor:
-        self.shadows.write(
-            tensor, np.broadcast_to(self.shadows.numbers(other), tuple(tensor.shape)).copy()
-        )
+        values = np.broadcast_to(self.shadows.numbers(other), tuple(tensor.shape))
+        self.shadows.write(tensor, values.copy())
         return tensor
 
     def _on_fill_(self, tensor: torch.Tensor, value: Any) -> torch.Tensor:
