@@ -140,7 +140,7 @@ class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
         twin = type(self)(0, pool_size=self.pool_size)
         vars(twin).update(vars(self))
         if self.seed.shown is not None:
-            options = {"spawn_key": self._spawn_key, "pool_size": self.pool_size}
+            options: Any = {"spawn_key": self._spawn_key, "pool_size": self.pool_size}
             SeedSequence.__init__(twin, self._entropy[0], **options)
         return twin
 
