@@ -249,11 +249,7 @@ class Enumeration:
         return True
 
     def _furthest(self, error: CannotEnumerate) -> CannotEnumerate:
-        """Return what stopped the try that got further, the last one or the one before it.
-
-        To fork on each value of a draw is the last resort. Where a draw has too many for it, it
-        stops there, and says nothing of what stopped the code as long as that stayed a draw.
-        """
+        """Return the error of the try that got further: to fork on each value may stop sooner."""
         if self._as_draws is None or not isinstance(error, TooManyValues):
             return error
         before, draws = self._as_draws

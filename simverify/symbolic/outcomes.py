@@ -90,11 +90,7 @@ class PathOutcome:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return ``ValueError: its message (file:line, called at file:line)``, the user's own lines.
-
-    Of the message the first line, cut to a readable length; a bare ``raise ValueError`` has none,
-    which is said.
-    """
+    """Return ``Type: first line (file:line, called at file:line)``, or that there is no message."""
     name = type(error).__name__
     try:
         lines = str(error).splitlines()

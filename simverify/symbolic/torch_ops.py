@@ -207,11 +207,7 @@ class TorchOps(TorchPlaceholders):
     def _types(
         self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]
     ) -> tuple[torch.dtype, torch.dtype]:
-        """Return the type of a result, and the one that torch computes in.
-
-        The elements are blank, but type and shape, and what torch refuses, are real. Of floats
-        they depend on no value, so torch is asked once.
-        """
+        """Return the types of a result and of its computation: torch says them of blank copies."""
         looks = (func, name, *map(type_signature, args))
         if None not in looks and (known := self._known_types.get(looks)) is not None:
             return known
