@@ -34,8 +34,7 @@ class Load:
         return max(1.0, self.batch_size * rows / self.free_rows)
 
 
-SINGLE_SEQUENCE = Load()
-"""One sequence, or any number where all rows are free."""
+SINGLE_SEQUENCE = Load()  # one sequence, or any number where all rows are free
 
 
 def predicted_speedup(

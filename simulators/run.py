@@ -141,45 +141,36 @@ def features(
         feature_kernels.bet(ratios[part], np.array(stats.STRENGTHS), wealth)
         return wealth
 
-    wealth = sum(_sum_in_chunks(work, ids.size, max(1, _CHUNK_ENTRIES // p.shape[1]), threads))
+    # Even ranges in order, so that the sum is always the same one.
+    count = -(-ids.size // max(1, _CHUNK_ENTRIES // p.shape[1]))
+    bounds = [ids.size * k // count for k in range(count + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        wealth = sum(list(pool.map(work, bounds[:-1], bounds[1:])))
     _check_rows(records, p.dtype)
     columns = records.T
-    first = columns[feature_kernels.PIT_RATIO]
+    bins = np.minimum(columns[: len(ORDERS)] * stats.PIT_BINS, stats.PIT_BINS - 1).astype(np.int64)
+    above, *rare = (
+        stats.indicator_sums(columns[place].astype(np.int64), columns[place + 1])
+        for place in (
+            feature_kernels.IS_ABOVE,
+            feature_kernels.IS_RARE_0,
+            feature_kernels.IS_RARE_1,
+        )
+    )
+    pairs, pair_table = _pair_sums(columns[feature_kernels.PIT_RATIO], after)
     return Features(
         n=ids.size,
         unsupported=int((columns[feature_kernels.PROBABILITY] == 0.0).sum()),
-        pits=np.stack([_pit_histogram(columns[c]) for c in range(len(ORDERS))]),
-        q_above_p=_indicator_sums(columns, feature_kernels.IS_ABOVE),
-        rare=tuple(
-            _indicator_sums(columns, c)
-            for c in (feature_kernels.IS_RARE_0, feature_kernels.IS_RARE_1)
-        ),
+        pits=np.stack([np.bincount(row, minlength=stats.PIT_BINS) for row in bins]),
+        q_above_p=above,
+        rare=tuple(rare),
         accept=_score_sums(columns, feature_kernels.ACCEPT, 1.0),
         contrast=_score_sums(columns, feature_kernels.CONTRAST, 2.0),
         surprise=_score_sums(columns, feature_kernels.SURPRISE, SURPRISE_CAP),
         ratios=_ratio_sums(wealth, ids.size),
-        pairs=_pair_sums(first, after),
-        pair_table=_pair_table(first, after),
+        pairs=pairs,
+        pair_table=pair_table,
     )
-
-
-def _sum_in_chunks(
-    work: Callable[[int, int], Floats], n: int, size: int, threads: int
-) -> list[Floats]:
-    """Run ``work`` on even ranges of 0..n-1, in order: the sum of what it gives is always one."""
-    count = -(-n // size)
-    bounds = [n * k // count for k in range(count + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, bounds[:-1], bounds[1:]))
-
-
-def _pit_histogram(pits: Floats) -> Ints:
-    bins = np.minimum((pits * stats.PIT_BINS).astype(np.int64), stats.PIT_BINS - 1)
-    return np.bincount(bins, minlength=stats.PIT_BINS)
-
-
-def _indicator_sums(columns: Floats, place: int) -> stats.IndicatorSums:
-    return stats.indicator_sums(columns[place].astype(np.int64), columns[place + 1])
 
 
 def _score_sums(columns: Floats, place: int, width: float) -> stats.ScoreSums:
@@ -203,21 +194,17 @@ def _ratio_sums(wealth: Any, n: int) -> stats.RatioSums:
     )
 
 
-def _pair_sums(pits: Floats, after: npt.NDArray[np.bool_]) -> stats.PairSums:
+def _pair_sums(pits: Floats, after: npt.NDArray[np.bool_]) -> tuple[stats.PairSums, Ints]:
     second = np.flatnonzero(after)
     if second.size == 0:
-        return stats.PairSums(n=0, products=0.0, spreads=0.0)
-    return stats.pair_sums(pits[second - 1], pits[second])
-
-
-def _pair_table(pits: Floats, after: npt.NDArray[np.bool_]) -> Ints:
-    """Pair tokens 0 and 1, 2 and 3, ... of each sequence."""
+        none = stats.PairSums(n=0, products=0.0, spreads=0.0)
+        return none, np.zeros((PIT_CELLS, PIT_CELLS), np.int64)
+    sums = stats.pair_sums(pits[second - 1], pits[second])
+    # The table is of disjoint pairs: tokens 0 and 1, 2 and 3, ... of each sequence.
     index = np.arange(after.size)
     start = np.maximum.accumulate(np.where(after, 0, index))
     second = np.flatnonzero((index - start) % 2 == 1)
-    if second.size == 0:
-        return np.zeros((PIT_CELLS, PIT_CELLS), np.int64)
-    return stats.pit_table(pits[second - 1], pits[second])
+    return sums, stats.pit_table(pits[second - 1], pits[second])
 
 
 def _check_batch(p: Any, q: Any, tokens: Any, uniforms: Any) -> tuple[Any, Any, Ints, Floats]:
@@ -270,8 +257,7 @@ def _check_rows(records: Floats, dtype: Any) -> None:
 # Ranges of trials on threads, and the counts that they add up to.
 
 
-TRIALS_PER_SHARD = 1 << 14
-"""Trials a thread takes at a time; a multiple of the kernels' tile."""
+TRIALS_PER_SHARD = 1 << 14  # trials a thread takes at a time; a multiple of the kernels' tile
 
 TRIALS_PER_SMALL_SHARD = 1 << 10
 """The same of several calls each, which take long: one thread would wait for the other's last."""
@@ -390,7 +376,8 @@ class Loop:
         self, transition_shape: tuple[int, int, int] = (0, 1, 1), pit_positions: int = 0
     ) -> Counts:
         shapes = (self.gamma + 1,), (2, self.calls), transition_shape, (2, pit_positions, PIT_BINS)
-        return Counts(0, *(np.zeros(shape, np.int64) for shape in shapes), 0)
+        accepted, lengths, transitions, pits = (np.zeros(shape, np.int64) for shape in shapes)
+        return Counts(0, accepted, lengths, transitions, pits, 0)
 
 
 def _arrays(counts: Counts) -> tuple[Ints, ...]:
@@ -486,11 +473,8 @@ def run_on_threads(
 
 Words = npt.NDArray[np.uint64]
 
-FIRST_TRIAL = 1 << 62
-"""First trial whose draws are read: addresses that no measurement reads."""
-
-STRATA_PER_SHARD = 1 << 12
-"""Strata a thread takes at a time."""
+FIRST_TRIAL = 1 << 62  # first trial whose draws are read: addresses that no measurement reads
+STRATA_PER_SHARD = 1 << 12  # strata a thread takes at a time
 
 _LAST_BYTE = np.uint64(0xFF)
 
@@ -518,7 +502,12 @@ def rao_blackwell(
     ``threads`` nor their timing changes the result.
     """
     rows = count_rows(model)
-    contexts, low, width = _make_strata(model, rounds)
+    # Context and range of the first uniform of each stratum, ``rounds`` times.
+    contexts = np.sort(np.tile(_context_codes(model), rounds))
+    _, index, counts = np.unique(contexts, return_inverse=True, return_counts=True)
+    part = np.arange(len(contexts)) - (np.cumsum(counts) - counts)[index]
+    width = 1.0 / counts[index]
+    low = part * width
 
     def work(take: Any) -> list[tuple[int, Floats]]:
         parts = []
@@ -598,15 +587,6 @@ def _context_codes(model: NgramModel) -> Words:
     return np.ascontiguousarray(model.contexts).view(">u4").ravel().astype(np.uint64)
 
 
-def _make_strata(model: NgramModel, rounds: int) -> tuple[Words, Floats, Floats]:
-    """Context and range of the first uniform of each stratum, ``rounds`` times."""
-    codes = np.sort(np.tile(_context_codes(model), rounds))
-    _, index, counts = np.unique(codes, return_inverse=True, return_counts=True)
-    part = np.arange(len(codes)) - (np.cumsum(counts) - counts)[index]
-    width = 1.0 / counts[index]
-    return codes, part * width, width
-
-
 # Inputs and outputs of the compiled loops: a model's rows as tables, and cells of tokens.
 #
 # Cells are counted where a vocabulary is too large to count every token. A hash deals the tokens
@@ -642,7 +622,9 @@ def markov_tables(model: MarkovModel) -> MarkovTables:
     order, rank = np.empty(p.shape, np.int32), np.empty(p.shape, np.int32)
     guide = np.empty((rows, min(2 * size, _MAX_GUIDE_CELLS) + 1), np.int32)
     sums, minus = np.empty((2, rows, size + 1)), np.zeros((2, rows))
-    places = np.empty((2, rows, _place_cell_count(size) + 1), np.int32)
+    # A power of two, so that no rounding moves u to another cell.
+    cells = 1 << min(2 * size - 1, _MAX_PLACE_CELLS - 1).bit_length()
+    places = np.empty((2, rows, cells + 1), np.int32)
     index_sums = np.empty((rows, -(-size // INDEX_STEP)))
     for r in range(rows):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -660,27 +642,14 @@ def markov_tables(model: MarkovModel) -> MarkovTables:
         if not minus[1, r]:
             # Residual mass of zero can only be rounding: the target row stands in for it.
             residual, above = sums[0, r], support
-        cells = places.shape[2] - 1
         places[0, r] = _cell_places(sums[0, r], support, cells)
         places[1, r] = _cell_places(residual, above, cells)
         index_sums[r] = _prefix_sums(p[r])[:-1:INDEX_STEP]
-    return MarkovTables(
-        target=p,
-        draft=q,
-        ratio=ratio,
-        alias_cut=cut,
-        alias_token=alias,
-        order=order,
-        rank=rank,
-        inverse=inverse,
-        guide=guide,
-        sums=sums,
-        minus=minus,
-        places=places,
-        index_sums=index_sums,
-        mode=np.argmax(p, axis=1).astype(np.int32),
-        successor=(np.arange(model.vocab_size) % model.states).astype(np.int32),
-    )
+    mode = np.argmax(p, axis=1).astype(np.int32)
+    successor = (np.arange(model.vocab_size) % model.states).astype(np.int32)
+    parts: list[Any] = [cut, alias, order, rank, inverse, guide, sums, minus, places, index_sums]
+    parts += [mode, successor]
+    return MarkovTables(p, q, ratio, *parts)
 
 
 def stack_rows(rows: Floats, start: Floats) -> Floats:
@@ -703,11 +672,6 @@ def _search_starts(inverse: Floats, cells: int) -> Ints:
         place = np.where(np.isinf(inverse), 2.0, inverse / (1 + inverse))
     # A cell's entry lies a rounding error to the left, never beyond what it guides to.
     return np.searchsorted(place, np.arange(cells + 1) / cells - 1e-9)
-
-
-def _place_cell_count(size: int) -> int:
-    # A power of two, so that no rounding moves u to another cell.
-    return 1 << min(2 * size - 1, _MAX_PLACE_CELLS - 1).bit_length()
 
 
 def _cell_places(sums: Floats, count: int, cells: int) -> Ints:
@@ -779,14 +743,12 @@ def merge_cells(table: npt.NDArray[Any], cells: Ints) -> npt.NDArray[Any]:
 # there. So each token follows its own target row, given all before it, whatever the rule accepted.
 
 
-TRIAL_CHUNK = 1 << 13
-"""Trials that are run at a time."""
+TRIAL_CHUNK = 1 << 13  # trials that are run at a time
 
 _MAX_ROW_ENTRIES = 1 << 20
 """Entries of target rows that a thread lays out at a time, 8 MB; draft rows are as many."""
 
-_MAX_ROW_THREADS = 4
-"""Most threads that lay out rows, however many add up their features."""
+_MAX_ROW_THREADS = 4  # most threads that lay out rows, however many add up their features
 
 
 @dataclass(frozen=True, eq=False)
@@ -899,7 +861,11 @@ def ngram_tables(model: NgramModel) -> NgramTables:
 
     Raises ``ValueError`` if the model has more contexts than a state can tell apart.
     """
-    for length, bits in ((2, ROW_BITS), (3, NODE3_BITS), (4, NODE4_BITS)):
+    for length, bits in (
+        (2, ROW_BITS),
+        (3, NODE3_BITS),
+        (4, NODE4_BITS),
+    ):
         contexts, room = len(model.orders[length].contexts), 2**bits - VOCAB_SIZE - 1
         if contexts > room:
             raise ValueError(

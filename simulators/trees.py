@@ -14,18 +14,8 @@ from numba import njit
 from simverify.arrays import Floats, Ints, Row
 from simverify.errors import UsageError
 from simverify.simulators import kernels
+from simverify.simulators.kernels import trees as tree_kernels
 from simverify.simulators.kernels.markov import MarkovTables, build_alias
-from simverify.simulators.kernels.trees import (
-    Drafts,
-    Family,
-    LastChild,
-    Residuals,
-    Scratch,
-    Tournament,
-    Walk,
-    count_ways,
-    generate_trees,
-)
 from simverify.simulators.run import TRIAL_CHUNK, Counts, Loop, TokenSample
 from simverify.trees import ROOT, Drafting, TreeShape
 from simverify.verifiers.base import Verifier, excess, resolve_part
@@ -43,7 +33,7 @@ def likeliest_tokens(q: Row, k: int) -> Ints:
     return np.argsort(-q, kind="stable")[:k]
 
 
-def kernel_drafts(tables: MarkovTables, drafting: Drafting) -> Drafts:
+def kernel_drafts(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Drafts:
     """Return the arrays of ``drafting`` on the rows of ``tables``."""
     shape, scheme = drafting.shape, drafting.scheme
     groups = [shape.children[node] for node in range(ROOT, len(shape))]
@@ -53,7 +43,7 @@ def kernel_drafts(tables: MarkovTables, drafting: Drafting) -> Drafts:
     if most:
         for row, q in zip(fixed, tables.draft, strict=True):
             row[:] = likeliest_tokens(q, most)
-    return Drafts(
+    return tree_kernels.Drafts(
         first=np.cumsum([0, *map(len, groups)]),
         child=np.array([child + 1 for group in groups for child in group], np.int64),
         parent=np.array([0, *(parent + 1 for parent in shape.parents)], np.int64),
@@ -123,7 +113,7 @@ def count_nodes(tables: Any, rule: Rule, drafting: Drafting, trials: int, *, see
     counts = np.zeros(len(drafting.shape), np.int64)
     for first in range(0, trials, TRIAL_CHUNK):
         trail = emitted(first, min(first + TRIAL_CHUNK, trials))
-        count_ways(tables, inputs.drafts, np.uint64(seed), first, trail, most, counts)
+        tree_kernels.count_ways(tables, inputs.drafts, np.uint64(seed), first, trail, most, counts)
     return counts
 
 
@@ -152,10 +142,10 @@ class _KernelInputs:
     def loop(self) -> Any:
         """The compiled loop."""
         ours = type(self.family).__module__.startswith(f"{kernels.__name__}.")
-        return generate_trees if ours else _uncached()
+        return tree_kernels.generate_trees if ours else _uncached()
 
-    def scratch(self) -> Scratch:
-        return Scratch(
+    def scratch(self) -> tree_kernels.Scratch:
+        return tree_kernels.Scratch(
             np.empty((3, self.places), np.int64), np.empty((4, self.places)), np.empty(self.rows)
         )
 
@@ -176,7 +166,9 @@ class _IdentityKey:
 # A comparison takes one rule after the other, and each in several runs. For a large vocabulary the
 # tables of a rule take hundreds of megabytes, so only two are kept.
 @lru_cache(maxsize=2)
-def _kernel_inputs(given: _IdentityKey, family: Family, drafting: Drafting) -> _KernelInputs:
+def _kernel_inputs(
+    given: _IdentityKey, family: tree_kernels.Family, drafting: Drafting
+) -> _KernelInputs:
     tables = given.tables
     if not isinstance(tables, MarkovTables):
         raise UsageError(
@@ -192,7 +184,7 @@ def _kernel_inputs(given: _IdentityKey, family: Family, drafting: Drafting) -> _
     )
 
 
-def _family(rule: Rule, drafting: Drafting) -> Family:
+def _family(rule: Rule, drafting: Drafting) -> tree_kernels.Family:
     if not isinstance(rule, Verifier):
         name = rule if isinstance(rule, str) else rule.name
         if name not in (known := compiled_rules(drafting)):
@@ -201,7 +193,7 @@ def _family(rule: Rule, drafting: Drafting) -> Family:
                 f"{drafting.shape.words()}: choose from {', '.join(known)}"
             )
         rule = TREE_VERIFIERS[name]
-    family: Family = resolve_part(rule.kernel)
+    family: tree_kernels.Family = resolve_part(rule.kernel)
     return family
 
 
@@ -212,7 +204,7 @@ def _uncached() -> Any:
     With Numba's cache they would run as they were before an edit, and a process that cannot import
     them could not read the cache of our kernels.
     """
-    return njit(nogil=True, error_model="numpy")(generate_trees.py_func)
+    return njit(nogil=True, error_model="numpy")(tree_kernels.generate_trees.py_func)
 
 
 # Tables of the rules that walk down the tree: chances of acceptance, and laws after rejections.
@@ -225,7 +217,7 @@ Law = tuple[Row, Row]
 """Chance (V,) that a token is accepted, and the law after a rejection (V,), unnormalised."""
 
 
-def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
+def naive(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """The token rule on the first child."""
 
     def law(p: Row, q: Row, k: int) -> Law:
@@ -234,15 +226,17 @@ def naive(tables: MarkovTables, drafting: Drafting) -> Walk:
     return _make_walk(tables, drafting, law, tested=lambda k: 0)
 
 
-def target_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
+def target_walk(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """Draw from the target's row: match, and the walk on a fixed tree, whose coin does the same."""
     kinds = len(_child_counts(drafting.shape))
     test = np.full((kinds, max(max_children(drafting.shape), 1)), -1)
     none = np.empty((0, *tables.target.shape))
-    return Walk(_node_kinds(drafting.shape), test, none, np.full(kinds, -1), residual_aliases(none))
+    return tree_kernels.Walk(
+        _node_kinds(drafting.shape), test, none, np.full(kinds, -1), residual_aliases(none)
+    )
 
 
-def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
+def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """Every child has the same chance."""
 
     def law(p: Row, q: Row, k: int) -> Law:
@@ -252,7 +246,7 @@ def k_seq_walk(tables: MarkovTables, drafting: Drafting) -> Walk:
     return _make_walk(tables, drafting, law)
 
 
-def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
+def recursive(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """One residual after the other; the children in one place have one table, whatever k."""
     residuals = [tables.target]
     for _ in range(max_children(drafting.shape)):
@@ -263,10 +257,10 @@ def recursive(tables: MarkovTables, drafting: Drafting) -> Walk:
         test[kind, :k] = range(k)
     accept = np.stack([acceptance_probability(r, tables.draft) for r in residuals[:-1]])
     laws = residual_aliases(np.stack([residuals[k] for k in counts[1:]]))
-    return Walk(_node_kinds(drafting.shape), test, accept, _next_laws(counts), laws)
+    return tree_kernels.Walk(_node_kinds(drafting.shape), test, accept, _next_laws(counts), laws)
 
 
-def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
+def spechub(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """The second child is tested, with the mean of its chances as first and second of a pair."""
 
     def law(p: Row, q: Row, k: int) -> Law:
@@ -280,7 +274,7 @@ def spechub(tables: MarkovTables, drafting: Drafting) -> Walk:
     return _make_walk(tables, drafting, law, tested=lambda k: k - 1)
 
 
-def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
+def greedy_draft(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """The last child is tested; the others are the likeliest tokens."""
 
     def law(p: Row, q: Row, k: int) -> Law:
@@ -294,7 +288,7 @@ def greedy_draft(tables: MarkovTables, drafting: Drafting) -> Walk:
     return _make_walk(tables, drafting, law, tested=lambda k: k - 1)
 
 
-def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
+def tournament(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Tournament:
     """The best child is tested against the law of the best."""
     # The order and the law of the best as in the rule, by numpy: sorting tokens one by one takes
     # a minute at V = 152,064.
@@ -312,7 +306,7 @@ def tournament(tables: MarkovTables, drafting: Drafting) -> Tournament:
         best -= under**k
         accept[which] = acceptance_probability(tables.target, best)
         residuals[which] = _normalized_rows(excess(tables.target, best), tables.target)
-    return Tournament(
+    return tree_kernels.Tournament(
         _node_kinds(drafting.shape), _next_laws(counts), rank, accept, residual_aliases(residuals)
     )
 
@@ -322,12 +316,12 @@ def acceptance_probability(p: Floats, q: Floats) -> Floats:
     return np.minimum(np.divide(p, q, out=np.zeros_like(p), where=q > 0), 1)
 
 
-def residual_aliases(rows: Floats) -> Residuals:
+def residual_aliases(rows: Floats) -> tree_kernels.Residuals:
     """Return the alias tables of rows (laws, S+1, V) that sum to 1."""
     cut, other = np.empty_like(rows), np.empty(rows.shape, np.int32)
     for law in range(len(rows)):
         build_alias(rows[law], cut[law], other[law])
-    return Residuals(cut, other)
+    return tree_kernels.Residuals(cut, other)
 
 
 def _make_walk(
@@ -335,7 +329,7 @@ def _make_walk(
     drafting: Drafting,
     law: Callable[[Row, Row, int], Law],
     tested: Callable[[int], int] | None = None,
-) -> Walk:
+) -> tree_kernels.Walk:
     """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
     counts = _child_counts(drafting.shape)
     test = np.full((len(counts), max(counts)), -1)
@@ -346,7 +340,7 @@ def _make_walk(
         for r, (p, q) in enumerate(zip(tables.target, tables.draft, strict=True)):
             accept[which, r], after = law(p, q, k)
             residuals[which, r] = normalised(after, p)
-    return Walk(
+    return tree_kernels.Walk(
         _node_kinds(drafting.shape), test, accept, _next_laws(counts), residual_aliases(residuals)
     )
 
@@ -375,13 +369,13 @@ def _greedy_draft(tables: MarkovTables, drafting: Drafting) -> Any:
     # Where the other children are drawn, what the last one is a sample of depends on them.
     if drafting.scheme.name == "last-sampled":
         return greedy_draft(tables, drafting)
-    return LastChild()
+    return tree_kernels.LastChild()
 
 
-NAIVE = Family(naive)
-BY_TARGET = Family(target_walk)
-K_SEQ = Family(k_seq_walk)
-RECURSIVE = Family(recursive)
-SPECHUB = Family(spechub)
-GREEDY_DRAFT = Family(_greedy_draft, lambda drafting: 2)
-TOURNAMENT = Family(tournament)
+NAIVE = tree_kernels.Family(naive)
+BY_TARGET = tree_kernels.Family(target_walk)
+K_SEQ = tree_kernels.Family(k_seq_walk)
+RECURSIVE = tree_kernels.Family(recursive)
+SPECHUB = tree_kernels.Family(spechub)
+GREEDY_DRAFT = tree_kernels.Family(_greedy_draft, lambda drafting: 2)
+TOURNAMENT = tree_kernels.Family(tournament)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simverify.api.audit import replay as replay
     from simverify.api.audit import self_test as self_test
     from simverify.api.compare import compare as compare
+    from simverify.api.compare import plan as plan
     from simverify.api.served import audit_against as audit_against
     from simverify.api.served import audit_outputs as audit_outputs
     from simverify.api.served import matrix as matrix
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from simverify.api.surveys import bisect as bisect
     from simverify.api.surveys import sweep as sweep
     from simverify.api.surveys import table as table
-    from simverify.comparing.planning import plan as plan
     from simverify.errors import SimverifyError as SimverifyError
     from simverify.errors import UsageError as UsageError
     from simverify.history.baseline import check_baseline as check_baseline
@@ -80,7 +80,7 @@ _HOME = {
     "load": "results.reading",
     "load_model": "models",
     "matrix": "api.served",
-    "plan": "comparing.planning",
+    "plan": "api.compare",
     "replay": "api.audit",
     "runs": "history.record",
     "self_test": "api.audit",

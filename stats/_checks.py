@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 Sums = TypeVar("Sums", bound="DataclassInstance")
 
-ROW_TOLERANCE = 1e-9
-"""How far the sum of a probability row may lie from 1."""
+ROW_TOLERANCE = 1e-9  # how far the sum of a probability row may lie from 1
 
 
 def check_open_unit(name: str, value: float) -> float:

@@ -17,8 +17,7 @@ from simverify.stats._checks import Floats, Ints
 Bits = npt.NDArray[np.bool_]
 
 _DEFAULT_DRAWS = 9_999
-_DRAW_CHUNK = 500
-"""Draws at a time: tables of a draw for each explanation are held no longer."""
+_DRAW_CHUNK = 500  # draws at a time: tables of a draw for each explanation are held no longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +54,17 @@ def matched_fits(
     Exact: if any member of a group is as likely the place as its weight says, independently of the
     other groups, the least ``chance`` is at most a with probability a at most, for every a.
     """
-    if not groups or any(own.ndim != 2 or not len(own) for own in groups):
+    if not groups or any(group.ndim != 2 or not len(group) for group in groups):
         raise ValueError("matched_fits: expected groups of one row or more, (members, H) each")
-    if len({own.shape[1] for own in groups}) > 1:
+    if len({group.shape[1] for group in groups}) > 1:
         raise ValueError("matched_fits: groups have different numbers of explanations")
-    laws = [np.ones(len(own)) for own in groups] if weights is None else weights
-    if [len(own) for own in groups] != [len(law) for law in laws]:
+    laws = [np.ones(len(group)) for group in groups] if weights is None else weights
+    if [len(group) for group in groups] != [len(law) for law in laws]:
         raise ValueError("matched_fits: expected a weight for each member of each group")
     laws = [law / law.sum() for law in laws]
-    seen: Ints = np.sum([own[0] for own in groups], axis=0, dtype=np.int64)
+    seen: Ints = np.sum([group[0] for group in groups], axis=0, dtype=np.int64)
     table = _poisson_binomial_tails(
-        np.stack([law @ own for law, own in zip(laws, groups, strict=True)])
+        np.stack([law @ group for law, group in zip(laws, groups, strict=True)])
     )
     each = np.arange(table.shape[0])
     tails = table[each, seen]
@@ -81,9 +80,9 @@ def matched_fits(
     # Tails that are equal but for rounding count as equal.
     beyond = np.searchsorted(least, tails * (1.0 + 1e-9), side="right")
     others = [
-        law[1:] @ own[1:] / law[1:].sum()
-        for law, own in zip(laws, groups, strict=True)
-        if len(own) > 1
+        law[1:] @ group[1:] / law[1:].sum()
+        for law, group in zip(laws, groups, strict=True)
+        if len(group) > 1
     ]
     return MatchedFits(
         fits=seen,

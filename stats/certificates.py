@@ -43,11 +43,9 @@ class Certificate:
 def best_certificate(*certificates: Certificate) -> Certificate:
     """Return the smallest of several bounds on one quantity, at the sum of their deltas.
 
-    All of them hold except with that probability (Boole), so that the choice is free. Split
-    delta over the bounds, and over the looks of a run, before they are computed.
-
-    Raises ``ValueError`` if there are none, they bound different quantities, or their deltas reach
-    1.
+    All of them hold except with that probability (Boole), so that the choice is free. Split delta
+    over the bounds, and over the looks of a run, before they are computed. Raises ``ValueError`` if
+    there are none, they bound different quantities, or their deltas reach 1.
     """
     quantities = {c.quantity for c in certificates}
     if len(quantities) != 1:
@@ -60,15 +58,14 @@ def best_certificate(*certificates: Certificate) -> Certificate:
 def plug_in_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3) -> Certificate:
     """Bound the mean one-token TV distance by its plug-in value and a deviation term.
 
-    mean TV <= sum_c (N_c/N) TV(phat_c, P_c) + sqrt(ln(1/delta) / 2N). For the events A_c on
-    which the emitted law exceeds P_c, the sum of 1{X in A_c} less its emitted probability is
-    a martingale with steps of length 1, and the plug-in value bounds the rate's excess over
-    P_c(A_c) (Azuma and Hoeffding). So contexts may depend on earlier tokens.
-
-    ``counts``: int (contexts, V), emitted tokens per context; slots may be stacked as further
-    contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
-    Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes differ,
-    V < 2, a row is no law, or delta is outside (0, 1).
+    mean TV <= sum_c (N_c/N) TV(phat_c, P_c) + sqrt(ln(1/delta) / 2N). For the events A_c on which
+    the emitted law exceeds P_c, the sum of 1{X in A_c} less its emitted probability is a martingale
+    with steps of length 1, and the plug-in value bounds the rate's excess over P_c(A_c) (Azuma and
+    Hoeffding). So contexts may depend on earlier tokens. ``counts``: int (contexts, V), emitted
+    tokens per context; slots may be stacked as further contexts. ``probabilities``: float64
+    (contexts, V), target rows; each sums to 1 within 1e-9. Raises ``ValueError`` if there is no
+    token, counts are negative or not integers, shapes differ, V < 2, a row is no law, or delta is
+    outside (0, 1).
     """
     array, rows = check_count_rows("counts", counts, probabilities)
     return Certificate(
@@ -93,14 +90,12 @@ def plug_in_bound(counts: Ints, rows: Floats, delta: float) -> float:
 def monotone_certificate(histogram: Any, *, delta: float = 1e-3) -> Certificate:
     """Bound the mean one-token TV distance from a histogram of ordered PITs.
 
-    mean TV <= 2 (K + sqrt(ln(2/delta) / 2N)), K the distance of :func:`edge_distance` and one
-    bin. If P'/P is monotone in the order, the CDF of a context's PITs less u is concave with
-    its maximum at TV, so that its integral 1/2 - E[u] is at least TV/2; the mean PIT is
-    within K of 1/2 and, by Azuma and Hoeffding, within the root of its expectation.
-
-    ``histogram``: int (bins,), counts of the PITs, in ascending q/p, over equal bins of [0, 1).
-    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
-    it is empty, or delta is outside (0, 1).
+    mean TV <= 2 (K + sqrt(ln(2/delta) / 2N)), K the distance of :func:`edge_distance` and one bin.
+    If P'/P is monotone in the order, the CDF of a context's PITs less u is concave with its maximum
+    at TV, so that its integral 1/2 - E[u] is at least TV/2; the mean PIT is within K of 1/2 and, by
+    Azuma and Hoeffding, within the root of its expectation. ``histogram``: int (bins,), counts of
+    the PITs, in ascending q/p, over equal bins of [0, 1). Raises ``ValueError`` if ``histogram`` is
+    not (bins,) non-negative integers with 2 or more bins, it is empty, or delta is outside (0, 1).
     """
     delta = check_open_unit("delta", delta)
     distance, n = edge_distance(histogram)
@@ -127,14 +122,13 @@ def dual_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3) ->
     """Bound the mean one-token TV distance by its plug-in value less the noise in it.
 
     mean TV <= min over l >= 1 of [l c + sum sup_D (|D|/2 - l h(D)/2)], c the bound of
-    :func:`plug_in_certificate` at the same ``delta``, h(D) = E|X/N - p| for a binomial X, and
-    the sum over cells, each weighted by its context's share of the tokens. That c holds by
-    McDiarmid's inequality [1]: one token moves the plug-in distance by 1/N at most.
-
-    ``counts``: int (contexts, V), emitted tokens per context; slots may be stacked as further
-    contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
-    Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes differ,
-    V < 2, a row is no law, or delta is outside (0, 1).
+    :func:`plug_in_certificate` at the same ``delta``, h(D) = E|X/N - p| for a binomial X, and the
+    sum over cells, each weighted by its context's share of the tokens. That c holds by McDiarmid's
+    inequality [1]: one token moves the plug-in distance by 1/N at most. ``counts``: int (contexts,
+    V), emitted tokens per context; slots may be stacked as further contexts. ``probabilities``:
+    float64 (contexts, V), target rows; each sums to 1 within 1e-9. Raises ``ValueError`` if there
+    is no token, counts are negative or not integers, shapes differ, V < 2, a row is no law, or
+    delta is outside (0, 1).
 
     Source: [1] McDiarmid, "On the method of bounded differences", Surveys in Combinatorics, 1989;
     [2] Diaconis and Zabell, "Closed form summation for classical distributions: variations on a
@@ -154,7 +148,10 @@ def dual_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3) ->
     bounds = _MULTIPLIERS * plug_in
     for start in range(0, weights.size, _CELL_CHUNK):
         part = slice(start, start + _CELL_CHUNK)
-        bounds += _suprema(cells[0, part], cells[1, part], weights[part]) / 2.0
+        # An upper bound on sup_D (|D| - l h(D)), weighted and summed over cells, for each l.
+        distance, height = _tangent_polygon(cells[0, part], cells[1, part])
+        suprema = [(distance - at * height).max(axis=1) for at in _MULTIPLIERS]
+        bounds += np.array([weights[part] @ most for most in suprema]) / 2.0
     return Certificate(
         bound=min(1.0, float(bounds.min())),
         delta=delta,
@@ -162,12 +159,6 @@ def dual_certificate(counts: Any, probabilities: Any, *, delta: float = 1e-3) ->
         assumption="the tokens of a context are independent and of one law; the number of "
         "tokens in each context fixed beforehand",
     )
-
-
-def _suprema(p: Floats, n: Floats, weights: Floats) -> Floats:
-    """Weighted sum over cells of an upper bound on sup_D (|D| - l h(D)), for each l."""
-    distance, height = _tangent_polygon(p, n)
-    return np.array([weights @ (distance - at * height).max(axis=1) for at in _MULTIPLIERS])
 
 
 def _tangent_polygon(p: Floats, n: Floats) -> tuple[Floats, Floats]:

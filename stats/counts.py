@@ -106,12 +106,11 @@ class RareTokens:
 def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> TestResult:
     """Test that rare tokens are not drawn more often than they should be.
 
-    Given the contexts of the slot, the count is a sum of independent indicators. From one
-    above its mean on, its upper tail is at most that of the binomial law with as many trials
-    and the same mean (Hoeffding); below, the p-value is 1. ``min_detectable`` is the mean
-    one-token TV over these rows beyond which :func:`rare_hidden` lets nothing hide.
-
-    Raises ``ValueError`` if alpha is outside (0, 1).
+    Given the contexts of the slot, the count is a sum of independent indicators. From one above its
+    mean on, its upper tail is at most that of the binomial law with as many trials and the same
+    mean (Hoeffding); below, the p-value is 1. ``min_detectable`` is the mean one-token TV over
+    these rows beyond which :func:`rare_hidden` lets nothing hide. Raises ``ValueError`` if alpha is
+    outside (0, 1).
     """
     alpha = check_open_unit("alpha", alpha)
     log_p = 0.0
@@ -133,15 +132,14 @@ def rare_test(rare: RareTokens, *, alpha: float, name: str = "rare tokens") -> T
 def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
     """Sum over the tokens of these rows of the TV distance that may stay unseen in the pools.
 
-    Let a pool's leader have h and its others r under the target, h' and r' under the emitted
-    law. The pool adds at most (|h' - h| + r + r')/2 to the TV distance of its row, of which
-    the G2 sees |h' + r' - h - r|/2; the rest is at most (|r' - r| + r + r')/2 = max(r, r'),
-    so its sum over tokens is at most sum r + sum r'. The first is ``expected``. A second
-    sum of U or more, U the binomial mean whose upper tail at the critical count is ``power``,
-    is found with this power (Hoeffding again, as U is above the critical count). So what
-    may hide is ``expected`` + U, and never more than all that is ``pooled``.
-
-    Raises ``ValueError`` if alpha or power is outside (0, 1).
+    Let a pool's leader have h and its others r under the target, h' and r' under the emitted law.
+    The pool adds at most (|h' - h| + r + r')/2 to the TV distance of its row, of which the G2 sees
+    |h' + r' - h - r|/2; the rest is at most (|r' - r| + r + r')/2 = max(r, r'), so its sum over
+    tokens is at most sum r + sum r'. The first is ``expected``. A second sum of U or more, U the
+    binomial mean whose upper tail at the critical count is ``power``, is found with this power
+    (Hoeffding again, as U is above the critical count). So what may hide is ``expected`` + U, and
+    never more than all that is ``pooled``. Raises ``ValueError`` if alpha or power is outside (0,
+    1).
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     n, p = rare.n, rare.expected / rare.n
@@ -196,9 +194,7 @@ def support_violations(counts: Any, probabilities: Any) -> SupportResult:
 # weighed instead; a row of two cells is a binomial.
 
 
-MIN_EXPECTED = 10.0
-"""Smallest mean served: cells are pooled until they expect this many counts."""
-
+MIN_EXPECTED = 10.0  # smallest mean served: cells are pooled until they expect this many counts
 # In 1/m the cumulants are smooth on [0, 1/10]; degree 16 leaves errors below 1e-8 (tested).
 _DEGREE = 16
 
@@ -317,8 +313,7 @@ def log_binomial_tail(cells: BinomialRow, radius: float) -> float:
 # The G2 statistic with its null moments: its test, its plan, the least deviation it detects.
 
 
-_MIN_POWER = 1e-9
-"""Below it the noncentrality, found from the other tail, has no digits."""
+_MIN_POWER = 1e-9  # below it the noncentrality, found from the other tail, has no digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,18 +394,15 @@ class G2:
 def g2_test(g2: G2, *, alpha: float, ball: float = 0.0, name: str = "transitions") -> TestResult:
     """Test a :class:`G2`, of one slot or summed over slots.
 
-    The tail is a shifted gamma law with the statistic's three cumulants. A single row whose
-    counts are few enough to try them all has its exact law, a row with df = 1 the exact
-    binomial one: there the gamma's size jumps between .5 and 2.4 times alpha, from atom to
-    atom of the lattice. Sums of rows and larger counts smooth that out.
-
-    ``min_detectable`` is a mean one-token TV distance over all ``n`` tokens:
-    :func:`g2_min_detectable` plus ``unresolved / n``.
-
-    ``ball``: TV distance by which each conditional law may be off: so many tokens may have been
-    moved between cells (:mod:`simverify.stats.counts`), and the least statistic over such moves is
-    what is tested. Raises ``ValueError`` if df is 0, alpha is outside (0, 1), ball outside [0, 1),
-    or a ball is declared for a G2 without counts.
+    The tail is a shifted gamma law with the statistic's three cumulants. A single row whose counts
+    are few enough to try them all has its exact law, a row with df = 1 the exact binomial one:
+    there the gamma's size jumps between .5 and 2.4 times alpha, from atom to atom of the lattice.
+    Sums of rows and larger counts smooth that out. ``min_detectable`` is a mean one-token TV
+    distance over all ``n`` tokens: :func:`g2_min_detectable` plus ``unresolved / n``. ``ball``: TV
+    distance by which each conditional law may be off: so many tokens may have been moved between
+    cells (:mod:`simverify.stats.counts`), and the least statistic over such moves is what is
+    tested. Raises ``ValueError`` if df is 0, alpha is outside (0, 1), ball outside [0, 1), or a
+    ball is declared for a G2 without counts.
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     if g2.df == 0:
@@ -475,10 +467,9 @@ def g2_min_detectable(
     Kullback-Leibler divergence, at least 4 n TV^2 by Pinsker and Jensen, however the deviation is
     spread over tokens, contexts and slots. With a ball the same bound holds for the counts
     themselves: what the moves leave of their distance from the rows, which lies below the laws' by
-    a normal quantile of half over sqrt(n) at most, makes a G2 of 4 n times its square.
-
-    Raises ``ValueError`` if df or n is below 1, alpha or power outside (0, 1), the power above
-    alpha but below 1e-9, or ball outside [0, 1).
+    a normal quantile of half over sqrt(n) at most, makes a G2 of 4 n times its square. Raises
+    ``ValueError`` if df or n is below 1, alpha or power outside (0, 1), the power above alpha but
+    below 1e-9, or ball outside [0, 1).
     """
     df, n = check_positive_int("df", df), check_positive_int("n", n)
     radius = check_row_tolerance(ball)
@@ -538,7 +529,6 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     token has nearly all of its pool, :func:`rare_test` judges how often the others of it are drawn.
     Tokens of probability 0 are pooled like other rare ones; :func:`support_violations` is the test
     that sees a single one of them, and all that a row with a single possible token needs.
-
     ``counts``: int (contexts, V), tokens emitted after each context, in one slot (the row totals
     may be random). ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within
     1e-9. Raises ``ValueError`` if there is no token, counts are negative or not integers, shapes
@@ -572,7 +562,6 @@ def expected_g2(totals: Any, probabilities: Any) -> G2:
     """G2 of counts that are yet to be drawn: its null moments, with a statistic of 0.
 
     It plans: degrees of freedom, ``unresolved`` and ``rare`` follow from the row totals.
-
     ``totals``: int (contexts,), tokens to be emitted after each context. ``probabilities``: float64
     (contexts, V), target rows; each sums to 1 within 1e-9. Raises ``ValueError`` if there is no
     token, totals are negative or not integers, shapes differ, V < 2 or a row is no law.
@@ -613,24 +602,17 @@ def _null_moments(layout: "_PoolLayout", totals: Ints) -> G2:
 
 @dataclass(frozen=True, eq=False)
 class _PoolLayout:
-    """How the cells of rows with these totals are pooled; tokens in ascending probability.
+    """How the cells of rows with these totals are pooled; tokens in ascending probability."""
 
-    ``order`` int64 (rows, V); ``expected`` float64 (rows, V) in that order; ``flat`` int64 (rows
-    V,) the pool of each cell; ``used`` bool (rows, V) the pools that are tested and ``means``
-    float64 (cells,) what they expect; ``tested`` bool (rows,); ``rare`` bool (rows, V) the possible
-    tokens that one other token of their pool outweighs by far, and ``led`` the counts expected in
-    their pools; ``blurred`` those in tested pools of several possible tokens.
-    """
-
-    order: Ints
-    expected: Floats
-    flat: Ints
-    used: npt.NDArray[np.bool_]
-    means: Floats
-    tested: npt.NDArray[np.bool_]
-    rare: npt.NDArray[np.bool_]
-    led: float
-    blurred: float
+    order: Ints  # (rows, V)
+    expected: Floats  # (rows, V) in that order
+    flat: Ints  # (rows V,), the pool of each cell
+    used: npt.NDArray[np.bool_]  # (rows, V), the pools that are tested
+    means: Floats  # (cells,), what these expect
+    tested: npt.NDArray[np.bool_]  # (rows,)
+    rare: npt.NDArray[np.bool_]  # (rows, V), what one token of its pool outweighs by far
+    led: float  # counts expected in the pools of these
+    blurred: float  # counts expected in tested pools of several possible tokens
 
     @classmethod
     def of(cls, totals: Ints, rows: Floats) -> "_PoolLayout":
@@ -708,20 +690,16 @@ def _assign_pools(expected: Floats) -> tuple[Ints, Ints]:
 # often beyond their level.
 
 
-PIT_CELLS = 8
-"""Equal cells of [0, 1) on each side of a table of pairs of PITs."""
-
-MIN_TABLE = int(MIN_EXPECTED) * PIT_CELLS**2
-"""Fewest pairs in such a table: each cell expects 10."""
+PIT_CELLS = 8  # equal cells of [0, 1) on each side of a table of pairs of PITs
+MIN_TABLE = int(MIN_EXPECTED) * PIT_CELLS**2  # fewest pairs in such a table: each cell expects 10
 
 
 def disjoint_pairs(n: int, lag: int, phase: int) -> Ints:
     """Indices i of the pairs (i, i + lag) within 0..n-1 that share no member.
 
-    ``phase`` 0 or 1 takes one half of all pairs or, but for those at the ends, the other:
-    together they meet every pair of neighbours.
-
-    Raises ``ValueError`` if n or lag is below 1 or phase is neither 0 nor 1.
+    ``phase`` 0 or 1 takes one half of all pairs or, but for those at the ends, the other: together
+    they meet every pair of neighbours. Raises ``ValueError`` if n or lag is below 1 or phase is
+    neither 0 nor 1.
     """
     n, lag = check_positive_int("n", n), check_positive_int("lag", lag)
     if phase not in (0, 1):

@@ -15,9 +15,7 @@ from scipy import special, stats
 
 from simverify.stats._checks import Floats, check_open_unit, check_positive_int, check_row_tolerance
 
-FIRST_STAKE = 0.5
-"""Part of the stake that is put down before the first token."""
-
+FIRST_STAKE = 0.5  # part of the stake that is put down before the first token
 _TOKEN_CHUNK = 4096
 
 
@@ -50,11 +48,10 @@ class LastingBets:
         M_n = sum over j up to n of w_j e_j ... e_n, and what is kept back.
 
     Each e has expectation 1 at most under the target, given all before, so that M does too: it is a
-    nonnegative supermartingale that begins at 1, and the mean over the bets is one. It reaches
-    1 / alpha, ever, with probability alpha at most (Ville).
-
-    ``n``: tokens so far. ``log_wealth``: float64 (B,), the logarithm of the bets put down so far;
-    ``highest``: of the largest mean there ever was, at token ``highest_at``.
+    nonnegative supermartingale that begins at 1, and the mean over the bets is one. It reaches 1 /
+    alpha, ever, with probability alpha at most (Ville). ``n``: tokens so far. ``log_wealth``:
+    float64 (B,), the logarithm of the bets put down so far; ``highest``: of the largest mean there
+    ever was, at token ``highest_at``.
 
     Source: [1] Ville, "Étude critique de la notion de collectif" (1939); [2] Shin, Ramdas and
     Rinaldo, "E-detectors: a nonparametric framework for sequential change detection", New England
@@ -171,11 +168,10 @@ def lasting_delay(
 
     The change moves ``deviation`` of the mass across a cut of the order, wherever it is: of all
     monotone deviations of that TV those with one step move the mean least. The worst cut is taken.
-    The logarithm of the best bet is nearly normal; inf where no bet gains.
-
-    ``deviation``: TV distance. ``groups``: orders in which ``bets`` are made; the change shows in
-    one. ``after``: tokens before the change. ``ball``: as of the factors: each is divided by 1 +
-    ball times its span. Raises ``ValueError`` if a number is out of its range.
+    The logarithm of the best bet is nearly normal; inf where no bet gains. ``deviation``: TV
+    distance. ``groups``: orders in which ``bets`` are made; the change shows in one. ``after``:
+    tokens before the change. ``ball``: as of the factors: each is divided by 1 + ball times its
+    span. Raises ``ValueError`` if a number is out of its range.
     """
     d, level = check_open_unit("deviation", deviation), check_open_unit("alpha", alpha)
     z = float(stats.norm.ppf(check_open_unit("power", power)))

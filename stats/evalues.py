@@ -34,8 +34,7 @@ from simverify.stats.scores import log_sum_bound, log_sum_sf, sum_deficit
 # that products of factors are e-values. Unlike :func:`ratio_sums` no ball has to be known yet.
 
 
-RATIO_CAP = 64.0
-"""Largest ratio that is bet with: what a ball costs grows with it."""
+RATIO_CAP = 64.0  # largest ratio that is bet with: what a ball costs grows with it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,13 +107,12 @@ def bet_test(
 ) -> TestResult:
     """Test the target by the mean of the bets' e-values; ``statistic`` is its logarithm.
 
-    No power is promised: what a bet gains is known where its alternative holds alone.
-
-    ``ball``: TV distance by which rows may be off, on average over contexts. The expectation of a
-    factor rises by a row's own distance times its span at most. The rows that are off may be those
-    of the widest span w, so that (1 + ball w)^n divides the e-value, which is the most that the
-    product of 1 + distance w comes to at that average. Raises ``ValueError`` if alpha is outside
-    (0, 1) or ball outside [0, 1).
+    No power is promised: what a bet gains is known where its alternative holds alone. ``ball``: TV
+    distance by which rows may be off, on average over contexts. The expectation of a factor rises
+    by a row's own distance times its span at most. The rows that are off may be those of the widest
+    span w, so that (1 + ball w)^n divides the e-value, which is the most that the product of 1 +
+    distance w comes to at that average. Raises ``ValueError`` if alpha is outside (0, 1) or ball
+    outside [0, 1).
 
     Source: Vovk and Wang, "E-values: calibration, combination and applications", Annals of
     Statistics 49 (2021) 1736-1754 (the mean of e-values is one).
@@ -138,12 +136,10 @@ def bet_power(
 ) -> float:
     """Return the power of :func:`bet_test` against what one of ``bets`` bets wins by itself.
 
-    By the normal approximation of a sum of ``n`` logarithms of factors, each with this ``mean``
-    and ``variance`` under the alternative, less ``price``, log(1 + ball w) of a span w. What other
-    bets win comes on top.
-
-    Raises ``ValueError`` if n or bets is below 1, alpha outside (0, 1), mean not finite, or
-    variance or price negative or not finite.
+    By the normal approximation of a sum of ``n`` logarithms of factors, each with this ``mean`` and
+    ``variance`` under the alternative, less ``price``, log(1 + ball w) of a span w. What other bets
+    win comes on top. Raises ``ValueError`` if n or bets is below 1, alpha outside (0, 1), mean not
+    finite, or variance or price negative or not finite.
     """
     n = check_positive_int("n", n)
     gain, needed = _gain_and_price(mean, variance, price, alpha, bets)
@@ -206,7 +202,7 @@ class LearnedRates:
     def __init__(self) -> None:
         self.sums: BetSums | None = None
         self._seen: Floats | None = None
-        self._due: Floats | None = None
+        self._expected: Floats | None = None
 
     def add(self, p: Any, tokens: Any) -> None:
         """Bet on the tokens of a request, then learn from them.
@@ -215,13 +211,13 @@ class LearnedRates:
         tokens. Raises ``ValueError`` if a row is no law or V is not that of the requests before.
         """
         rows, ids = check_probability_rows("p", p), np.asarray(tokens)
-        if self._seen is None or self._due is None:
-            self._seen, self._due = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+        if self._seen is None or self._expected is None:
+            self._seen, self._expected = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
         elif self._seen.shape != rows.shape[1:]:
             raise ValueError(f"V is {rows.shape[1]}, expected {self._seen.size} as before")
         combined: BetSums | None = None
         for prior in PRIOR_COUNTS:
-            rates = (self._seen + prior) / (self._due + prior)
+            rates = (self._seen + prior) / (self._expected + prior)
             mean = rows @ rates
             bet = bet_sums(
                 f"rates, prior {prior:g}",
@@ -234,7 +230,7 @@ class LearnedRates:
         assert combined is not None
         self.sums = combined if self.sums is None else self.sums + combined
         self._seen = self._seen + np.bincount(ids, minlength=rows.shape[1])
-        self._due = self._due + rows.sum(axis=0)
+        self._expected = self._expected + rows.sum(axis=0)
 
 
 # Likelihood ratios of named faults: sums that add up over shards, slots and streams.
@@ -244,8 +240,7 @@ class LearnedRates:
 # whenever it is stopped. The logarithm of that product is all that is kept.
 
 
-STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
-"""Strengths d at which every fault is mixed with the target."""
+STRENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)  # strengths d at which every fault is mixed with the target
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -298,7 +293,6 @@ def ratio_sums(
     A token that neither law allows counts as ratio 1; :func:`support_violations` sees it. With a
     ball, P_m/P is cut at 1/sqrt(ball), which leaves it an e-factor, and each factor is divided by 1
     + ball (its supremum less its infimum): by so much at most its expectation rises in the ball.
-
     ``counts``: int (contexts, V), tokens emitted per context; slots may be stacked as further
     contexts. ``probabilities``: float64 (contexts, V), target rows; each sums to 1 within 1e-9.
     ``alternatives``: float64 (M, contexts, V), rows of each fault; each sums to 1 within 1e-9.
@@ -406,10 +400,9 @@ def safe_log_product(logs: Floats) -> Any:
 def eprocess_growth(alpha: float, *, weight: float = 1.0, power: float = 0.9) -> float:
     """Expected log e-value, in nats, that carries an e-process over ln(1/alpha) with ``power``.
 
-    (sqrt(b + z^2/2) + z/sqrt 2)^2 with b = ln(1/alpha) + ln(1/weight): the log-likelihood
-    ratio has mean g and, for small deviations, a variance of nearly 2 g and a normal law.
-
-    Raises ``ValueError`` if alpha or power is outside (0, 1) or weight outside (0, 1].
+    (sqrt(b + z^2/2) + z/sqrt 2)^2 with b = ln(1/alpha) + ln(1/weight): the log-likelihood ratio has
+    mean g and, for small deviations, a variance of nearly 2 g and a normal law. Raises
+    ``ValueError`` if alpha or power is outside (0, 1) or weight outside (0, 1].
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     if not 0.0 < weight <= 1.0:
@@ -424,10 +417,9 @@ def eprocess_samples(
 ) -> int:
     """Tokens after which an e-process has found a fault of this KL(P_m || P), in nats a token.
 
-    ``weight`` is the share of the fault's e-value in the mean that is tested.
-
-    Raises ``ValueError`` if divergence is not positive and finite, alpha or power is outside (0, 1)
-    or weight outside (0, 1].
+    ``weight`` is the share of the fault's e-value in the mean that is tested. Raises ``ValueError``
+    if divergence is not positive and finite, alpha or power is outside (0, 1) or weight outside (0,
+    1].
     """
     divergence = check_positive_float("divergence", divergence)
     return math.ceil(eprocess_growth(alpha, weight=weight, power=power) / divergence)
@@ -476,10 +468,9 @@ def ratio_gate(
 ) -> RatioResult:
     """Test the target by the mean of its e-values against every fault at every strength.
 
-    The test rejects when the mean reaches 1/alpha. It may be asked as often as one likes, as
-    the sums grow: the chance that a right verifier is ever rejected is alpha (Ville).
-
-    Raises ``ValueError`` if alpha or beta is outside (0, 1).
+    The test rejects when the mean reaches 1/alpha. It may be asked as often as one likes, as the
+    sums grow: the chance that a right verifier is ever rejected is alpha (Ville). Raises
+    ``ValueError`` if alpha or beta is outside (0, 1).
 
     Source: [1] Ville, "Étude critique de la notion de collectif", 1939; [2] Vovk and Wang,
     "E-values: calibration, combination and applications", Ann. Stat. 49, 2021 (the mean of e-values
@@ -515,13 +506,11 @@ def ratio_test(
 ) -> RatioResult:
     """Test the target against every fault at every strength, at a sample size fixed beforehand.
 
-    The one-sided likelihood-ratio test of each, by the saddle-point tail given the row totals,
-    and Bonferroni: it needs fewer tokens than :func:`ratio_gate`, but may be asked once. With
-    a ball the tail is Chernoff's bound over the ball. Parameters are those of
-    :func:`ratio_sums`. ``min_detectable`` uses the normal law of the log-likelihood ratio.
-
-    Raises ``ValueError`` as :func:`ratio_sums`, and if there is no token, or alpha or beta is
-    outside (0, 1).
+    The one-sided likelihood-ratio test of each, by the saddle-point tail given the row totals, and
+    Bonferroni: it needs fewer tokens than :func:`ratio_gate`, but may be asked once. With a ball
+    the tail is Chernoff's bound over the ball. Parameters are those of :func:`ratio_sums`.
+    ``min_detectable`` uses the normal law of the log-likelihood ratio. Raises ``ValueError`` as
+    :func:`ratio_sums`, and if there is no token, or alpha or beta is outside (0, 1).
     """
     sums = ratio_sums(counts, probabilities, alternatives, names=names, ball=ball)
     alpha = check_open_unit("alpha", alpha)
@@ -566,9 +555,9 @@ def _ratio_log_pvalue(
     return log_sum_sf(values, rows, totals, sum_deficit(values, rows, array))
 
 
-def _smallest_for_all(found: Any) -> float:
+def _smallest_for_all(detected: Any) -> float:
     """Smallest strength such that it and every larger one is found for every fault."""
-    held = np.logical_and.accumulate(found.all(axis=0))
+    held = np.logical_and.accumulate(detected.all(axis=0))
     return STRENGTHS[int(held.sum()) - 1] if held.any() else math.inf
 
 

@@ -5,6 +5,7 @@ against every probability between the proven lower and upper bound. The test of 
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from scipy import special
 
 from simverify.stats._checks import (
     Floats,
-    Ints,
     TestResult,
     check_counts,
     check_open_unit,
@@ -35,16 +35,15 @@ def acceptance_test(
 ) -> TestResult:
     """Test the law of tau, and so E[tau], against exact bounds, at every level l.
 
-    For each l = 1..gamma the exact two-sided binomial p-value of #{tau >= l}, the largest
-    over the probabilities in [lower, upper]; the smallest of them times gamma is the
-    p-value. ``level`` and ``direction`` tell where, and on which side, the deviation is
-    strongest; ``statistic`` is the observed rate there less the nearest bound.
-    ``min_detectable`` is a shift of Pr(tau >= l) out of its bounds, at the worst level.
-
-    ``tail_counts``: int (gamma,), blocks with tau >= l, for l = 1..gamma. ``n``: blocks. ``lower``,
-    ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under the null; equal where the law is known
-    exactly. Raises ``ValueError`` if counts rise with l or exceed n, bounds are not in order within
-    [0, 1], shapes differ, n < 1 or alpha is outside (0, 1).
+    For each l = 1..gamma the exact two-sided binomial p-value of #{tau >= l}, the largest over the
+    probabilities in [lower, upper]; the smallest of them times gamma is the p-value. ``level`` and
+    ``direction`` tell where, and on which side, the deviation is strongest; ``statistic`` is the
+    observed rate there less the nearest bound. ``min_detectable`` is a shift of Pr(tau >= l) out of
+    its bounds, at the worst level. ``tail_counts``: int (gamma,), blocks with tau >= l, for l =
+    1..gamma. ``n``: blocks. ``lower``, ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under
+    the null; equal where the law is known exactly. Raises ``ValueError`` if counts rise with l or
+    exceed n, bounds are not in order within [0, 1], shapes differ, n < 1 or alpha is outside (0,
+    1).
     """
     counts, n = check_counts("tail_counts", tail_counts, 1), check_positive_int("n", n)
     low, high = _check_bounds(lower, upper)
@@ -109,11 +108,10 @@ def acceptance_min_detectable(
     """Smallest shift of any one Pr(tau >= l) out of its bounds found with this power.
 
     It is exact for a binomial count, and the largest over levels and over both directions;
-    directions that leave [0, 1] do not count. inf if n is too small to promise a shift.
-
-    ``n``: blocks. ``lower``, ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under the null.
-    Raises ``ValueError`` if n < 1, bounds are not in order within [0, 1], or alpha or power is
-    outside (0, 1).
+    directions that leave [0, 1] do not count. inf if n is too small to promise a shift. ``n``:
+    blocks. ``lower``, ``upper``: float64 (gamma,), bounds on Pr(tau >= l) under the null. Raises
+    ``ValueError`` if n < 1, bounds are not in order within [0, 1], or alpha or power is outside (0,
+    1).
     """
     n, (low, high) = check_positive_int("n", n), _check_bounds(lower, upper)
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
@@ -137,11 +135,10 @@ def acceptance_samples(
 ) -> int:
     """Blocks that find a shift of any one Pr(tau >= l) out of its bounds.
 
-    Within the jitter of the binomial lattice the smallest such number.
-
-    Raises ``ValueError`` if ``shift`` is outside (0, 1), larger than what every level leaves room
-    for, so small that 2^50 blocks do not find it (below 1e-7, near which binomial tails run out of
-    digits), bounds are not in order within [0, 1], or alpha or power is outside (0, 1).
+    Within the jitter of the binomial lattice the smallest such number. Raises ``ValueError`` if
+    ``shift`` is outside (0, 1), larger than what every level leaves room for, so small that 2^50
+    blocks do not find it (below 1e-7, near which binomial tails run out of digits), bounds are not
+    in order within [0, 1], or alpha or power is outside (0, 1).
     """
     shift = check_open_unit("shift", check_positive_float("shift", shift))
     low, high = _check_bounds(lower, upper)
@@ -152,10 +149,8 @@ def acceptance_samples(
             "the room that the bounds leave within [0, 1] at every level"
         )
 
-    def enough(n: int) -> bool:
-        return acceptance_min_detectable(n, low, high, alpha=alpha, power=power) <= shift
-
-    return smallest_n(enough, f"shift {shift:g}", unit="blocks")
+    detectable = partial(acceptance_min_detectable, lower=low, upper=high, alpha=alpha, power=power)
+    return smallest_n(lambda n: detectable(n) <= shift, f"shift {shift:g}", unit="blocks")
 
 
 _MIN_ERROR = 1e-30
@@ -189,20 +184,30 @@ def bounded_means_test(
 ) -> TestResult:
     """Test means of whole numbers in [0, high] against what they should be.
 
-    Each mean's two-sided p-value is the smallest error at which its empirical
-    Bernstein interval (:func:`empirical_bernstein`) excludes the expected value; the smallest
-    of them times their number is the p-value. ``level`` (from 1) and ``direction`` tell which
-    mean is furthest off; ``statistic`` is that mean less its expectation. ``min_detectable``
-    is a shift of the mean whose bound is widest, for the variance seen here.
-
-    ``sums``, ``squares``: int (k,), sums over ``n`` independent trials of the k variables and of
-    their squares. ``n``: trials, 2 or more. ``expected``: float64 (k,), exact means under the null.
-    ``high``: int (k,), largest value that each variable can take. Raises ``ValueError`` if shapes
-    differ, there is nothing to test, n < 2, sums leave [0, n high], squares do not go with them, or
-    alpha is outside (0, 1).
+    Each mean's two-sided p-value is the smallest error at which its empirical Bernstein interval
+    (:func:`empirical_bernstein`) excludes the expected value; the smallest of them times their
+    number is the p-value. ``level`` (from 1) and ``direction`` tell which mean is furthest off;
+    ``statistic`` is that mean less its expectation. ``min_detectable`` is a shift of the mean whose
+    bound is widest, for the variance seen here. ``sums``, ``squares``: int (k,), sums over ``n``
+    independent trials of the k variables and of their squares. ``n``: trials, 2 or more.
+    ``expected``: float64 (k,), exact means under the null. ``high``: int (k,), largest value that
+    each variable can take. Raises ``ValueError`` if shapes differ, there is nothing to test, n < 2,
+    sums leave [0, n high], squares do not go with them, or alpha is outside (0, 1).
     """
-    totals, second, n, means, most = _check_bounded_means(sums, squares, n, expected, high)
-    alpha = check_open_unit("alpha", alpha)
+    totals, second = check_counts("sums", sums, 1), check_counts("squares", squares, 1)
+    most, n = check_counts("high", high, 1), check_positive_int("n", n, 2)
+    means, alpha = np.asarray(expected, dtype=np.float64), check_open_unit("alpha", alpha)
+    if not totals.shape == second.shape == most.shape == means.shape or totals.size == 0:
+        raise ValueError(
+            f"sums, squares, expected, high have shapes {totals.shape}, {second.shape}, "
+            f"{means.shape}, {most.shape}, expected the same (k,), k = 1 or more"
+        )
+    if most.min() < 1 or (totals > n * most).any() or (second > totals * most).any():
+        raise ValueError("sums or squares exceed what n values in [0, high] can give")
+    if any(n * int(b) < int(a) ** 2 for a, b in zip(totals, second, strict=True)):
+        raise ValueError("squares are smaller than the sums allow, expected sums of squares")
+    if not np.isfinite(means).all():
+        raise ValueError(f"expected is {means.tolist()}, expected finite means")
     # Integer sums keep the variance exact however many trials there are.
     variances = np.array(
         [(n * int(b) - int(a) ** 2) / (n * (n - 1)) for a, b in zip(totals, second, strict=True)]
@@ -234,26 +239,6 @@ def bounded_means_test(
     )
 
 
-def _check_bounded_means(
-    sums: Any, squares: Any, n: int, expected: Any, high: Any
-) -> tuple[Ints, Ints, int, Floats, Ints]:
-    totals, second = check_counts("sums", sums, 1), check_counts("squares", squares, 1)
-    most, n = check_counts("high", high, 1), check_positive_int("n", n, 2)
-    means = np.asarray(expected, dtype=np.float64)
-    if not totals.shape == second.shape == most.shape == means.shape or totals.size == 0:
-        raise ValueError(
-            f"sums, squares, expected, high have shapes {totals.shape}, {second.shape}, "
-            f"{means.shape}, {most.shape}, expected the same (k,), k = 1 or more"
-        )
-    if most.min() < 1 or (totals > n * most).any() or (second > totals * most).any():
-        raise ValueError("sums or squares exceed what n values in [0, high] can give")
-    if any(n * int(b) < int(a) ** 2 for a, b in zip(totals, second, strict=True)):
-        raise ValueError("squares are smaller than the sums allow, expected sums of squares")
-    if not np.isfinite(means).all():
-        raise ValueError(f"expected is {means.tolist()}, expected finite means")
-    return totals, second, n, means, most
-
-
 # The mean of values in [0, 1] against a limit: bets that pay where it is above.
 
 
@@ -267,7 +252,6 @@ def capped_mean_test(values: Any, *, limit: float, alpha: float, name: str) -> T
     A bet multiplies what it has by 1 + s (value / limit - 1). If each value's mean given those
     before is m_i, the product's is that of 1 + s (m_i / limit - 1), and no more than 1 where they
     are fixed and ``limit`` on average, as a product of factors is largest where they are equal.
-
     ``values``: float64 (n,), each in [0, 1]; n >= 1. ``limit``: above 0, below 1. Raises
     ``ValueError`` if values are none, NaN or outside [0, 1], or limit or alpha outside (0, 1).
 
@@ -317,13 +301,11 @@ def empirical_bernstein(
 ) -> tuple[float, float]:
     """Two-sided empirical Bernstein interval of a mean, valid at every n.
 
-    For E[tau] and its Rao-Blackwell estimates, which lie in [0, gamma]. With s = high - low
-    and L = ln(4 / error), half of the error for each side, the half width is
-    sqrt(2 variance L / n) + 7 s L / (3 (n - 1)).
-
-    ``mean``, ``variance``: sample mean and unbiased sample variance (divisor n - 1). ``n``:
-    independent observations, 2 or more. ``low``, ``high``: range that every observation lies in;
-    the interval is clipped to it. ``error``: probability of missing the mean: 1 less the
+    For E[tau] and its Rao-Blackwell estimates, which lie in [0, gamma]. With s = high - low and L =
+    ln(4 / error), half of the error for each side, the half width is sqrt(2 variance L / n) + 7 s L
+    / (3 (n - 1)). ``mean``, ``variance``: sample mean and unbiased sample variance (divisor n - 1).
+    ``n``: independent observations, 2 or more. ``low``, ``high``: range that every observation lies
+    in; the interval is clipped to it. ``error``: probability of missing the mean: 1 less the
     confidence, which would round a small one away. Raises ``ValueError`` if n < 2, the range is
     empty, the mean lies outside it, the variance is negative or more than the range allows, or
     error is outside (0, 1).
@@ -347,13 +329,9 @@ def stratified_bernstein(
     the half width is sqrt(variance L / n) + 4 s L / (3 n), valid at every n: Bernstein's inequality
     for the n pair means, whose mean variance is v / 2, and sqrt(v) <= sqrt(variance) + s sqrt(L /
     n), each with probability e^-L of failing. The latter is the lower tail of nonnegative summands
-    [1]: (X - X')^2 / 2 has mean square at most s^2/2 times its mean.
-
-    ``mean``: mean of the 2 n observations. ``variance``: mean over the strata of (X - X')^2 / 2.
-    ``n``: strata, 2 or more, all of equal weight. ``low``, ``high``: range that every observation
-    lies in; the interval is clipped to it. ``error``: probability of missing the mean, as in
-    :func:`empirical_bernstein`. Raises ``ValueError`` if n < 2, the range is empty, the mean lies
-    outside it, the variance is negative or more than the range allows, or error is outside (0, 1).
+    [1]: (X - X')^2 / 2 has mean square at most s^2/2 times its mean. ``mean``: mean of the 2 n
+    observations. ``variance``: mean over the strata of (X - X')^2 / 2. ``n``: strata, 2 or more,
+    all of equal weight. Other parameters and errors are those of :func:`empirical_bernstein`.
 
     Source: Maurer, "A bound on the deviation probability for sums of non-negative random
     variables", JIPAM 4(1), 2003, theorem 1.

@@ -32,12 +32,11 @@ _LN2 = math.log(2.0)
 def direction_evalues(differences: Any) -> Floats:
     """Return the log of each direction's e-value, float64 (F,).
 
-    Under the null the sign of each row is fair given all absolute values, so that a factor
-    exp(l d) / cosh(l d) has expectation 1. The bets l are set by the sum of squares, which knows
-    no sign, and both sides are bet on.
-
-    ``differences``: float64 (n, F), what the first of a pair has more than the second, for each of
-    n pairs; finite. Raises ``ValueError`` if there is no direction, or an entry is not finite.
+    Under the null the sign of each row is fair given all absolute values, so that a factor exp(l d)
+    / cosh(l d) has expectation 1. The bets l are set by the sum of squares, which knows no sign,
+    and both sides are bet on. ``differences``: float64 (n, F), what the first of a pair has more
+    than the second, for each of n pairs; finite. Raises ``ValueError`` if there is no direction, or
+    an entry is not finite.
     """
     d = _check_finite("differences", differences)
     largest = np.abs(d).max(axis=0)
@@ -60,11 +59,10 @@ def directions_test(
     """Test that pairs may be swapped by the mean of the directions' e-values.
 
     ``statistic`` is its logarithm. ``min_detectable`` is the shift of the mean difference, over
-    ``per_pair``, that is found with power .9 along the direction that varies most.
-
-    ``differences``: float64 (n, F), as :func:`direction_evalues` takes them. ``per_pair``: what a
-    difference is counted in, such as the units of an answer. Raises ``ValueError`` if there is no
-    direction, an entry is not finite, alpha is outside (0, 1) or per_pair is not above 0.
+    ``per_pair``, that is found with power .9 along the direction that varies most. ``differences``:
+    float64 (n, F), as :func:`direction_evalues` takes them. ``per_pair``: what a difference is
+    counted in, such as the units of an answer. Raises ``ValueError`` if there is no direction, an
+    entry is not finite, alpha is outside (0, 1) or per_pair is not above 0.
 
     Source: [1] de la Pena, "A general class of exponential inequalities for martingales and
     ratios", Annals of Probability 27 (1999) 537-564 (symmetric differences, normalised by their
@@ -128,9 +126,7 @@ def _check_finite(name: str, values: Any) -> Floats:
 # Pairs that differ alike: each pair's difference against those before it, by a kernel.
 
 
-KERNEL_BET_SIZES = (3.0, 5.0, 7.0, 10.0, 15.0, 25.0)
-"""Standardised sums that are bet on."""
-
+KERNEL_BET_SIZES = (3.0, 5.0, 7.0, 10.0, 15.0, 25.0)  # standardised sums that are bet on
 _ORDER_COUNT = 8
 
 
@@ -139,22 +135,21 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
 
     The inner product of two pairs' differences, k(a, a') + k(b, b') - k(a, b') - k(b, a'), changes
     its sign when either is swapped. The sum over pairs of pairs is what a kernel two-sample
-    statistic estimates. Pair after pair, the sum of a pair's products with those before is a
-    number whose sign is fair under the null, so that exp(l g) / cosh(l g) has expectation 1; the
-    bets l are set by the squared products, which know no sign. The mean over bets and over some
-    orders of the pairs is an e-value, and its inverse the p-value, at any level.
-
-    ``grams``: sequence of float64 (n_k, n_k), symmetric inner products of the differences of pairs
-    that may agree, such as those of one prompt; the diagonal is not looked at. ``seed``: of the
-    orders. Raises ``ValueError`` if there is no such array, one is not square or not finite, or
-    alpha is outside (0, 1).
+    statistic estimates. Pair after pair, the sum of a pair's products with those before is a number
+    whose sign is fair under the null, so that exp(l g) / cosh(l g) has expectation 1; the bets l
+    are set by the squared products, which know no sign. The mean over bets and over some orders of
+    the pairs is an e-value, and its inverse the p-value, at any level. ``grams``: sequence of
+    float64 (n_k, n_k), symmetric inner products of the differences of pairs that may agree, such as
+    those of one prompt; the diagonal is not looked at. ``seed``: of the orders. Raises
+    ``ValueError`` if there is no such array, one is not square or not finite, or alpha is outside
+    (0, 1).
 
     Source: [1] Gretton et al., "A kernel two-sample test", JMLR 13 (2012) 723-773; [2] Shekhar and
     Ramdas, "Nonparametric two-sample testing by betting", IEEE Trans. Inf. Theory 70 (2024)
     1178-1203.
     """
     alpha, blocks = check_open_unit("alpha", alpha), _check_grams(grams)
-    variance = sum(float((np.tril(own, -1) ** 2).sum()) for own in blocks)
+    variance = sum(float((np.tril(gram, -1) ** 2).sum()) for gram in blocks)
     rng = np.random.Generator(np.random.Philox(key=seed))
     logs = []
     for _ in range(_ORDER_COUNT):
@@ -179,7 +174,7 @@ def agreement_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> Tes
 
 
 def _check_grams(grams: Any) -> list[Floats]:
-    blocks = [np.asarray(own, dtype=np.float64) for own in grams]
+    blocks = [np.asarray(gram, dtype=np.float64) for gram in grams]
     if not blocks:
         raise ValueError("grams are none: expected one or more")
     for gram in blocks:
@@ -198,12 +193,11 @@ def discordant_test(first: Any, second: Any, *, n: int, alpha: float, name: str)
 
     Given how many pairs have a thing once, either side has it alone with chance 1/2: the exact
     two-sided sign test. Things that too few pairs have to reject at all cost nothing, since their
-    number of pairs knows no side (Tarone); the smallest p-value times the number of the others
-    is the p-value. ``statistic`` is the difference of the thing it belongs to.
-
-    ``first``, ``second``: int (F,), pairs of which the first alone has a thing, and the second
-    alone. ``n``: pairs in all. Raises ``ValueError`` if the shapes differ, a count is negative,
-    there is nothing, or alpha is outside (0, 1).
+    number of pairs knows no side (Tarone); the smallest p-value times the number of the others is
+    the p-value. ``statistic`` is the difference of the thing it belongs to. ``first``, ``second``:
+    int (F,), pairs of which the first alone has a thing, and the second alone. ``n``: pairs in all.
+    Raises ``ValueError`` if the shapes differ, a count is negative, there is nothing, or alpha is
+    outside (0, 1).
 
     Source: Tarone, "A modified Bonferroni method for discrete data", Biometrics 46 (1990) 515-522.
     """
@@ -260,12 +254,10 @@ def quadratic_test(
     the chi-square of two samples. A positive quadratic form in signs has no larger exponential
     moment than the same form in standard normals, which is known from its eigenvalues: Chernoff's
     bound of it is the p-value, at any number of pairs and at any level. ``statistic`` is the sum
-    less its mean over all swaps, over its spread.
-
-    ``blocks``: sequence of or sparse (n_k, F_k), differences of the pairs that share features,
-    finite. Weights may depend on both answers of all pairs, but not on which of a pair is the
-    first. Raises ``ValueError`` if there is no block, an entry is not finite, or alpha is outside
-    (0, 1).
+    less its mean over all swaps, over its spread. ``blocks``: sequence of or sparse (n_k, F_k),
+    differences of the pairs that share features, finite. Weights may depend on both answers of all
+    pairs, but not on which of a pair is the first. Raises ``ValueError`` if there is no block, an
+    entry is not finite, or alpha is outside (0, 1).
 
     Source: [1] Hanson and Wright, "A bound on tail probabilities for quadratic forms in independent
     random variables", Annals of Mathematical Statistics 42 (1971) 1079-1083; [2] Gretton et al., "A
@@ -328,9 +320,8 @@ def quadratic_log_tail(total: float, eigenvalues: Floats) -> float:
 def needed_excess(alpha: float, eigenvalues: Floats) -> float:
     """Return how much larger than its mean over swaps a sum is, that is found with power .9.
 
-    The threshold is exact; the spread of what is off is that of normal sums.
-
-    Raises ``ValueError`` if alpha is outside (0, 1).
+    The threshold is exact; the spread of what is off is that of normal sums. Raises ``ValueError``
+    if alpha is outside (0, 1).
     """
     log_alpha = math.log(check_open_unit("alpha", alpha))
     if not len(eigenvalues):
@@ -349,10 +340,10 @@ def needed_excess(alpha: float, eigenvalues: Floats) -> float:
 
 def _check_blocks(blocks: Sequence[Any]) -> list[Any]:
     arrays = [
-        sparse.csr_array(own, dtype=np.float64)
-        if sparse.issparse(own)
-        else np.asarray(own, dtype=np.float64)
-        for own in blocks
+        sparse.csr_array(block, dtype=np.float64)
+        if sparse.issparse(block)
+        else np.asarray(block, dtype=np.float64)
+        for block in blocks
     ]
     if not arrays:
         raise ValueError("blocks are none: expected one or more")
@@ -367,9 +358,7 @@ def _check_blocks(blocks: Sequence[Any]) -> list[Any]:
 # Permutation tests: the answers of each pair are swapped at random until enough is known.
 
 
-MOST_SWAPS = 50_000_000
-"""Permutations at most: a level that takes more is not reached."""
-
+MOST_SWAPS = 50_000_000  # permutations at most: a level that takes more is not reached
 _MIN_EXCEEDANCES = 20
 """Permutations at least as large as what was seen, after which no more are drawn."""
 
@@ -386,11 +375,10 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
     """Test that pairs may be swapped by the sum of their products, against that of random swaps.
 
     The p-value is exact: permutations are drawn until 20 of them reach what was seen, of m then
-    20/m, or until there are :func:`swaps_needed`, of which k reach it: (k + 1)/(m + 1).
-
-    ``grams``: sequence of float64 (n_k, n_k), as :func:`agreement_test` takes them. Raises
-    ``ValueError`` if there is no such array, one is not square or not finite, alpha is outside (0,
-    1) or takes more permutations than ``MOST_SWAPS``.
+    20/m, or until there are :func:`swaps_needed`, of which k reach it: (k + 1)/(m + 1). ``grams``:
+    sequence of float64 (n_k, n_k), as :func:`agreement_test` takes them. Raises ``ValueError`` if
+    there is no such array, one is not square or not finite, alpha is outside (0, 1) or takes more
+    permutations than ``MOST_SWAPS``.
 
     Source: Besag and Clifford, "Sequential Monte Carlo p-values", Biometrika 78 (1991) 301-304.
     """
@@ -400,10 +388,10 @@ def swap_test(grams: Any, *, alpha: float, name: str, seed: int = 0) -> TestResu
         raise ValueError(
             f"alpha is {alpha:g}: that takes {most:,} permutations, above {MOST_SWAPS:,}"
         )
-    lower = [np.tril(own, -1).astype(np.float32) for own in blocks]
-    seen = float(sum(float(np.tril(own, -1).sum()) for own in blocks))
+    lower = [np.tril(gram, -1).astype(np.float32) for gram in blocks]
+    seen = float(sum(float(np.tril(gram, -1).sum()) for gram in blocks))
     # What differs by rounding alone is a tie, and a tie reaches what was seen.
-    slack = 1e-4 * math.sqrt(sum(float((own.astype(float) ** 2).sum()) for own in lower)) + 1e-12
+    slack = 1e-4 * math.sqrt(sum(float((gram.astype(float) ** 2).sum()) for gram in lower)) + 1e-12
     rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 1, 0]))
     reached = drawn = 0
     size = 256

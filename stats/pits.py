@@ -5,6 +5,7 @@ A pair is two tokens at a lag; three sums that stream by say how its PITs correl
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,6 @@ from scipy import special
 
 from simverify.stats._checks import (
     Floats,
-    Ints,
     TestResult,
     add_fields,
     check_counts,
@@ -30,9 +30,7 @@ from simverify.stats.tails import KSTWO_EXACT_MAX, log_kstwo_sf, log_normal_sf
 # Correlation of paired emissions: the randomised PITs of a lag, as three sums.
 
 
-MIN_PAIRS = 4000
-"""Below, the normal tail of the correlation is not trusted."""
-
+MIN_PAIRS = 4000  # below, the normal tail of the correlation is not trusted
 _TAIL_FACTOR = 1.1
 """By what the normal tail is multiplied, so that it is not too light down to 1e-9."""
 
@@ -79,11 +77,10 @@ def pit_correlation(
     Given the earlier PITs each product of centred PITs has mean zero, so that overlapping pairs do
     no harm, and variance 1/144 on average. At a lag their sum has a tail heavier than the normal
     one, by a twentieth at six standard deviations of ``MIN_PAIRS`` pairs; a tenth is added.
-
     ``sums``: of n pairs, n fixed beforehand. ``ball``: TV distance by which each conditional law
     may be off: a product's mean may then be that times abs(u - 1/2). The ``statistic`` is the
-    correlation; ``min_detectable`` that of a bivariate law. Raises ``ValueError`` if there
-    are fewer than ``MIN_PAIRS`` pairs, alpha is outside (0, 1) or ball outside [0, 1).
+    correlation; ``min_detectable`` that of a bivariate law. Raises ``ValueError`` if there are
+    fewer than ``MIN_PAIRS`` pairs, alpha is outside (0, 1) or ball outside [0, 1).
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     n = _check_pair_count(sums.n)
@@ -140,12 +137,11 @@ def correlation_samples(
     """
     correlation = check_positive_float("correlation", correlation)
 
-    def enough(n: int) -> bool:
-        pairs = max(n, MIN_PAIRS)
-        detectable = correlation_min_detectable(pairs, alpha=alpha, power=power, ball=ball)
-        return detectable <= correlation
-
-    return max(smallest_n(enough, f"correlation {correlation:g}"), MIN_PAIRS)
+    detectable = partial(correlation_min_detectable, alpha=alpha, power=power, ball=ball)
+    least = smallest_n(
+        lambda n: detectable(max(n, MIN_PAIRS)) <= correlation, f"correlation {correlation:g}"
+    )
+    return max(least, MIN_PAIRS)
 
 
 # Kolmogorov-Smirnov on a streamed histogram of randomised PITs.
@@ -154,48 +150,40 @@ def correlation_samples(
 # and the contexts. A histogram of fixed bins is all that is kept of them, so shards just add.
 
 
-PIT_BINS = 2**16
-"""Equal bins over [0, 1) that the simulators fill."""
+PIT_BINS = 2**16  # equal bins over [0, 1) that the simulators fill
 
 
 def edge_distance(histogram: Any) -> tuple[float, int]:
     """Kolmogorov-Smirnov distance from the uniform law at the bin edges, and the sample size.
 
-    The distance of the sample itself is at least this and at most one bin's width more.
-
-    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
-    or empty.
+    The distance of the sample itself is at least this and at most one bin's width more. Raises
+    ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins, or
+    empty.
     """
-    bins, n = _check_histogram(histogram)
-    edges = np.arange(1, bins.size) / bins.size
-    return float(np.abs(np.cumsum(bins)[:-1] / n - edges).max()), n
-
-
-def _check_histogram(histogram: Any) -> tuple[Ints, int]:
     bins = check_counts("histogram", histogram, 1)
     if bins.size < 2:
         raise ValueError(f"histogram has {bins.size} bins, expected 2 or more ({PIT_BINS})")
     n = int(bins.sum())
     if n == 0:
         raise ValueError("histogram is empty, expected at least one token")
-    return bins, n
+    edges = np.arange(1, bins.size) / bins.size
+    return float(np.abs(np.cumsum(bins)[:-1] / n - edges).max()), n
 
 
 def pit_ks(histogram: Any, *, alpha: float, ball: float = 0.0, name: str = "PIT") -> TestResult:
     """Test that randomised PITs are uniform, by Kolmogorov-Smirnov at the bin edges.
 
-    The statistic looks at the bin edges alone, so it never exceeds the sample's own D, whose
-    exact tail it is compared with: the true size is at most alpha. What that costs in power,
-    one bin's width, is added to ``min_detectable``: the sup-norm distance D of the PITs' law
-    from uniform. It equals the mean one-token TV distance if P'/P is monotone, in the same
-    direction in every context, in the order of tokens that the PITs use (P' the emitted law,
-    P the target's); for other deviations D is smaller than the TV distance.
-
-    ``histogram``: int (bins,), counts of the PITs over equal bins of [0, 1); the tokens are the
-    first n emitted, n fixed beforehand. Any order of the vocabulary will do (:data:`Order`).
-    ``ball``: TV distance by which each conditional law may be off: D may then be so much larger.
-    Raises ``ValueError`` if ``histogram`` is not (bins,) non-negative integers with 2 or more bins,
-    it is empty, alpha is outside (0, 1) or ball outside [0, 1).
+    The statistic looks at the bin edges alone, so it never exceeds the sample's own D, whose exact
+    tail it is compared with: the true size is at most alpha. What that costs in power, one bin's
+    width, is added to ``min_detectable``: the sup-norm distance D of the PITs' law from uniform. It
+    equals the mean one-token TV distance if P'/P is monotone, in the same direction in every
+    context, in the order of tokens that the PITs use (P' the emitted law, P the target's); for
+    other deviations D is smaller than the TV distance. ``histogram``: int (bins,), counts of the
+    PITs over equal bins of [0, 1); the tokens are the first n emitted, n fixed beforehand. Any
+    order of the vocabulary will do (:data:`Order`). ``ball``: TV distance by which each conditional
+    law may be off: D may then be so much larger. Raises ``ValueError`` if ``histogram`` is not
+    (bins,) non-negative integers with 2 or more bins, it is empty, alpha is outside (0, 1) or ball
+    outside [0, 1).
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     distance, n = edge_distance(histogram)
@@ -218,12 +206,10 @@ def ks_min_detectable(
 ) -> float:
     """Smallest D of the PITs' law from uniform found with this power, inf if there is none.
 
-    At alpha 1e-6 and power .9 it is 3.33 / sqrt(n) and one bin: Massart's critical value,
-    which the exact one never exceeds, and the normal law of the empirical CDF where the
-    distance is largest, with its largest standard deviation.
-
-    Raises ``ValueError`` if n < 1, bins < 2, alpha or power is outside (0, 1) or ball outside [0,
-    1).
+    At alpha 1e-6 and power .9 it is 3.33 / sqrt(n) and one bin: Massart's critical value, which the
+    exact one never exceeds, and the normal law of the empirical CDF where the distance is largest,
+    with its largest standard deviation. Raises ``ValueError`` if n < 1, bins < 2, alpha or power is
+    outside (0, 1) or ball outside [0, 1).
     """
     n, bins = check_positive_int("n", n), check_positive_int("bins", bins, 2)
     distance = _ks_constant(alpha, power) / math.sqrt(n) + 1.0 / bins + check_row_tolerance(ball)
@@ -264,12 +250,11 @@ Order = Literal["ratio", "index", "descending"]
 def order_key(order: Order, p: Any, q: Any = None) -> Floats:
     """Keys by whose ascent tokens are ordered; ties go by token id.
 
-    ``ratio`` is q / p: faults of the acceptance line up across contexts. ``index`` is the
-    token id, ``descending`` the likeliest token first; neither needs ``q``.
-
-    ``p``, ``q``: float64 (n, V), target and draft rows; each sums to 1. Returns float64 (n, V): no
-    NaN; inf for q / p where p is 0, whose place does not matter. Raises ``ValueError`` if ``order``
-    is unknown, a row is no law, shapes differ or ``ratio`` has no ``q``.
+    ``ratio`` is q / p: faults of the acceptance line up across contexts. ``index`` is the token id,
+    ``descending`` the likeliest token first; neither needs ``q``. ``p``, ``q``: float64 (n, V),
+    target and draft rows; each sums to 1. Returns float64 (n, V): no NaN; inf for q / p where p is
+    0, whose place does not matter. Raises ``ValueError`` if ``order`` is unknown, a row is no law,
+    shapes differ or ``ratio`` has no ``q``.
     """
     rows = check_probability_rows("p", p)
     if order == "index":
@@ -316,20 +301,18 @@ def pit_bounds(p: Any, key: Any, tokens: Any) -> tuple[Floats, Floats]:
 # Were the same uniform used again, the later token's interval, under its own row, would meet it.
 
 
-STREAM_SHARES = (0.9, 0.5, 0.2, 0.05)
-"""Shares of repeated uniforms that are bet on."""
+STREAM_SHARES = (0.9, 0.5, 0.2, 0.05)  # shares of repeated uniforms that are bet on
 
 
 def stream_sums(earlier: Any, later: Any) -> BetSums:
     """Bet that the later token of each pair was drawn with the uniform of the earlier one.
 
-    Given that the earlier uniform is uniform on the interval I of its token, a later token with
-    the interval J has the chance abs(I and J) / abs(I) if it is used again, and abs(J) under its
-    row. Pairs may overlap, and there may be any number of them.
-
-    ``earlier``, ``later``: float64 (2, n), ends of the intervals of two tokens in one order of the
-    vocabulary, as :func:`pit_bounds` gives them; ``later`` is that of the token drawn after the
-    other. Raises ``ValueError`` if shapes differ, n is 0 or an interval is not inside [0, 1].
+    Given that the earlier uniform is uniform on the interval I of its token, a later token with the
+    interval J has the chance abs(I and J) / abs(I) if it is used again, and abs(J) under its row.
+    Pairs may overlap, and there may be any number of them. ``earlier``, ``later``: float64 (2, n),
+    ends of the intervals of two tokens in one order of the vocabulary, as :func:`pit_bounds` gives
+    them; ``later`` is that of the token drawn after the other. Raises ``ValueError`` if shapes
+    differ, n is 0 or an interval is not inside [0, 1].
     """
     first, second = (np.asarray(x, dtype=np.float64) for x in (earlier, later))
     if first.ndim != 2 or len(first) != 2 or first.shape != second.shape or not first.size:

@@ -41,10 +41,8 @@ def split_alpha(alpha: float, weights: Mapping[str, float]) -> dict[str, float]:
     """Split ``alpha`` in proportion to ``weights`` (weighted Bonferroni).
 
     Returns one share per name, in the order of ``weights``; their exact sum never exceeds
-    ``alpha``.
-
-    Raises ``ValueError`` if alpha is outside (0, 1), no weights are given or one is not positive
-    and finite.
+    ``alpha``. Raises ``ValueError`` if alpha is outside (0, 1), no weights are given or one is not
+    positive and finite.
     """
     alpha = check_open_unit("alpha", alpha)
     if not weights:
@@ -63,11 +61,9 @@ def adjusted_pvalues(log_pvalues: Any) -> Floats:
     """Adjust p-values for their number, by Holm's method: which of many tests point somewhere.
 
     They say where a deviation is, once a test at its share of alpha has said that there is one;
-    they never say whether.
-
-    ``log_pvalues``: float64 (tests,), natural logarithms of the p-values, 0 at most; -inf for what
-    the null excludes. Returns float64 (tests,). Raises ``ValueError`` if there is no p-value, or
-    one is NaN or above 1.
+    they never say whether. ``log_pvalues``: float64 (tests,), natural logarithms of the p-values, 0
+    at most; -inf for what the null excludes. Returns float64 (tests,). Raises ``ValueError`` if
+    there is no p-value, or one is NaN or above 1.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979) 65-70.
@@ -102,11 +98,9 @@ def mixing_samples(strength: float, chi2: float, *, alpha: float, power: float =
     """Tokens with which the best score finds a fault mixed in at ``strength``, two-sided.
 
     38.1 / (strength^2 chi2) at alpha 1e-6 and power .9; chi2 = sum (P_m - P)^2 / P is the
-    chi-square distance of the fault's law from the target's. Any law at TV d has
-    strength^2 chi2 of 4 d^2 or more.
-
-    Raises ``ValueError`` if strength is outside (0, 1], chi2 is not positive, or alpha or power
-    outside (0, 1).
+    chi-square distance of the fault's law from the target's. Any law at TV d has strength^2 chi2 of
+    4 d^2 or more. Raises ``ValueError`` if strength is outside (0, 1], chi2 is not positive, or
+    alpha or power outside (0, 1).
     """
     if not 0.0 < strength <= 1.0:
         raise ValueError(f"strength is {strength}, expected a mixing share above 0 and up to 1")
@@ -127,11 +121,9 @@ def mixing_min_detectable(n: int, chi2: float, *, alpha: float, power: float = 0
 def ratio_samples(divergence: float, *, alpha: float, power: float = 0.9) -> int:
     """Tokens of the one-sided likelihood-ratio test of a fixed size.
 
-    ``divergence`` is KL(P_m || P) in nats a token. A share of alpha over several faults is
-    the caller's, as everywhere in this module.
-
-    Raises ``ValueError`` if divergence is not positive and finite, or alpha or power is outside (0,
-    1).
+    ``divergence`` is KL(P_m || P) in nats a token. A share of alpha over several faults is the
+    caller's, as everywhere in this module. Raises ``ValueError`` if divergence is not positive and
+    finite, or alpha or power is outside (0, 1).
     """
     divergence = check_positive_float("divergence", divergence)
     return math.ceil(_detection_threshold(alpha, power) ** 2 / (2.0 * divergence))
@@ -148,10 +140,9 @@ def ratio_min_detectable(n: int, *, alpha: float, power: float = 0.9) -> float:
 def refutation_samples(divergence: float, *, beta: float = 1e-3) -> int:
     """Tokens after which healthy code refutes a fault at ``beta``, on average.
 
-    ln(1/beta) / divergence, with divergence KL(P || P_m) in nats a token (Wald); for a
-    fault at theta standard deviations a token it is theta^2 / 2, and 14 / theta^2 tokens.
-
-    Raises ``ValueError`` if divergence is not positive and finite, or beta is outside (0, 1).
+    ln(1/beta) / divergence, with divergence KL(P || P_m) in nats a token (Wald); for a fault at
+    theta standard deviations a token it is theta^2 / 2, and 14 / theta^2 tokens. Raises
+    ``ValueError`` if divergence is not positive and finite, or beta is outside (0, 1).
     """
     divergence, beta = check_positive_float("divergence", divergence), check_open_unit("beta", beta)
     return math.ceil(-math.log(beta) / divergence)
@@ -170,11 +161,9 @@ def certificate_samples(
 ) -> int:
     """Tokens after which healthy code is certified to have a TV distance of ``bound``.
 
-    On average over runs. ``cells`` is the number of contexts times V, for the plug-in bound
-    alone: its noise is at most sqrt(cells - 1) / 2 over sqrt(N) (Cauchy and Schwarz).
-
-    Raises ``ValueError`` if ``bound`` or ``delta`` is outside (0, 1), cells < 2 or the method is
-    unknown.
+    On average over runs. ``cells`` is the number of contexts times V, for the plug-in bound alone:
+    its noise is at most sqrt(cells - 1) / 2 over sqrt(N) (Cauchy and Schwarz). Raises
+    ``ValueError`` if ``bound`` or ``delta`` is outside (0, 1), cells < 2 or the method is unknown.
     """
     bound = check_open_unit("bound", bound)
     return math.ceil((_certificate_constant(method, cells, delta) / bound) ** 2)
@@ -232,9 +221,8 @@ def plan_looks(samples: int, *, alpha: float) -> tuple[Look, ...]:
     """Return the looks of a run of ``samples``, in order; the last one is at its end.
 
     By Bonferroni the looks together err with probability ``alpha`` at most, whatever their
-    dependence. Runs too short for four different looks have fewer, and leave alpha unspent.
-
-    Raises ``ValueError`` if samples < 1 or alpha is outside (0, 1).
+    dependence. Runs too short for four different looks have fewer, and leave alpha unspent. Raises
+    ``ValueError`` if samples < 1 or alpha is outside (0, 1).
     """
     samples, alpha = check_positive_int("samples", samples), check_open_unit("alpha", alpha)
     looks: dict[int, Look] = {}
@@ -248,10 +236,8 @@ def plan_looks(samples: int, *, alpha: float) -> tuple[Look, ...]:
 # The table of a plan: a row for each test.
 
 
-RATIO_TESTS = 75
-"""Faults times strengths that share the alpha of the likelihood ratios."""
-SCORE_COUNT = 5
-"""Scores in the bank, each per slot and pooled."""
+RATIO_TESTS = 75  # faults times strengths that share the alpha of the likelihood ratios
+SCORE_COUNT = 5  # scores in the bank, each per slot and pooled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,14 +303,12 @@ def plan_table(
 
     Levels are those at the planned end of a run with four looks, whose alpha is split as the
     battery's. Where the deviation is a TV distance the samples suffice for every law at that
-    distance that the row's measure allows: those of a named fault at d use KL >= 2 d^2
-    (Pinsker), which most faults beat.
-
-    ``alpha``, ``power``: false-alarm rate of the whole run, and the power promised. ``deviation``:
-    mean one-token TV distance; of accepted tokens, a shift of one Pr(tau >= l). ``contexts``:
-    different prefixes that repeat, over all slots, whose transitions are counted. Raises
-    ``ValueError`` if a rate or the deviation is outside (0, 1), V < 2, or gamma or contexts is
-    below 1.
+    distance that the row's measure allows: those of a named fault at d use KL >= 2 d^2 (Pinsker),
+    which most faults beat. ``alpha``, ``power``: false-alarm rate of the whole run, and the power
+    promised. ``deviation``: mean one-token TV distance; of accepted tokens, a shift of one Pr(tau
+    >= l). ``contexts``: different prefixes that repeat, over all slots, whose transitions are
+    counted. Raises ``ValueError`` if a rate or the deviation is outside (0, 1), V < 2, or gamma or
+    contexts is below 1.
     """
     deviation = check_open_unit("deviation", deviation)
     lines = _plan_formulas(alpha, power, vocab_size, gamma, contexts)

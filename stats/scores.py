@@ -7,6 +7,7 @@ log-likelihood ratio.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -46,37 +47,31 @@ def drift_test(
 ) -> TestResult:
     """Test that group means are a multiple c of what a cause was measured to make, abs(c) <= most.
 
-    The statistic is the least sum over groups of (observed - c expected)^2 / (variance + c^2
-    error) over all such c. At the true c it has the chi-square law with a degree of freedom a
-    group, for means of many terms, so that its least value is below that: the size is alpha at
-    most. A cause whose effects cancel in the mean has an ``expected`` of nearly 0, and then a
-    mean that is off at all is not its doing.
-
-    ``observed``, ``variances``: float64 (groups,), mean of the centred scores of each group of
-    tokens, and the variance of that mean. ``expected``, ``errors``: float64 (groups,), mean by
-    which the cause moved the scores of that group where it was tried, and the variance of that
-    mean. ``n``: tokens behind ``observed``. ``most``: largest multiple of the measured effect that
-    still is that cause. ``min_detectable`` is the mean, over the groups together, that is found
-    with power .9 where the cause makes none. Raises ``ValueError`` if shapes differ, there is no
-    group or no token, a number is not finite, a variance is not positive, an error is negative,
-    most is not positive or alpha is outside (0, 1).
+    The statistic is the least sum over groups of (observed - c expected)^2 / (variance + c^2 error)
+    over all such c. At the true c it has the chi-square law with a degree of freedom a group, for
+    means of many terms, so that its least value is below that: the size is alpha at most. A cause
+    whose effects cancel in the mean has an ``expected`` of nearly 0, and then a mean that is off at
+    all is not its doing. ``observed``, ``variances``: float64 (groups,), mean of the centred scores
+    of each group of tokens, and the variance of that mean. ``expected``, ``errors``: float64
+    (groups,), mean by which the cause moved the scores of that group where it was tried, and the
+    variance of that mean. ``n``: tokens behind ``observed``. ``most``: largest multiple of the
+    measured effect that still is that cause. ``min_detectable`` is the mean, over the groups
+    together, that is found with power .9 where the cause makes none. Raises ``ValueError`` if
+    shapes differ, there is no group or no token, a number is not finite, a variance is not
+    positive, an error is negative, most is not positive or alpha is outside (0, 1).
 
     Source: Cochran, "The chi-square test of goodness of fit", Annals of Mathematical Statistics 23
     (1952) 315-345, for the least chi-square over a parameter.
     """
     alpha, bound = check_open_unit("alpha", alpha), check_positive_float("most", most)
     n = check_positive_int("n", n)
-    seen, spread, predicted, doubt = (
-        np.atleast_1d(np.asarray(a, dtype=np.float64))
-        for a in (observed, variances, expected, errors)
-    )
-    if not (
-        seen.ndim == 1
-        and seen.size
-        and seen.shape == spread.shape == predicted.shape == doubt.shape
-    ):
+    groups = [
+        np.array(a, dtype=np.float64, ndmin=1) for a in (observed, variances, expected, errors)
+    ]
+    seen, spread, predicted, doubt = groups
+    if seen.ndim != 1 or not seen.size or len({a.shape for a in groups}) > 1:
         raise ValueError(f"observed has shape {seen.shape}, expected (groups,) of all four")
-    if not all(np.isfinite(a).all() for a in (seen, spread, predicted, doubt)):
+    if not all(np.isfinite(a).all() for a in groups):
         raise ValueError("a mean or a variance is NaN or infinite: expected finite ones")
     if not ((spread > 0.0).all() and (doubt >= 0.0).all()):
         raise ValueError("a variance is not positive, or an error negative: expected neither")
@@ -96,7 +91,8 @@ def drift_test(
         n=n,
         df=seen.size,
         method=f"least chi-square over multiples up to {bound:g} of the measured drift",
-        min_detectable=_detectable_mean(spread, alpha),
+        # The common mean of all groups, by the noncentral chi-square.
+        min_detectable=float(np.sqrt(_noncentrality(seen.size, alpha) / (1.0 / spread).sum())),
         deviation="shift of the mean score",
     )
 
@@ -109,11 +105,6 @@ def _minimum_misfit(misfit: Any, bound: float) -> float:
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, 40)]
     minimum = optimize.minimize_scalar(misfit, bounds=(low, high), method="bounded")
     return min(float(minimum.fun), float(values[best]))
-
-
-def _detectable_mean(spread: Floats, alpha: float) -> float:
-    """Common mean of all groups found with power .9: noncentral chi-square."""
-    return float(np.sqrt(_noncentrality(spread.size, alpha) / (1.0 / spread).sum()))
 
 
 @lru_cache(maxsize=64)
@@ -132,8 +123,7 @@ def _noncentrality(df: int, alpha: float) -> float:
 # ``q`` the draft row of the slot.
 
 
-SURPRISE_CAP = 16.0
-"""Nats at which the surprise is clipped: tokens rarer than 1.1e-7 count alike."""
+SURPRISE_CAP = 16.0  # nats at which the surprise is clipped: tokens rarer than 1.1e-7 count alike
 
 
 def q_above_p(p: Any, q: Any) -> npt.NDArray[np.bool_]:
@@ -184,9 +174,8 @@ def surprise(p: Any, *, cap: float = SURPRISE_CAP) -> Floats:
     """min(-log P(x), cap) in nats: too cold, too hot, or a wrong row altogether.
 
     The cap bounds the score, so that its tail can be; it also makes the score of a token of
-    probability 0 finite.
-
-    Raises ``ValueError`` if V < 2, a row is no law or ``cap`` is not positive.
+    probability 0 finite. Raises ``ValueError`` if V < 2, a row is no law or ``cap`` is not
+    positive.
     """
     rows = check_probability_rows("p", p, np.ndim(p))
     floor = np.exp(-check_positive_float("cap", cap))
@@ -387,12 +376,10 @@ def indicator_test(
 ) -> TestResult:
     """Test that bits have their probabilities: exact Poisson-binomial, two-sided.
 
-    It serves accept bits (a bit that its probability excludes fails at once) and scores that
-    are 0 or 1. ``statistic`` is the rate of hits less its expectation.
-
-    ``sums``: IndicatorSums, of n bits, n fixed beforehand. ``ball``: TV distance by which each
-    conditional law may be off. Raises ``ValueError`` if alpha is outside (0, 1) or ball outside [0,
-    1).
+    It serves accept bits (a bit that its probability excludes fails at once) and scores that are 0
+    or 1. ``statistic`` is the rate of hits less its expectation. ``sums``: IndicatorSums, of n
+    bits, n fixed beforehand. ``ball``: TV distance by which each conditional law may be off. Raises
+    ``ValueError`` if alpha is outside (0, 1) or ball outside [0, 1).
 
     The p-value is twice the smaller tail. Probabilities within a bin are replaced by their
     mean, which makes both tails heavier from 2 hits off the mean on (Gleser 1975), by 1e-4 of
@@ -442,10 +429,9 @@ def indicator_min_detectable(
 ) -> float:
     """Every possible shift of the rate of at least this size is found with this power.
 
-    ``sums`` stands for its probabilities alone; what was hit does not matter. inf if no shift
-    that the probabilities leave room for is promised.
-
-    Raises ``ValueError`` if alpha or power is outside (0, 1) or ball outside [0, 1).
+    ``sums`` stands for its probabilities alone; what was hit does not matter. inf if no shift that
+    the probabilities leave room for is promised. Raises ``ValueError`` if alpha or power is outside
+    (0, 1) or ball outside [0, 1).
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     radius = check_row_tolerance(ball)
@@ -519,9 +505,8 @@ class ScoreTable:
 class ScoreSums:
     """Sums over tokens of a score and its moments; those of disjoint samples add up.
 
-    Rows and scores of repeated contexts are kept, not copied: leave them as they are.
-
-    ``n``: tokens. ``deviation``: sum of the scores less their expectations under P. ``variance``,
+    Rows and scores of repeated contexts are kept, not copied: leave them as they are. ``n``:
+    tokens. ``deviation``: sum of the scores less their expectations under P. ``variance``,
     ``third``, ``fourth``: sums of the conditional central moments under P. ``ranges``: sum of the
     conditional ranges, max less min over the support of P. ``width``: no conditional range exceeds
     it; declared beforehand. ``tables``: tuple of ScoreTable or None, the laws themselves; None if a
@@ -609,16 +594,9 @@ def score_sums(
     if shapes differ, n is 0, a number is not finite, a variance or fourth moment is negative, a
     range exceeds ``width`` or ``width`` is not positive.
     """
-    parts = {
-        "score": score,
-        "mean": mean,
-        "variance": variance,
-        "third": third,
-        "fourth": fourth,
-        "low": low,
-        "high": high,
-    }
-    arrays = {name: np.asarray(part, dtype=np.float64) for name, part in parts.items()}
+    names = ("score", "mean", "variance", "third", "fourth", "low", "high")
+    parts = (score, mean, variance, third, fourth, low, high)
+    arrays = {x: np.asarray(y, dtype=np.float64) for x, y in zip(names, parts, strict=True)}
     shape = arrays["score"].shape
     for name, array in arrays.items():
         if array.ndim != 1 or array.shape != shape or array.size == 0:
@@ -647,9 +625,7 @@ def score_sums(
 # Tail of a sum of scores from its exact cumulant generating function, by Lugannani and Rice.
 
 
-_MAX_STEPS = 200
-"""Steps to a critical point; a few do, unless the law is beyond floating point."""
-
+_MAX_STEPS = 200  # steps to a critical point; a few do, unless the law is beyond floating point
 _MAX_SADDLE_TILT = 1e6
 """Nats per widest range of a token's scores at which a sum is as good as at its maximum."""
 
@@ -696,7 +672,8 @@ class ScoreSumLaw:
             totals, rows = table.totals[seen], table.rows[seen]
             scores = sign * center_scores(rows, table.scores[seen])
             # What cannot happen must not be the maximum: it becomes a twin of what can.
-            scores = np.where(rows > 0.0, scores, _possible_ranges(rows, scores)[:, None])
+            likeliest = scores[np.arange(len(rows)), rows.argmax(axis=1)]
+            scores = np.where(rows > 0.0, scores, likeliest[:, None])
             centred.append(ScoreTable(totals=totals, rows=rows, scores=scores))
             reach += float(totals @ scores.max(axis=1))
             width = max(width, float(np.ptp(scores, axis=1).max(initial=0.0)))
@@ -763,31 +740,37 @@ class ScoreSumLaw:
         return _MAX_SADDLE_TILT / self.width if self.width > 0.0 else math.inf
 
     def _tilt(self, x: float) -> float:
-        """Tilt at which the mean is x, by Newton's method kept in its bracket.
-
-        ``_most_tilt`` if it is there or beyond.
-        """
-        low, high, most = 0.0, math.inf, self._most_tilt
+        """Tilt at which the mean is x; ``_most_tilt`` if it is there or beyond."""
         # The variance of rare events rises too fast for a first step from 0.
-        tilt = min(x / self.at(0.0)[2], 1.0 / self.width)
-        for _ in range(_MAX_STEPS):
-            _, mean, variance = self.at(tilt)
-            low, high = (tilt, high) if mean < x else (low, tilt)
-            if math.isinf(high) and tilt >= most:
-                break
-            following = tilt - (mean - x) / variance if variance > 0.0 else math.inf
-            if not low < following < high:
-                following = 2.0 * tilt if math.isinf(high) else (low + high) / 2.0
-            following = min(following, most)
-            if abs(following - tilt) <= 1e-10 * tilt:
-                break
-            tilt = following
-        return tilt
+        start = min(x / self.at(0.0)[2], 1.0 / self.width)
+        return _saddle_point(self.at, x, start, self._most_tilt, 1e-10)
 
 
-def _possible_ranges(rows: Floats, scores: Floats) -> Floats:
-    possible: Floats = scores[np.arange(len(rows)), rows.argmax(axis=1)]
-    return possible
+def _saddle_point(
+    cumulants: Callable[[float], tuple[float, float, float]],
+    point: float,
+    start: float,
+    most: float,
+    tolerance: float,
+) -> float:
+    """Tilt above 0 at which the mean is ``point``, by Newton's method kept in its bracket.
+
+    ``most`` if it is there or beyond.
+    """
+    low, high, tilt = 0.0, math.inf, start
+    for _ in range(_MAX_STEPS):
+        _, mean, variance = cumulants(tilt)
+        low, high = (tilt, high) if mean < point else (low, tilt)
+        if math.isinf(high) and tilt >= most:
+            break
+        following = tilt + (point - mean) / variance if variance > 0.0 else math.inf
+        if not low < following < high:
+            following = 2.0 * tilt if math.isinf(high) else (low + high) / 2.0
+        following = min(following, most)
+        if abs(following - tilt) <= tolerance * tilt:
+            break
+        tilt = following
+    return tilt
 
 
 # The test of a score: whether its mean under the emitted law is the one under P.
@@ -809,17 +792,15 @@ def score_test(
 ) -> TestResult:
     """Test that a score has its mean under P, two-sided.
 
-    Repeated contexts get the tail of Lugannani and Rice from the exact law of the sum.
-    Streamed tokens get a normal tail, widened by ``NORMAL_MARGIN``, as far out as its next two
-    terms are below that together; beyond, a bound that holds for every martingale: 1/E for E
-    the mean over 13 tilts t of exp(t S - K(t)), K from four moments and the width (Bennett's
-    inequality carried two terms further). ``statistic`` is the mean deviation. Indicators are
-    better served by :func:`indicator_test`.
-
-    ``sums``: ScoreSums, of n tokens, n fixed beforehand. ``ball``: TV distance eps by which each
-    conditional law may be off: the mean may then be off by eps times the mean range, the variance
-    by eps times width times mean range. Raises ``ValueError`` if alpha is outside (0, 1) or ball
-    outside [0, 1).
+    Repeated contexts get the tail of Lugannani and Rice from the exact law of the sum. Streamed
+    tokens get a normal tail, widened by ``NORMAL_MARGIN``, as far out as its next two terms are
+    below that together; beyond, a bound that holds for every martingale: 1/E for E the mean over 13
+    tilts t of exp(t S - K(t)), K from four moments and the width (Bennett's inequality carried two
+    terms further). ``statistic`` is the mean deviation. Indicators are better served by
+    :func:`indicator_test`. ``sums``: ScoreSums, of n tokens, n fixed beforehand. ``ball``: TV
+    distance eps by which each conditional law may be off: the mean may then be off by eps times the
+    mean range, the variance by eps times width times mean range. Raises ``ValueError`` if alpha is
+    outside (0, 1) or ball outside [0, 1).
 
     Source: Bennett, "Probability inequalities for the sum of independent random variables", JASA 57
     (1962) 33-45; Freedman, "On tail probabilities for martingales", Annals of Probability 3 (1975)
@@ -926,10 +907,9 @@ def score_min_detectable(
 ) -> float:
     """Every possible shift of the mean score of at least this size is found with this power.
 
-    ``sums`` stands for its null moments alone; its ``deviation`` does not matter. inf if no
-    shift that is possible is promised. A shift of d is a TV distance of d / width at least.
-
-    Raises ``ValueError`` if alpha or power is outside (0, 1) or ball outside [0, 1).
+    ``sums`` stands for its null moments alone; its ``deviation`` does not matter. inf if no shift
+    that is possible is promised. A shift of d is a TV distance of d / width at least. Raises
+    ``ValueError`` if alpha or power is outside (0, 1) or ball outside [0, 1).
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     radius = check_row_tolerance(ball)
@@ -974,13 +954,12 @@ def log_sum_sf(values: Floats, probabilities: Floats, totals: Ints, deficit: flo
 
     The saddle-point formula of Lugannani and Rice in its form for a lattice of step h: at the
     saddle point t, (1 - exp(-t h)) / h stands for t. h is the widest range of values in one
-    context, so that every lattice hidden in them is covered. At or below the mean the answer
-    is that no token made the sum -inf: no test rejects there.
-
-    ``values``: float64 (contexts, V), what a token adds; -inf for one that makes the sum -inf.
-    Entries of probability 0 are ignored. ``probabilities``: float64 (contexts, V), rows that sum to
-    1. ``totals``: int64 (contexts,), tokens drawn from each row. ``deficit``: as
-    :func:`sum_deficit` has it of the tokens seen; -inf below 0, which no sum reaches.
+    context, so that every lattice hidden in them is covered. At or below the mean the answer is
+    that no token made the sum -inf: no test rejects there. ``values``: float64 (contexts, V), what
+    a token adds; -inf for one that makes the sum -inf. Entries of probability 0 are ignored.
+    ``probabilities``: float64 (contexts, V), rows that sum to 1. ``totals``: int64 (contexts,),
+    tokens drawn from each row. ``deficit``: as :func:`sum_deficit` has it of the tokens seen; -inf
+    below 0, which no sum reaches.
 
     Source: [1] Lugannani and Rice, "Saddle point approximation for the distribution of the sum of
     independent random variables", Adv. Appl. Prob. 12, 1980; [2] Daniels, "Tail probability
@@ -1076,23 +1055,7 @@ class _DeficitLaw:
         return float(self.totals @ k), float(self.totals @ means), float(self.totals @ variances)
 
     def saddle_point(self, point: float) -> float:
-        """Find the t > 0 at which the tilted mean is ``point``, by Newton in a bracket.
-
-        ``_MAX_SUM_TILT`` if it is there or beyond.
-        """
-        low, high = 0.0, math.inf
+        """Find the t > 0 at which the tilted mean is ``point``, at most ``_MAX_SUM_TILT``."""
         _, mean, variance = self.cumulants(0.0)
-        t = min((point - mean) / variance, _MAX_SUM_TILT) if variance > 0.0 else _MAX_SUM_TILT
-        for _ in range(200):
-            _, mean, variance = self.cumulants(t)
-            low, high = (t, high) if mean < point else (low, t)
-            if math.isinf(high) and t >= _MAX_SUM_TILT:
-                break
-            following = t + (point - mean) / variance if variance > 0.0 else math.inf
-            if not low < following < high:
-                following = 2.0 * t if math.isinf(high) else (low + high) / 2.0
-            following = min(following, _MAX_SUM_TILT)
-            if abs(following - t) <= 1e-11 * t:
-                break
-            t = following
-        return t
+        start = min((point - mean) / variance, _MAX_SUM_TILT) if variance > 0.0 else _MAX_SUM_TILT
+        return _saddle_point(self.cumulants, point, start, _MAX_SUM_TILT, 1e-11)

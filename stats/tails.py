@@ -18,8 +18,7 @@ from simverify.stats._checks import Floats
 # Below this scipy's tails lose digits on the way to underflow.
 _MIN_SAFE_TAIL = 1e-280
 
-KSTWO_EXACT_MAX = 1_000_000
-"""Largest sample whose Kolmogorov-Smirnov tail is computed exactly."""
+KSTWO_EXACT_MAX = 1_000_000  # largest sample whose Kolmogorov-Smirnov tail is computed exactly
 
 
 def log_gamma_sf(x: float, shape: float) -> float:

@@ -16,18 +16,7 @@ from simverify.models.base import MarkovModel, Model
 from simverify.models.ngram import TARGET_LENGTH, NgramModel
 from simverify.models.transformer import TransformerPair
 from simverify.results import Decoding, Drafter
-from simverify.simulators.decoding.loop import (
-    RULES,
-    Block,
-    Interval,
-    Job,
-    LaneStatistics,
-    Text,
-    block_curves,
-    lane_generator,
-    law_of_tau,
-    verifier_factory,
-)
+from simverify.simulators.decoding import loop
 from simverify.simulators.kernels.philox import PIT
 from simverify.simulators.run import Features, features
 from simverify.verifiers.base import Verifier
@@ -55,11 +44,11 @@ class TokenSums:
     ) -> None:
         self._gamma, self._by_slot, self._one_draft = gamma, by_slot, one_draft
         self._features: Features | None = None
-        self._blocks: list[Block] = []
+        self._blocks: list[loop.Block] = []
         self._entries = 0
-        self._uniforms = [lane_generator(seed, PIT, lane) for lane in range(lanes)]
+        self._uniforms = [loop.lane_generator(seed, PIT, lane) for lane in range(lanes)]
 
-    def add(self, block: Block) -> None:
+    def add(self, block: loop.Block) -> None:
         """Count the tokens that ``block`` emitted; it may have emitted none."""
         if block.emitted:
             self._blocks.append(block)
@@ -101,7 +90,7 @@ class DecodedRun:
 
     features: Features
     accepted: Ints
-    worth: LaneStatistics
+    worth: loop.LaneStatistics
 
     @property
     def gamma(self) -> int:
@@ -115,11 +104,11 @@ class DecodedRun:
         return tails
 
     @property
-    def tau(self) -> Interval:
+    def tau(self) -> loop.Interval:
         """The mean of tau."""
         return self.interval(-1)
 
-    def interval(self, part: int, level: int | None = None) -> Interval:
+    def interval(self, part: int, level: int | None = None) -> loop.Interval:
         """Return the mean sum of part number ``part``, or of its one ``level``, from 0."""
         weights = np.zeros(self.worth.sums.shape[1])
         first = part * self.gamma if part >= 0 else len(weights) - 1
@@ -147,18 +136,18 @@ class RunObserver:
     def __init__(self, gamma: int, lanes: int, seed: int, parts: int, **slots: bool) -> None:
         self._tokens = TokenSums(gamma=gamma, lanes=lanes, seed=seed, **slots)
         self._accepted: Ints = np.zeros(gamma + 1, np.int64)
-        self._worth = LaneStatistics(lanes, parts * gamma + 1)
+        self._worth = loop.LaneStatistics(lanes, parts * gamma + 1)
 
     @property
     def features(self) -> Features:
         """Features of all tokens emitted so far."""
         return self._tokens.features
 
-    def complete(self, block: Block) -> None:
+    def complete(self, block: loop.Block) -> None:
         """Count the tokens of ``block`` alone, such as samples that stand for missing ones."""
         self._tokens.add(block)
 
-    def _count(self, block: Block, *parts: Floats) -> None:
+    def _count(self, block: loop.Block, *parts: Floats) -> None:
         self._accepted[block.tau] += 1
         self._worth.add(block.lane, [*np.concatenate(parts), block.tau])
         self._tokens.add(block)
@@ -170,32 +159,34 @@ class EmissionObserver(RunObserver):
     Slots of a call follow the target if the rule has no state. Of a rule with state only absolute
     positions do, and its first call is repeated on every block, by a judge of its own.
 
-    ``calls``: so many first calls of each lane have their tau judged. Fix the number beforehand,
+    ``calls``: how many first calls of each lane have their tau judged. Fix the number beforehand,
     as lanes that accept little call more often; None: all, where the rule cannot change it.
     """
 
-    def __init__(self, job: Job, verifier: Verifier, calls: int | None = None) -> None:
+    def __init__(self, job: loop.Job, verifier: Verifier, calls: int | None = None) -> None:
         by_slot = verifier.contract == "verify"
-        super().__init__(job.gamma, job.lanes, job.seed, len(RULES), by_slot=by_slot)
+        super().__init__(job.gamma, job.lanes, job.seed, len(loop.RULES), by_slot=by_slot)
         self._rule, self._calls = verifier.name, calls
-        self._first_call = verifier_factory(verifier) if verifier.contract == "step" else None
-        self._coins = [lane_generator(job.seed, PIT, lane, call=1) for lane in range(job.lanes)]
+        self._first_call = loop.verifier_factory(verifier) if verifier.contract == "step" else None
+        self._coins = [
+            loop.lane_generator(job.seed, PIT, lane, call=1) for lane in range(job.lanes)
+        ]
         self._taus: list[int] = []
         self._laws: list[Floats] = []
 
-    def __call__(self, block: Block) -> None:
+    def __call__(self, block: loop.Block) -> None:
         """Count a block."""
         if self._calls is None or self._worth.counts[block.lane] < self._calls:
             self._judge(block)
-        self._count(block, *block_curves(block))
+        self._count(block, *loop.block_curves(block))
 
-    def _judge(self, block: Block) -> None:
+    def _judge(self, block: loop.Block) -> None:
         tau = block.tau
         if self._first_call is not None:
             judge, drafts = self._first_call(), np.asarray(block.drafts)
             tau = len(judge.judge(0, block.p, block.q[:-1], drafts, self._coins[block.lane])) - 1
         self._taus.append(tau)
-        self._laws.append(law_of_tau(block, self._rule))
+        self._laws.append(loop.law_of_tau(block, self._rule))
 
     @property
     def decoded(self) -> DecodedBlocks:
@@ -228,7 +219,7 @@ def from_arrays(arrays: Arrays) -> DecodedBlocks:
     try:
         return DecodedBlocks(
             features=_unflatten(pattern, arrays, "features"),
-            worth=LaneStatistics.of(arrays["worth.sums"], arrays["worth.counts"]),
+            worth=loop.LaneStatistics.of(arrays["worth.sums"], arrays["worth.counts"]),
             **{name: arrays[name] for name in _ARRAY_FIELDS},
         )
     except KeyError as error:
@@ -263,11 +254,8 @@ def _unflatten(pattern: Any, arrays: Arrays, path: str) -> Any:
     return array if isinstance(pattern, np.ndarray) else array.item()
 
 
-DEFAULT_LANES = 32
-"""Requests side by side by default."""
-
-MAX_REQUEST_TOKENS = 128
-"""Most new tokens of a request by default."""
+DEFAULT_LANES = 32  # requests side by side by default
+MAX_REQUEST_TOKENS = 128  # most new tokens of a request by default
 
 
 def make_job(
@@ -279,7 +267,7 @@ def make_job(
     lanes: int | None = None,
     request_tokens: int = MAX_REQUEST_TOKENS,
     seed: int,
-) -> Job:
+) -> loop.Job:
     """Return the job of ``tokens`` tokens, or a few more so that all lanes emit equally many.
 
     Without ``lanes`` there are ``DEFAULT_LANES``, or fewer of eight tokens each.
@@ -302,12 +290,12 @@ def make_job(
             f"prompt {longest + 1} has {len(texts[longest])} tokens: the context holds "
             f"{pair.context}, {gamma + 1} of them for a block; shorten it"
         )
-    return Job(texts, gamma, lanes, -(-tokens // lanes), min(request_tokens, room), seed)
+    return loop.Job(texts, gamma, lanes, -(-tokens // lanes), min(request_tokens, room), seed)
 
 
 def decoding_document(
     pair: TransformerPair,
-    job: Job,
+    job: loop.Job,
     prompts: Sequence[str],
     prompts_file: str | None,
     methods: Sequence[DraftMethod],
@@ -344,8 +332,7 @@ def drafter_document(method: DraftMethod) -> Drafter | None:
 # The rows of a simulated model, as calls of Python code read them: each computed once.
 
 
-_MAX_CACHED_ROWS = 20_000
-"""Rows kept of each model: 40 MB of 256 tokens."""
+_MAX_CACHED_ROWS = 20_000  # rows kept of each model: 40 MB of 256 tokens
 
 
 class ModelRows:
@@ -361,30 +348,30 @@ class ModelRows:
             self._order = 1
         elif isinstance(model, NgramModel):
             self._order = TARGET_LENGTH - 1
-        self._cache: dict[tuple[str, Text], Floats] = {}
+        self._cache: dict[tuple[str, loop.Text], Floats] = {}
         self.both = (self.target, self.draft)
 
-    def start(self, rng: np.random.Generator) -> Text:
+    def start(self, rng: np.random.Generator) -> loop.Text:
         """Draw where a trial begins: held-out text of ``ngram``, else nothing."""
         if not isinstance(self._model, NgramModel):
             return ()
         contexts = self._model.contexts
         return tuple(int(token) for token in contexts[rng.integers(len(contexts))])
 
-    def target(self, text: Text) -> Floats:
+    def target(self, text: loop.Text) -> Floats:
         """Row (V,) of the target after ``text``."""
         return self._row("target", text)
 
-    def draft(self, text: Text) -> Floats:
+    def draft(self, text: loop.Text) -> Floats:
         """Row (V,) of the draft after ``text``."""
         return self._row("draft", text)
 
-    def drafted(self, text: Text, u: float) -> int:
+    def drafted(self, text: loop.Text, u: float) -> int:
         """Return the token at ``u`` in [0, 1) of the draft's cumulative row after ``text``."""
         cumulative = self._row("cumulative", text)
         return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
 
-    def _row(self, kind: str, text: Text) -> Floats:
+    def _row(self, kind: str, text: loop.Text) -> Floats:
         key = kind, text if self._order is None else text[-self._order :]
         if key not in self._cache:
             if len(self._cache) >= _MAX_CACHED_ROWS:

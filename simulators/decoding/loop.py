@@ -120,12 +120,12 @@ def verifier_factory(rule: Verifier | Callable[..., Any]) -> Callable[[], LaneVe
     return made
 
 
-# Requests side by side: what is decoded, what a call of one lane was, and where each lane is.
+# Requests side by side: the job, a call of one lane, the place of each lane, all lanes.
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is decoded.
+    """The requests to decode.
 
     ``prompts``: token ids, one or more each. ``lanes``: requests side by side, ``lane_tokens``
     the tokens each lane emits, ``request_tokens`` the most of one request.
@@ -564,8 +564,8 @@ def truncate_at_eos(tokens: Sequence[int], room: int, eos: frozenset[int]) -> Te
 
 # Rules that draft for themselves, on real models: lane by lane, with the row after any prefix.
 #
-# Lanes and requests are those of the loop above. There is no batch, as nobody knows which rows a
-# rule asks for next.
+# Lanes and requests are those of the loop above. There is no batch, as the next rows of a
+# rule are not known.
 
 
 class ContextExceeded(UsageError):
@@ -664,8 +664,8 @@ def decode_steps(
 
     Each lane has a rule of its own, which is reset where a request begins. The block of a call has
     no drafts: ``emitted`` are its tokens that count, ``p`` and ``q`` float64 (n, V) the rows of
-    target and draft before each of those n, ``tau`` all its tokens less one. They follow the
-    target by absolute position; a slot of a call need not, as the rule may carry state.
+    target and draft before each of those n, ``tau`` one less than all its tokens. Tokens follow
+    the target by absolute position; a slot of a call need not, as the rule may carry state.
 
     Raises :class:`ContextExceeded` for a rule that looks beyond the context, :class:`ModelError`
     where a model fails, as when memory is short.

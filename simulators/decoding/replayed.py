@@ -24,8 +24,7 @@ from simverify.simulators.decoding.loop import (
 from simverify.stats.pits import Order
 from simverify.verifiers import VERIFIERS, Verifier
 
-DRAFT_CHECK_ALPHA = 1e-9
-"""Chance that a sound trace is refused."""
+DRAFT_CHECK_ALPHA = 1e-9  # chance that a sound trace is refused
 
 _DRAFT_ORDERS: tuple[Order, ...] = ("index", "descending")
 _COIN_STREAM, _CHECK_STREAM = 5, 6
@@ -69,7 +68,7 @@ def check_drafts(blocks: Iterator[Block], made: Manifest) -> Iterator[Block]:
         if test.rejected:
             raise UsageError(
                 f"trace: the {test.n:,} drafts do not follow the draft's rows beside them (ln p = "
-                f"{test.log_pvalue:.0f}): nothing on it can be said of a verifier; record drafts "
+                f"{test.log_pvalue:.0f}): no verifier can be judged on it; record drafts "
                 f"and rows of the same temperature, top-k and top-p"
             )
 
@@ -172,7 +171,7 @@ that are not among ``RULES``, such as temperature-0, no expectation on a block i
 
 @dataclass(frozen=True, eq=False)
 class RuleReplay:
-    """A rule's calls on the blocks so far, and what is recorded of them."""
+    """A rule's calls on the blocks so far, and the record of them."""
 
     replay: TraceReplay
     observer: EmissionObserver
@@ -201,7 +200,7 @@ def start_replays(
 
 
 def finish_replays(runs: dict[str, RuleReplay]) -> dict[str, DecodedBlocks]:
-    """Return what is judged of each run; raises ``UsageError`` where there is too little."""
+    """Return the record of each run; raises ``UsageError`` where there is too little."""
     for run in runs.values():
         run.replay.finish()
     return {name: run.observer.decoded for name, run in runs.items()}

@@ -38,12 +38,11 @@ from simverify.verifiers.trees import TreeVerifier
 
 # What a rule, and the best rule, accept in expectation on the trees that were drawn.
 #
-# The law of all trees is out of reach on models whose rows nobody can list. Each drawn tree tells a
-# part of it: means over calls are those of the laws at the prefixes that were visited.
+# The law of all trees is out of reach on models whose rows cannot be listed. Each drawn tree tells
+# a part of it: means over calls are those of the laws at the prefixes that were visited.
 
 
-Subtree = tuple[Any, ...]
-"""A shape by what lies below each child, in any order."""
+Subtree = tuple[Any, ...]  # A shape by what lies below each child, in any order
 
 MAX_ORDERS = 2_000
 """Most orders of the siblings but two that are drawn without replacement, for their law."""
@@ -238,7 +237,7 @@ def _inclusion_probabilities(
 
 
 def _any_probability(chances: Sequence[tuple[Floats, int]]) -> Floats:
-    """Return the probability that some independent event happens; each has so many tries."""
+    """Return the probability that some independent event happens; each has a number of tries."""
     with np.errstate(divide="ignore"):  # of what is certain
         missed = sum(count * np.log1p(-np.minimum(chance, 1.0)) for chance, count in chances)
     # Deep ways are so unlikely that 1 - (1 - x)^k would be 0.
@@ -420,7 +419,7 @@ def _draft_trees(pair: TransformerPair, batch: LaneBatch, drafting: Drafting) ->
 
 
 OPTIMUM_PART, COUPLING_PART, RULE_PART = range(3)
-"""Parts of what is kept of each call: bounds on Pr(tau >= l) without state, those of any rule,
+"""Parts of the record of each call: bounds on Pr(tau >= l) without state, those of any rule,
 and the rule's own probabilities by the rows of the tree."""
 
 
@@ -453,7 +452,7 @@ def min_inner_nodes(shape: TreeShape, tokens: int) -> int:
 class TreeEmissionObserver(RunObserver):
     """Observer of :func:`~simverify.simulators.decoding.trees.decode_trees`.
 
-    ``nodes``: so many first nodes of each lane have the rule's step judged. Fix it beforehand.
+    ``nodes``: at how many first nodes of each lane the rule's step is judged. Fix it beforehand.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ from simverify.arrays import Floats, Ints
 from simverify.errors import UsageError
 from simverify.models.base import MarkovModel
 from simverify.simulators.exact.laws import token_accepted_mass
-from simverify.simulators.kernels.chains import lower_level, lower_value, upper_level, upper_value
+from simverify.simulators.kernels import chains as chain_kernels
 from simverify.symbolic.paths import TooManyPaths
 from simverify.trees import Drafting, RowAfter, Scheme, enumerate_trees
 from simverify.verifiers.base import Array
@@ -100,11 +100,15 @@ def lower_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[
     values = []
     for left in range(levels, 0, -1):
         above, below = _suffix_sums(mass), _prefix_sums(mass * scale)
-        full, part = lower_value(above, below, -grid.low, first, shift, weight, joint_weight)
+        full, part = chain_kernels.lower_value(
+            above, below, -grid.low, first, shift, weight, joint_weight
+        )
         values.append(full + part * lowest)
         if left > 1:
             out = np.zeros_like(mass)
-            lower_level(mass, above, below, first, to, shift, weight, joint_weight, out)
+            chain_kernels.lower_level(
+                mass, above, below, first, to, shift, weight, joint_weight, out
+            )
             mass = out
     return values
 
@@ -126,12 +130,14 @@ def upper_values(grid: Grid, tokens: Tokens, atoms: Atoms, levels: int) -> list[
     for left in range(levels, 0, -1):
         masses, joints = ((x, _suffix_sums(x), _prefix_sums(x)) for x in (mass, joint))
         values.append(
-            upper_value(-grid.low, *masses[:2], joint, joints[2], cap, first, shift, q, p)
+            chain_kernels.upper_value(
+                -grid.low, *masses[:2], joint, joints[2], cap, first, shift, q, p
+            )
         )
         if left > 1:
             out = [np.zeros_like(x) for x in (mass, joint, cap)]
             taps_of_all = first, to, shift, from_cap, q, p
-            upper_level(grid.capped, *masses, *joints, cap, *taps_of_all, *out)
+            chain_kernels.upper_level(grid.capped, *masses, *joints, cap, *taps_of_all, *out)
             mass, joint, cap = out
             if grid.capped:
                 np.minimum(joint, mass, out=joint)
@@ -457,8 +463,7 @@ def _widen_bounds(
 # minimum over sets of tokens, and which sets are enough.
 
 
-MAX_DRAWS = 1_000_000
-"""Most ordered draws V^m without replacement that are listed."""
+MAX_DRAWS = 1_000_000  # most ordered draws V^m without replacement that are listed
 
 
 def best_hit(p: Array, q: Array, k: int, scheme: Scheme) -> Any:
@@ -571,8 +576,7 @@ ProgramColumns = Sequence[tuple[int, float, float, Iterable[int]]]
 
 MAX_VARIABLES = 200_000
 
-MAX_DRAFTS = 20_000
-"""Most drafted trees: listing so many takes some seconds."""
+MAX_DRAFTS = 20_000  # most drafted trees: listing so many takes some seconds
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,8 @@ from simverify.verifiers.greedy import Stack, carry, target_levels
 # The rows of a Markov pair as arrays indexed by the last token, rounded or rational.
 
 
-Array = npt.NDArray[Any]
-"""Float64, or object arrays of :class:`fractions.Fraction`."""
-
-START = -1
-"""The "last token" of the empty prefix: it indexes the start row, which stands last."""
+Array = npt.NDArray[Any]  # float64, or object arrays of :class:`fractions.Fraction`
+START = -1  # the "last token" of the empty prefix: it indexes the start row, which stands last
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class TooManyCalls(Exception):
 def laws_by_paths(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
     """Call laws found by running the readable rule on every path of its own choices."""
 
-    def run_verify(path: Path, last: int, _: Stack) -> Emission:
+    def run_verify(path: Path, last: int, _stack: Stack) -> Emission:
         coins = ForkedGenerator(path)
         seen = [last]
         for _ in range(gamma):
@@ -94,7 +91,7 @@ def laws_by_paths(verifier: Verifier, rows: Rows, gamma: int) -> CallLaws:
         rule = verifier.rule()
         rule.stack = stack
         target, draft = (
-            lambda prefix, table=table: table[(last, *prefix)[-1]]  # type: ignore[misc]
+            lambda prefix, table=table: table[(last, *prefix)[-1]]
             for table in (rows.target, rows.draft)
         )
         emitted = tuple(rule.step((), target, draft, gamma, ForkedGenerator(path)))
@@ -348,8 +345,7 @@ def _check_linear_curve(start: Floats, rows: Floats, gamma: int) -> tuple[Floats
 # For gamma up to 4 the tests find it equal to running the rule itself on every path.
 
 
-MAX_LEAVES = 20_000
-"""Most drafted blocks V^gamma whose tree is grown; a few seconds with Fractions."""
+MAX_LEAVES = 20_000  # most drafted blocks V^gamma whose tree is grown; a few seconds with Fractions
 
 
 @dataclass(frozen=True, eq=False)

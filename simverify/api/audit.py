@@ -545,14 +545,7 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> ReplayTe
     """
     load = _replay_loader(run)
     if run.counterexample is not None:
-        explanation = supervised_explain(
-            load,
-            run.contract,
-            run.counterexample,
-            spec=run.spec,
-            batch=run.batch,
-            company=run.company,
-        )
+        explanation = supervised_explain(load, run)
         count = len(explanation.trails)
         if count == number == 0:
             # The code never emits what is due: the rows and the two probabilities are all there is.

@@ -1,7 +1,7 @@
 """``simverify.compare``: verifiers on simulated models, on a pair of real ones, on a trace."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,19 +16,22 @@ from simverify.models import DEFAULT_DISTANCE, Model
 from simverify.options.compare import (
     COMPARISONS,
     NO_GAMMA,
+    CaptureOptions,
     CompareOptions,
+    PlanOptions,
     RealPairOptions,
     TracedOptions,
 )
 from simverify.options.modes import keywords
 from simverify.options.option import Options
-from simverify.results import CompareRun
+from simverify.results import CompareRun, PlanRun
 from simverify.simulators.decoding.loop import RuleCalls
 from simverify.trees import Drafting
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
 if TYPE_CHECKING:
+    from simverify.models.trace import Manifest
     from simverify.simulators.latency import Load
 
 
@@ -280,4 +283,72 @@ def _compare_recorded_trace(options: TracedOptions, shared: dict[str, Any]) -> C
         gamma=options.gamma,
         detect=REAL_MODEL_DETECT if options.detect is None else options.detect,
         **shared,
+    )
+
+
+# ``simverify.plan`` and the recording of a trace.
+
+
+@keywords(PlanOptions)
+def plan(options: PlanOptions) -> PlanRun:
+    """Say what finding a deviation costs in every test, or what a budget finds in each.
+
+    Times are those of the compiled block verifier on ``markov-V``, run here for a moment with
+    everything counted that a comparison counts. At most one of ``deviation``, ``seconds`` and
+    ``samples`` may be given.
+
+    Returns
+    -------
+    PlanRun
+        ``run.rows``; ``print(run)`` shows them.
+
+    Raises
+    ------
+    UsageError
+        If a value is out of range or two of the three are given.
+    """
+    return run_plan(options)
+
+
+def run_plan(options: PlanOptions) -> PlanRun:
+    """As :func:`plan`, whose errors name options as the command line does."""
+    from simverify.comparing.planning import plan as make_plan
+
+    return make_plan(**{field.name: getattr(options, field.name) for field in fields(options)})
+
+
+def run_capture(options: CaptureOptions) -> "Manifest":
+    """Record the blocks of two real models in a folder."""
+    for name in ("gamma", "tokens", "out"):
+        if getattr(options, name) is None:
+            raise OptionError(f"{{{name}}} is missing: a recording needs it")
+    real = RealModelOptions.of(options)
+    if options.models is not None:
+        if real.target is not None or real.draft is not None:
+            raise OptionError("{models} is the bundled pair: got {target} or {draft} too")
+        draft = None if real.from_texts else options.models
+        real = replace(real, target=BUNDLED_MODEL, draft=draft)
+    methods = real.methods()
+    if len(methods) > 1:
+        raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    real.complete()
+    if real.draft is None and not real.from_texts:
+        raise OptionError("{draft} is missing: real models are a target and a draft")
+    from simverify.comparing.capture import capture
+
+    texts = real.texts()
+    options.say(f"loading {real.target}" + (f" and {real.draft}" if real.draft else ""))
+    assert options.out is not None
+    return capture(
+        real.load(),
+        texts,
+        Path(options.out),
+        gamma=options.gamma or 0,
+        tokens=options.tokens or 0,
+        seed=options.seed,
+        statistics=options.statistics,
+        max_bytes=options.max_bytes,
+        prompts_file=None if real.prompts is None else str(real.prompts),
+        method=methods[0],
+        progress=options.progress,
     )

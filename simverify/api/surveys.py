@@ -207,6 +207,11 @@ def table(options: TableOptions) -> TableRun:
     UsageError
         A name that is unknown, a folder that does not exist, a value out of range, no engine.
     """
+    return run_table(options)
+
+
+def run_table(options: TableOptions) -> TableRun:
+    """As :func:`table`, whose errors name options as the command line does."""
     return make_table(table_settings(options), progress=options.progress)
 
 

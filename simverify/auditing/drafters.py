@@ -131,32 +131,22 @@ def call_drafter(
     result = call_monitored(drafter, prefix, given, k, rng)
     if given.shape != row.shape or given.tobytes() != row.tobytes():
         raise InvalidTokens("inputs-modified", "changes its argument draft_row in place")
-    tokens, probs = _split_result(result)
-    drafted = _read_draft_tokens(tokens, k, len(row))
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        size = f" of {len(result)}" if isinstance(result, tuple | list) else ""
+        kind = f"{type(result).__name__}{size}"
+        raise InvalidTokens("shape", f"returned {kind}: return (tokens, probs)")
+    tokens, probs = result
+    empty = hasattr(tokens, "__len__") and not isinstance(tokens, str | bytes | dict | set)
+    drafted = () if empty and len(tokens) == 0 else read_tokens(tokens)
+    if len(drafted) > k:
+        text = f"returned {len(drafted)} tokens, asked for {k}: return {k}"
+        raise InvalidTokens("too-many", text)
+    check_token_ids(drafted, len(row))
     dtype = str(getattr(probs, "dtype", "float64")).removeprefix("torch.")
     # What comes of rows that are no laws is as good as they are.
     lawful = bool(np.isfinite(row).all()) and abs(float(row.sum()) - 1) <= _MAX_SUM_ERROR
-    return DraftResult(
-        node, prefix, k, row, drafted, _read_reported_row(probs, len(row), dtype, lawful), dtype
-    )
-
-
-def _split_result(result: Any) -> tuple[Any, Any]:
-    if isinstance(result, tuple | list) and len(result) == 2:
-        return result[0], result[1]
-    kind = f"{type(result).__name__} of {len(result)}" if isinstance(result, tuple | list) else ""
-    raise InvalidTokens(
-        "shape", f"returned {kind or type(result).__name__}: return (tokens, probs)"
-    )
-
-
-def _read_draft_tokens(result: Any, k: int, vocab: int) -> Tokens:
-    empty = hasattr(result, "__len__") and not isinstance(result, str | bytes | dict | set)
-    tokens = () if empty and len(result) == 0 else read_tokens(result)
-    if len(tokens) > k:
-        raise InvalidTokens("too-many", f"returned {len(tokens)} tokens, asked for {k}: return {k}")
-    check_token_ids(tokens, vocab)
-    return tokens
+    reported = _read_reported_row(probs, len(row), dtype, lawful)
+    return DraftResult(node, prefix, k, row, drafted, reported, dtype)
 
 
 def _read_reported_row(result: Any, vocab: int, dtype: str, lawful: bool) -> Row:
@@ -182,9 +172,8 @@ def _read_reported_row(result: Any, vocab: int, dtype: str, lawful: bool) -> Row
     total = float(row.sum())
     if abs(total - 1) > _MAX_SUM_ERROR:
         raise InvalidTokens("no-law", f"reports probabilities that sum to {total:.6g}: expected 1")
-    return (
-        row / total if abs(total - 1) <= _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE) else row
-    )
+    rounding = _SUM_TOLERANCE.get(dtype, _DEFAULT_SUM_TOLERANCE)
+    return row / total if abs(total - 1) <= rounding else row
 
 
 def _as_number(x: Any) -> float:
@@ -193,10 +182,8 @@ def _as_number(x: Any) -> float:
     try:
         return float(x)
     except (TypeError, ValueError):
-        kind = type(x).__name__
-        raise InvalidTokens(
-            "no-law", f"reports a {kind} as a probability: expected a number"
-        ) from None
+        text = f"reports a {type(x).__name__} as a probability: expected a number"
+        raise InvalidTokens("no-law", text) from None
 
 
 class ReportedRows:
@@ -217,15 +204,15 @@ class ReportedRows:
         # A path reports what others did, to the bit: then none is compared.
         key = row.tobytes()
         if key not in self._numbers:
-            self._numbers[key] = self._number(row)
+            alike = (
+                i
+                for i, known in enumerate(self.rows)
+                if known.shape == row.shape and np.abs(known - row).max() <= self.SAME
+            )
+            self._numbers[key] = next(alike, len(self.rows))
+            if self._numbers[key] == len(self.rows):
+                self.rows.append(row)
         return self._numbers[key]
-
-    def _number(self, row: Row) -> int:
-        for i, known in enumerate(self.rows):
-            if known.shape == row.shape and np.abs(known - row).max() <= self.SAME:
-                return i
-        self.rows.append(row)
-        return len(self.rows) - 1
 
 
 def encode_calls(calls: Sequence[DraftResult], reports: ReportedRows) -> Tokens:
@@ -321,6 +308,11 @@ def compare_drafts(
         default=None,
     )
     gap = max((abs(cell.gap) for cell in every), default=0.0)
+    names = [tuple(np.round(row, _REPORTED_DIGITS).tolist()) for row in reports.rows]
+    emitted: dict[tuple[Any, ...], float] = {}
+    for numbers, mass in law.probabilities.items():
+        key = tuple((names[answer.report], answer.tokens) for answer in transcripts[numbers])
+        emitted[key] = emitted.get(key, 0.0) + mass
     result = Comparison(
         max_abs_deviation=gap + law.pruned,
         tv=max(tvs, default=0.0),
@@ -328,22 +320,18 @@ def compare_drafts(
         place=None if first is None else FirstDeviation(first, None, tvs[first]),
         expected_accepted=None,
         bonus=None,
-        emitted=_make_transcripts(law.probabilities, transcripts, reports.rows),
+        emitted=Transcripts(emitted),
         excess=max((cell.gap for cell in every), default=0.0),
         **fields,
     )
     if worst is None:
         return result
+    answer = worst.answer
+    reported = tuple(reports.rows[answer.report].tolist())
     return replace(
         result,
-        worst=OutputSequence(worst.answer.tokens, worst.emitted, worst.due),
-        call=DraftCall(
-            worst.answer.prefix,
-            worst.answer.asked,
-            tuple(reports.rows[worst.answer.report].tolist()),
-            worst.share,
-            worst.before,
-        ),
+        worst=OutputSequence(answer.tokens, worst.emitted, worst.due),
+        call=DraftCall(answer.prefix, answer.asked, reported, worst.share, worst.before),
     )
 
 
@@ -396,9 +384,8 @@ def answer_cells(
         expected = expected_siblings(scheme, rows[report], first[key].asked, count, emitted)
         for tokens in sorted({*emitted, *expected}):
             answer = replace(first[key], tokens=tokens)
-            yield AnswerCell(
-                answer, before, share, emitted.get(tokens, 0.0), expected.get(tokens, 0.0)
-            )
+            pair = emitted.get(tokens, 0.0), expected.get(tokens, 0.0)
+            yield AnswerCell(answer, before, share, *pair)
 
 
 def _cells_distance(found: list[AnswerCell]) -> float:
@@ -416,8 +403,11 @@ def expected_siblings(
     as they are ``emitted``, for nothing is lost by a choice that the others do not depend on.
     """
     certain = scheme.certain(count)
-    if scheme.certain(asked) >= count and _is_exhausted(row, scheme.fixed(row, count)[:certain]):
-        certain = count  # there was none to sample after those that are certain
+    if scheme.certain(asked) >= count:
+        left = row.copy()
+        left[list(scheme.fixed(row, count)[:certain])] = 0
+        if not left.any():
+            certain = count  # there was none to sample after those that are certain
     usual = SCHEMES["top-k"].fixed(row, certain)
     heads: dict[Tokens, float] = {}
     for tokens, mass in emitted.items():
@@ -432,18 +422,11 @@ def expected_siblings(
             continue
         # What is left of a row sums to 1 whatever it summed to; the row itself is taken at its
         # word, as a verifier does.
-        left = scheme.next_row(row, before) if before else row
-        if left is not None:
-            tokens_left = np.flatnonzero(left).tolist()
-            waiting += [((*before, x), mass * float(left[x])) for x in tokens_left]
+        rest = scheme.next_row(row, before) if before else row
+        if rest is not None:
+            tokens_left = np.flatnonzero(rest).tolist()
+            waiting += [((*before, x), mass * float(rest[x])) for x in tokens_left]
     return law
-
-
-def _is_exhausted(row: Row, tokens: Tokens) -> bool:
-    """Whether the row has no mass but on ``tokens``."""
-    left = row.copy()
-    left[list(tokens)] = 0
-    return not left.any()
 
 
 def _are_most_likely(row: Row, tokens: Tokens) -> bool:
@@ -454,15 +437,3 @@ def _are_most_likely(row: Row, tokens: Tokens) -> bool:
             return False
         left[token] = -1.0
     return True
-
-
-def _make_transcripts(
-    law: dict[Tokens, float], told: dict[Tokens, tuple[DraftAnswer, ...]], rows: list[Row]
-) -> Transcripts:
-    """Return the law by what was reported, in numbers of which two drafters mean the same."""
-    names = [tuple(np.round(row, _REPORTED_DIGITS).tolist()) for row in rows]
-    masses: dict[tuple[Any, ...], float] = {}
-    for numbers, mass in law.items():
-        key = tuple((names[answer.report], answer.tokens) for answer in told[numbers])
-        masses[key] = masses.get(key, 0.0) + mass
-    return Transcripts(masses)

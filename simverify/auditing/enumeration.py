@@ -265,8 +265,7 @@ def check_token_ids(tokens: Tokens, vocab: int) -> None:
 def _check_block(
     target_probs: npt.ArrayLike, draft_probs: npt.ArrayLike, draft_tokens: npt.ArrayLike
 ) -> tuple[Row, Row, npt.NDArray[np.int64]]:
-    target = np.array(target_probs, dtype=np.float64)
-    draft = np.array(draft_probs, dtype=np.float64)
+    target, draft = (np.array(x, dtype=np.float64) for x in (target_probs, draft_probs))
     tokens = np.array(draft_tokens, dtype=np.int64)
     gamma = tokens.shape[0] if tokens.ndim == 1 else -1
     if gamma < 1 or target.ndim != 2 or target.shape[0] != gamma + 1:
@@ -274,10 +273,9 @@ def _check_block(
             f"draft_tokens {tokens.shape} and target_probs {target.shape}: pass (gamma,) with "
             "gamma at least 1 and (gamma+1, V)"
         )
-    if draft.shape != (gamma, target.shape[1]):
-        raise ValueError(
-            f"draft_probs has shape {draft.shape}: pass (gamma, V) = {(gamma, target.shape[1])}"
-        )
+    expected = gamma, target.shape[1]
+    if draft.shape != expected:
+        raise ValueError(f"draft_probs has shape {draft.shape}: pass (gamma, V) = {expected}")
     if tokens.min() < 0 or tokens.max() >= target.shape[1]:
         raise ValueError(f"draft_tokens {tokens.tolist()}: pass ids in 0..{target.shape[1] - 1}")
     return target, draft, tokens
@@ -536,6 +534,7 @@ def compose_laws(
     for kind, share in lost_by.items():
         grave: Severity = "violation" if share > EDGE_PROBABILITY else "warning"
         findings[kind] = replace(findings[kind], severity=grave)
+    first = nodes[generation.first(), start].law
     return ComposedLaw(
         ends,
         unknown,
@@ -545,15 +544,10 @@ def compose_laws(
         findings=tuple(findings.values()),
         complete=all(law.complete for _, law in laws),
         dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
-        accepted=_expected_accepted(nodes[generation.first(), start].law, generation),
+        accepted=None
+        if generation.eos is not None or first is None
+        else sum(weight * (len(tokens) - 1) for tokens, weight in first.probabilities.items()),
     )
-
-
-def _expected_accepted(law: ExactLaw | None, generation: Generation) -> float | None:
-    """E[tau] of the first call, whose ``law`` this is, where its tokens tell it."""
-    if law is None or generation.eos is not None:
-        return None
-    return sum(weight * (len(tokens) - 1) for tokens, weight in law.probabilities.items())
 
 
 # Step rules in the exact tier: the law of the first tokens that one emits, call after call.
@@ -849,7 +843,7 @@ class _Composition:
         one, other = (
             {(end.tokens, end.mark): end.weight for end in law.ends} for law in (node.law, again)
         )
-        if any(abs(one.get(x, 0) - other.get(x, 0)) > MAX_ROUNDING for x in one | other):
+        if _differ(one, other):
             raise NotComposable("two histories that look the same lead to two laws")
 
 
@@ -884,7 +878,13 @@ def enumerate_generation(
             g = generation
             tiny = enumerated_length(g.vocab_size, g.gamma, g.earlier_calls, 0) > 0
             if budget.enough is None and tiny and enumeration.checked < _CHECKED_PATHS:
-                _check_against_uncomposed(enumeration, rule, g, clock.remaining_time())
+                # The law of a few calls made one after the other must be the composed one.
+                longer, left = replace(g, length=_CHECKED_LENGTH), clock.remaining_time()
+                composed = compose_generation(enumeration, rule, longer, left)
+                plain = enumerate_tokens(enumeration, rule, longer, left)
+                enumeration.checked += plain.paths
+                if _differ(_truncate_law(composed), _truncate_law(plain)):
+                    raise NotComposable("composed, the calls have another law than in a row")
         except NotComposable:
             enumeration.composes = False
         else:
@@ -899,20 +899,9 @@ def enumerated_length(vocab_size: int, gamma: int, earlier_calls: int, length: i
     return max(length, _CHECKED_LENGTH) if tiny else length
 
 
-def _check_against_uncomposed(
-    enumeration: StepEnumeration,
-    rule: Callable[..., Any],
-    generation: Generation,
-    budget: Budget,
-) -> None:
-    """Make a few calls one after the other on every path: the law must be the composed one."""
-    longer = replace(generation, length=_CHECKED_LENGTH)
-    composed = compose_generation(enumeration, rule, longer, budget)
-    plain = enumerate_tokens(enumeration, rule, longer, budget)
-    enumeration.checked += plain.paths
-    one, other = _truncate_law(composed), _truncate_law(plain)
-    if any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > MAX_ROUNDING for x in one | other):
-        raise NotComposable("composed, the calls have another law than one after the other")
+def _differ(one: Mapping[Any, float], other: Mapping[Any, float]) -> bool:
+    """Whether two laws of the same calls differ by more than rounding."""
+    return any(abs(one.get(x, 0.0) - other.get(x, 0.0)) > MAX_ROUNDING for x in {*one, *other})
 
 
 def _truncate_law(law: ComposedLaw | ExactLaw) -> dict[Tokens, float]:

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -17,7 +17,6 @@ from simverify import results
 from simverify.arrays import Row
 from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, bisection_limit
 from simverify.auditing.comparison import (
-    DraftCall,
     LawTree,
     PrecisionCheck,
     Transcripts,
@@ -31,7 +30,7 @@ from simverify.auditing.confirm import (
     confirm_findings,
     find_failing_rows,
 )
-from simverify.auditing.coverage import CoverageMonitor, begin_instance, current_monitor
+from simverify.auditing.coverage import begin_instance, current_monitor
 from simverify.auditing.enumeration import NO_EXTRA_CALLS, cut_at_eos, enumerated_length
 from simverify.auditing.examiner import (
     BATTERY_BUDGET,
@@ -227,13 +226,14 @@ class _BatteryRun:
             if rest <= 0:
                 tier.skipped.append(model)
                 return False
-        examiner = self.examiner.within(paths=rest)
-        affordable = self._affordable(examiner)
         if not model.core:
-            if affordable <= 0:
+            rest = min(rest, self._affordable(rest))
+            if rest <= 0:
                 tier.skipped.append(model)
                 return False
-            examiner = examiner.within(paths=min(rest, affordable))
+        else:
+            self._affordable(rest)
+        examiner = self.examiner.within(paths=rest)
         fair = finite_path_bound(examiner, model)
         fits = examiner.budget.paths >= fair
         examiner = examiner.within(paths=min(examiner.budget.paths, fair))
@@ -264,11 +264,11 @@ class _BatteryRun:
         self.found, self.confirmed = judged, confirmed
         return True
 
-    def _affordable(self, examiner: Examiner) -> int:
+    def _affordable(self, rest: int) -> int:
         """Return the paths that one more instance may take, if they are as dear as those before."""
-        if examiner.enumeration is None:
-            return examiner.budget.paths
-        source = examiner.enumeration.source
+        if self.examiner.enumeration is None:
+            return rest
+        source = self.examiner.enumeration.source
         self.begun = self.begun or (source.epoch, total_effort(source))
         runs, effort = source.epoch - self.begun[0], total_effort(source) - self.begun[1]
         return affordable_paths(self.budget.paths, self.usual, runs, effort)
@@ -280,8 +280,7 @@ class _BatteryRun:
         try:
             if left <= 0:
                 raise OutOfTime(self.clock.seconds(), self.tier.paths)
-            examiner = examiner.within(seconds=left)
-            judged, self.loops = _judge_instance(examiner, model, loops=self.loops, fits=fits)
+            return self._enumerated(examiner.within(seconds=left), model, fits=fits)
         except CannotEnumerate as error:
             if isinstance(error, InstanceTooLarge) and not (model.is_small or error.findings):
                 self.tier.too_large = self.tier.too_large or error
@@ -294,27 +293,25 @@ class _BatteryRun:
             self.ended, self.tier.aborted = True, seconds
         except (TooManyPaths, TooManyCalls):
             pass
-        else:
-            return judged
         return None
+
+    def _enumerated(self, examiner: Examiner, model: SmallModel, *, fits: bool) -> ExactResult:
+        """Judge one instance; where its paths have no end, by the heaviest."""
+        clock = Spending(examiner.budget)
+        if not self.loops:
+            try:
+                return examiner.judge(model)
+            except TooManyPaths:
+                coins = examiner.subject.coin_bits is not None
+                if not fits or coins or _widest_integer(examiner)[0]:
+                    raise
+        left = replace(clock.remaining_time(), enough=TRUNCATED_MASS)
+        judged = replace(examiner, budget=left).judge(model)
+        self.loops = True
+        return judged
 
     def _stop(self, limit: CannotEnumerate) -> None:
         self.ended, self.tier.not_enumerable = True, limit
-
-
-def _judge_instance(
-    examiner: Examiner, model: SmallModel, *, loops: bool, fits: bool
-) -> tuple[ExactResult, bool]:
-    """Judge one instance; where its paths have no end, the heaviest. Returns whether it was so."""
-    clock = Spending(examiner.budget)
-    if not loops:
-        try:
-            return examiner.judge(model), False
-        except TooManyPaths:
-            if not fits or examiner.subject.coin_bits is not None or _widest_integer(examiner)[0]:
-                raise
-    left = replace(clock.remaining_time(), enough=TRUNCATED_MASS)
-    return replace(examiner, budget=left).judge(model), True
 
 
 def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> CannotEnumerate:
@@ -368,69 +365,48 @@ def is_context_limit(judged: ExactResult) -> bool:
 
 def instance_document(judged: ExactResult) -> results.ExactInstance:
     """Return the document's entry of one instance of the exact tier."""
-    comparison = judged.comparison
+    comparison, model = judged.comparison, judged.model
+    # The closed form of the optimum is of drafts after the empty text: a prompt has other rows.
+    known = comparison.expected_accepted is not None and not (model.drafting or model.prompt)
     return results.ExactInstance(
-        name=judged.model.name,
-        vocab_size=judged.model.vocab_size,
-        gamma=judged.model.gamma,
+        name=model.name,
+        vocab_size=model.vocab_size,
+        gamma=model.gamma,
         paths=comparison.paths,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
         expected_accepted=comparison.expected_accepted,
-        optimum=_optimum_if_known(judged),
+        optimum=optimal_acceptance(model) if known else None,
         failed=judged.failed,
         left_out=comparison.pruned + comparison.lost,
     )
 
 
-def _optimum_if_known(judged: ExactResult) -> float | None:
-    """E[tau] of the best rule, where the code's own is known and a closed form says it.
-
-    The closed form is of drafts after the empty text: after a prompt there are other rows.
-    """
-    model = judged.model
-    if judged.comparison.expected_accepted is None or model.drafting is not None or model.prompt:
-        return None
-    return optimal_acceptance(model)
-
-
 def make_counterexample(judged: ExactResult, contract: Contract) -> results.Counterexample:
-    """Return the instance of a failure with its rows, and the output that deviates most."""
+    """Return the instance of a failure with its rows, and the output that deviates most.
+
+    Of a drafter the call that deviates most.
+    """
     comparison, model = judged.comparison, judged.model
-    if comparison.call is not None:
-        return _drafter_counterexample(judged, comparison.call)
-    length = output_length(model, contract)
-    sequence = cut_at_eos(comparison.worst.tokens, model.eos)
+    call, sequence = comparison.call, comparison.worst.tokens
+    details: dict[str, Any] = {}
+    if call is not None:
+        depth = model.gamma
+        details["call"] = results.DraftCall(**asdict(call))
+    else:
+        depth = _rows_depth(model, output_length(model, contract), contract)
+        sequence = cut_at_eos(sequence, model.eos)
+        details["tree"] = next_token_branches(
+            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+        )
     return results.Counterexample(
-        instance=model.document(_rows_depth(model, length, contract), sequence),
+        instance=model.document(depth, sequence) if call is None else model.document(depth),
         sequence=sequence,
         probability_emitted=comparison.worst.emitted,
         probability_expected=comparison.worst.due,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
-        tree=next_token_branches(
-            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
-        ),
-    )
-
-
-def _drafter_counterexample(judged: ExactResult, call: DraftCall) -> results.Counterexample:
-    """Return the call of a drafter that deviates most, on its instance."""
-    comparison, model = judged.comparison, judged.model
-    return results.Counterexample(
-        instance=model.document(model.gamma),
-        sequence=comparison.worst.tokens,
-        probability_emitted=comparison.worst.emitted,
-        probability_expected=comparison.worst.due,
-        max_abs_deviation=comparison.max_abs_deviation,
-        tv=comparison.tv,
-        call=results.DraftCall(
-            prefix=call.prefix,
-            asked=call.asked,
-            reported=call.reported,
-            share=call.share,
-            before=call.before,
-        ),
+        **details,
     )
 
 
@@ -546,7 +522,11 @@ def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[st
         return []
     worst = min(below, key=lambda model: below[model] / optimal_acceptance(model))
     best = optimal_acceptance(worst)
-    if all(not x.comparison.bonus for x in judged) and any(map(_can_accept_all, accepted)):
+    token = VERIFIERS["token"]
+    can_accept_all = any(
+        _build_tables(model).curve(token)[-1] > _MIN_ROUNDING for model in accepted
+    )
+    if all(not x.comparison.bonus for x in judged) and can_accept_all:
         return [
             "never emits a bonus token after gamma accepted drafts, so a call emits fewer tokens "
             f"than it could: on {worst.name} {below[worst] + 1:.4g} tokens, E[tau] "
@@ -568,10 +548,6 @@ def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[st
     ]
 
 
-def _can_accept_all(model: SmallModel) -> bool:
-    return bool(_build_tables(model).curve(VERIFIERS["token"])[-1] > _MIN_ROUNDING)
-
-
 @lru_cache(maxsize=1024)
 def _build_tables(model: SmallModel) -> InstanceTables:
     return InstanceTables(SampledInstance(model, model.gamma), model.gamma + 1)
@@ -581,7 +557,7 @@ def _build_tables(model: SmallModel) -> InstanceTables:
 
 
 MAX_TORCH_PATHS = 8_000
-"""The same where torch is used, whose paths take ten times as long."""
+"""Paths of the battery where torch is used: they take ten times as long."""
 
 _TRUSTED_LEAF_COUNT = 10_000
 """Leaves that count as seen: by then the code was looked at for untracked randomness."""
@@ -701,9 +677,18 @@ def _search_counterexample(
         return known[model]
 
     start = failure.model if failure else None
-    if start is None and (watch := current_monitor()) is not None:
+    contract, watch = examiner.contract, current_monitor()
+    # A tree has other numbers than the code's own: its nodes, its siblings.
+    if start is None and watch is not None and (contract == "verify" or contract == "step"):
         # The battery's instances for single numbers of the code are behind us.
-        start = _search_targets(fails, watch, examiner, models, seed, lambda: spent < budget)
+        start = search_branch_targets(
+            fails,
+            watch,
+            contract,
+            eos=next((model.eos for model in models if model.core), None),
+            seed=seed,
+            affordable=lambda: spent < budget,
+        )
     if not found_one:
         budget = SEARCH_EFFORT
     beyond_vocab = 3 if examiner.contract == "verify" else 2
@@ -722,31 +707,13 @@ def _search_counterexample(
                 record_failure(tier, confirmed)
 
 
-def _search_targets(
-    fails: Callable[[SmallModel], bool],
-    watch: CoverageMonitor,
-    examiner: Examiner,
-    models: list[SmallModel],
-    seed: int,
-    affordable: Callable[[], bool],
-) -> SmallModel | None:
-    contract = examiner.contract
-    if contract != "verify" and contract != "step":
-        return None  # a tree has other numbers: its nodes, its siblings
-    eos = next((model.eos for model in models if model.core), None)
-    return search_branch_targets(fails, watch, contract, eos=eos, seed=seed, affordable=affordable)
-
-
 def default_paths(rule: Callable[..., Any]) -> int:
-    """Return the paths that code has by default, where it is no rule for trees."""
-    return MAX_TORCH_PATHS if uses_torch(rule) else MAX_BATTERY_PATHS
+    """Return the paths that code has by default, where it is no rule for trees.
 
-
-def uses_torch(rule: Callable[..., Any]) -> bool:
-    """Whether torch is among the names that the code sees."""
+    They are fewer where torch is among the names that the code sees.
+    """
     module = sys.modules.get(getattr(rule, "__module__", ""), None)
     names = {**(vars(module) if module else {}), **getattr(rule, "__globals__", {})}
-    return any(
-        isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "torch"
-        for value in names.values()
-    )
+    modules = (x.__name__ for x in names.values() if isinstance(x, ModuleType))
+    torch = any(name.partition(".")[0] == "torch" for name in modules)
+    return MAX_TORCH_PATHS if torch else MAX_BATTERY_PATHS

@@ -170,40 +170,37 @@ class Examiner:
 
         What has looked for untracked randomness on one instance need not on the next.
         """
-        if lift is None or lift not in self.lifted:
-            made = make_enumeration(self.subject, self.contract, self.leaves, lift)
-            if lift is None or self.enumeration is None:
-                return made
+        if lift is not None and lift in self.lifted:
+            return self.lifted[lift]
+        made = make_enumeration(self.subject, self.contract, self.leaves, lift)
+        if lift is not None and self.enumeration is not None:
             self.lifted[lift] = made
-        return self.lifted[lift]
+        return made
 
     def _compare_tokens(
-        self,
-        enumeration: StepEnumeration,
-        rule: Callable[..., Any],
-        model: SmallModel,
+        self, enumeration: StepEnumeration, rule: Callable[..., Any], model: SmallModel
     ) -> Comparison:
-        budget = self.budget
+        budget, extra = self.budget, self.beyond
         if model.drafting is None:
             budget = replace(budget, paths=min(budget.paths, MAX_STEP_PATHS))
-        if model.drafting is not None:
+        else:
             rule = tree_as_step(rule, model.drafting)
-        target = eos_absorbing(model.target, model.eos)
-        law = enumerate_generation(
-            enumeration,
-            rule,
-            Generation(
-                model.target,
-                model.draft,
-                model.gamma,
-                output_length(model, "step"),
-                model.prompt,
-                model.earlier_calls,
-                model.eos,
-            ),
-            budget,
-            beyond=self.beyond or _extra_calls(model),
+        if extra is None and model.drafting is not None and not model.core:
+            extra = NO_EXTRA_CALLS  # trees are many, and what an object hides shows on the core
+        elif extra is None:
+            every_way = model.core or model.name in ALL_HISTORIES_INSTANCES
+            extra = ExtraCalls(every_way=every_way, due=model.core)
+        generation = Generation(
+            model.target,
+            model.draft,
+            model.gamma,
+            output_length(model, "step"),
+            model.prompt,
+            model.earlier_calls,
+            model.eos,
         )
+        law = enumerate_generation(enumeration, rule, generation, budget, beyond=extra)
+        target = eos_absorbing(model.target, model.eos)
         return compare_tokens(
             law,
             lambda tokens: target(model.prompt + tokens),
@@ -217,12 +214,6 @@ class Examiner:
             return self.judge(model).failed
         except (CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyCalls, TooManyPaths):
             return False
-
-
-def _extra_calls(model: SmallModel) -> ExtraCalls:
-    if model.drafting is not None and not model.core:
-        return NO_EXTRA_CALLS  # trees are many, and what an object hides shows on the core
-    return ExtraCalls(every_way=model.core or model.name in ALL_HISTORIES_INSTANCES, due=model.core)
 
 
 def make_enumeration(
@@ -313,7 +304,9 @@ def nearest_faults(
     if not laws:
         return ()
     # The cheaper instance first: what is far off there need not be run on the other.
-    (cheap, its_law), *others = sorted(laws, key=lambda x: _draft_count(x[0]))
+    (cheap, its_law), *others = sorted(
+        laws, key=lambda x: max_tree_count(x[0]) if x[0].drafting else x[0].vocab_size ** x[0].gamma
+    )
     bounds = []
     for fault in _candidate_faults(contract, cheap):
         if (law := _fault_comparison(fault, contract, cheap)) is not None:
@@ -340,11 +333,6 @@ def _fault_distance(one: Comparison, other: Comparison) -> float:
     return round(total_variation(one.emitted, other.emitted), 12)
 
 
-def _draft_count(model: SmallModel) -> int:
-    """Return how many blocks or trees can be drafted."""
-    return max_tree_count(model) if model.drafting else int(model.vocab_size**model.gamma)
-
-
 def rich_instance(contract: Contract, failing: SmallModel) -> SmallModel:
     """Return an instance like the failing one whose rows have no zeros and are all different."""
     if failing.drafting is not None:
@@ -359,7 +347,15 @@ def refuted_faults(
     contract: Contract, models: list[SmallModel], tolerance: float | None
 ) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
-    telling = _fault_revealing_models(contract, models)
+    if contract in ("tree", "draft"):
+        telling = fault_revealing_trees(models)
+    else:
+        # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones.
+        rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
+        # Of a step rule, two drafts of three tokens have the most paths.
+        first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
+        by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
+        telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
     # Few faults need the calls that look for what is hidden; only these get them.
     calls: tuple[ExtraCalls | None, ...] = (NO_EXTRA_CALLS, None) if contract == "step" else (None,)
     return tuple(
@@ -381,18 +377,6 @@ def _candidate_faults(contract: Contract, model: SmallModel) -> list[Fault]:
     scheme = model.drafting.scheme.name if model.drafting else None
     drafts = contract == "draft"
     return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
-
-
-def _fault_revealing_models(contract: Contract, models: list[SmallModel]) -> list[SmallModel]:
-    """Return the few of ``models`` that are cheap and show most."""
-    if contract in ("tree", "draft"):
-        return fault_revealing_trees(models)
-    # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones alone.
-    rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
-    # Of a step rule, two drafts of three tokens have the most paths.
-    first = [(3, 2)] if contract == "verify" else [(2, 2), (3, 1)]
-    by_size = {(m.vocab_size, m.gamma): m for m in reversed(rich)}
-    return [*(by_size[size] for size in first if size in by_size), *rich[:2]]
 
 
 # Both are cached: they depend on nothing but the catalogue.

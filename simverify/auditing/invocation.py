@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,6 @@ from simverify.symbolic.watchdog import DeadlineExpired, deadline, is_user_inter
 # The rows of edge probes: by position, cycled, the same under both contracts.
 
 
-_NAN_VALUE = float("nan")
-
-
 @dataclass(frozen=True, eq=False)
 class ProbeCase:
     """A target and a draft whose row depends on the position alone.
@@ -56,18 +54,15 @@ class ProbeCase:
 
     def target(self, prefix: Sequence[int]) -> Row:
         """Fresh row (V,) of the target after ``prefix``."""
-        row: Row = self.targets[len(prefix) % len(self.targets)]
-        return row.copy()
+        return np.array(self.targets[len(prefix) % len(self.targets)])
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Fresh row (V,) of the draft after ``prefix``."""
-        row: Row = self.drafts[len(prefix) % len(self.drafts)]
-        return row.copy()
+        return np.array(self.drafts[len(prefix) % len(self.drafts)])
 
     def block(self) -> tuple[Row, Row]:
         """Fresh target rows (gamma+1, V) and draft rows (gamma, V) of one call."""
-        n = len(self.targets)
-        places = np.arange(self.gamma + 1) % n
+        places = np.arange(self.gamma + 1) % len(self.targets)
         return self.targets[places], self.drafts[places[:-1]]
 
 
@@ -154,7 +149,7 @@ def broken_cases(value: float) -> tuple[ProbeCase, ...]:
 
 
 ZERO_ROWS = broken_cases(0.0)
-NAN_ROWS = broken_cases(_NAN_VALUE)
+NAN_ROWS = broken_cases(float("nan"))
 
 
 # Loss of the GPU: after some errors the process cannot use it again.
@@ -197,20 +192,18 @@ def gpu_lost_probe(name: str, lines: Sequence[Probe], lost: Sequence[Probe]) -> 
     another process. After a violation among them nothing more is run, as after a hang.
     """
     before = {one.name: one for one in lost}
-    if name in before:
-        return before[name]
     for one in lines:
-        if one.name in before and one.outcome == "violation":
+        if one.name in before and one.outcome == "violation" and name not in before:
             why = f"the code ends the use of its GPU, see {one.name!r}"
             return Probe(name=name, outcome="not run", message=why)
-    return None
+    return before.get(name)
 
 
 def is_gpu_lost(error: BaseException) -> bool:
     """Whether an exception says that the GPU cannot be used any more."""
-    if not isinstance(error, RuntimeError):  # torch.AcceleratorError is one
-        return False
-    return "CUDA error" in str(error) and any(words in str(error) for words in _FATAL_CUDA_ERRORS)
+    # torch.AcceleratorError is a RuntimeError
+    fatal = isinstance(error, RuntimeError) and "CUDA error" in str(error)
+    return fatal and any(words in str(error) for words in _FATAL_CUDA_ERRORS)
 
 
 def is_gpu_in_use() -> bool:
@@ -244,21 +237,19 @@ class CallOutcome:
     lost: bool = False
 
 
-class Caller(Protocol):
-    """Runs a rule once on a case under its contract."""
+Caller = Callable[..., CallOutcome]
+"""``call(case, rng, drafted, *, writable=True)``: runs a rule once on a case.
 
-    def __call__(
-        self, case: ProbeCase, rng: Any, drafted: Tokens | None, *, writable: bool = True
-    ) -> CallOutcome:
-        """Run it; ``drafted`` are the draft tokens where the contract takes them."""
+``drafted``: the draft tokens where the contract takes them.
+"""
 
 
 def make_caller(rule: Rule, contract: Contract, eos: int | None = None) -> Caller:
     """Return what calls ``rule``; ``ValueError`` if a step rule cannot be built anew."""
     if contract == "verify":
-        return _VerifyCaller(rule)
+        return partial(_call_verify, rule)
     takes_step_arguments(rule)
-    return _StepCaller(rule, eos)
+    return partial(_call_step, rule, eos)
 
 
 def build_step_rule(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
@@ -277,63 +268,53 @@ def read_result(result: Any) -> Tokens:
     return read_tokens(result)
 
 
-@dataclass(frozen=True)
-class _VerifyCaller:
-    rule: Rule
+def _call_verify(
+    rule: Rule, case: ProbeCase, rng: Any, drafted: Tokens, *, writable: bool = True
+) -> CallOutcome:
+    targets, drafts = case.block()
+    given: dict[str, npt.NDArray[Any]] = {
+        "target_probs": targets,
+        "draft_probs": drafts,
+        "draft_tokens": np.array(drafted, dtype=np.int64),
+    }
+    images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
+    for x in given.values():
+        x.flags.writeable = writable
+    returned = ""
 
-    def __call__(
-        self, case: ProbeCase, rng: Any, drafted: Tokens | None, *, writable: bool = True
-    ) -> CallOutcome:
-        assert drafted is not None, "the verify contract takes draft tokens"
-        targets, drafts = case.block()
-        given: dict[str, npt.NDArray[Any]] = {
-            "target_probs": targets,
-            "draft_probs": drafts,
-            "draft_tokens": np.array(drafted, dtype=np.int64),
-        }
-        images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
-        for x in given.values():
-            x.flags.writeable = writable
-        kinds: list[str] = []
+    def call() -> tuple[Tokens, str]:
+        nonlocal returned
+        result = call_monitored(rule, *given.values(), rng)
+        dtype = getattr(result, "dtype", None)
+        returned = type(result).__name__ + (f" of {dtype}" if dtype is not None else "")
+        tokens = read_result(result)
+        if len(tokens) > case.gamma + 1:
+            text = f"returned {len(tokens)} tokens, gamma + 1 = {case.gamma + 1}"
+            raise InvalidTokens("too-many", text)
+        check_token_ids(tokens, case.vocab_size)
+        wrong = tokens[:-1] != drafted[: len(tokens) - 1]
+        return tokens, f"returned {tokens} for the draft {drafted}: no prefix" * wrong
 
-        def call() -> tuple[Tokens, str]:
-            result = call_monitored(self.rule, *given.values(), rng)
-            kinds.append(_describe_type(result))
-            tokens = read_result(result)
-            if len(tokens) > case.gamma + 1:
-                text = f"returned {len(tokens)} tokens, gamma + 1 = {case.gamma + 1}"
-                raise InvalidTokens("too-many", text)
+    outcome = attempt_call(call, case)
+    changed = [name for name, x in given.items() if (x.shape, x.tobytes()) != images[name]]
+    return replace(outcome, changed=tuple(changed), returned=returned)
+
+
+def _call_step(
+    rule: Rule, eos: int | None, case: ProbeCase, rng: Any, drafted: Any, *, writable: bool = True
+) -> CallOutcome:
+    def call() -> tuple[Tokens, str]:
+        step, reset = build_step_rule(rule)
+
+        def more(emitted: Tokens) -> Tokens:
+            rows = case.target, case.draft
+            tokens = read_result(call_monitored(step, emitted, *rows, case.gamma, rng))
             check_token_ids(tokens, case.vocab_size)
-            accepted = len(tokens) - 1
-            wrong = tokens[:accepted] != drafted[:accepted]
-            return tokens, f"returned {tokens} for the draft {drafted}: no prefix" * wrong
+            return tokens
 
-        outcome = attempt_call(call, case)
-        changed = [name for name, x in given.items() if (x.shape, x.tobytes()) != images[name]]
-        return replace(outcome, changed=tuple(changed), returned="".join(kinds))
+        return decode_generation(more, reset, length=case.gamma + 1, eos=eos), ""
 
-
-@dataclass(frozen=True)
-class _StepCaller:
-    rule: Rule
-    eos: int | None
-
-    def __call__(
-        self, case: ProbeCase, rng: Any, drafted: Tokens | None, *, writable: bool = True
-    ) -> CallOutcome:
-        def call() -> tuple[Tokens, str]:
-            step, reset = build_step_rule(self.rule)
-
-            def more(emitted: Tokens) -> Tokens:
-                tokens = read_result(
-                    call_monitored(step, emitted, case.target, case.draft, case.gamma, rng)
-                )
-                check_token_ids(tokens, case.vocab_size)
-                return tokens
-
-            return decode_generation(more, reset, length=case.gamma + 1, eos=self.eos), ""
-
-        return attempt_call(call, case)
+    return attempt_call(call, case)
 
 
 def attempt_call(
@@ -352,20 +333,12 @@ def attempt_call(
         text = f"raised {describe_exception(error)}"
         exits = not isinstance(error, Exception)
         return CallOutcome(None, text, raised=True, exits=exits, lost=is_gpu_lost(error))
-    return CallOutcome(tokens, fault, impossible=_impossible_token(tokens, case) if case else "")
-
-
-def _impossible_token(tokens: Tokens, case: ProbeCase) -> str:
-    """Say which emitted token has p = 0 at its position; "" if none has."""
-    for j, token in enumerate(tokens):
-        if case.targets[j % len(case.targets), token] == 0:
-            return f"emitted token {token} at position {j} of {tokens}, where p = 0"
-    return ""
-
-
-def _describe_type(result: Any) -> str:
-    dtype = getattr(result, "dtype", None)
-    return type(result).__name__ + (f" of {dtype}" if dtype is not None else "")
+    impossible = (
+        f"emitted token {token} at position {j} of {tokens}, where p = 0"
+        for j, token in enumerate(tokens)
+        if case is not None and case.targets[j % len(case.targets), token] == 0
+    )
+    return CallOutcome(tokens, fault, impossible=next(impossible, ""))
 
 
 Grade = Literal["ok", "warning", "violation", "not run"]
@@ -381,10 +354,8 @@ class ProbeRecorder:
 
     def __init__(self, took: float = 0.0) -> None:
         self.outcome: Grade = "ok"
-        self.message = ""
-        self.calls = 0
-        self.took = took
-        self.started = monotonic_now()
+        self.message, self.calls = "", 0
+        self.took, self.started = took, monotonic_now()
 
     def call(self, run: Callable[[], CallOutcome]) -> CallOutcome:
         """Run the code once, counted and timed; ``GpuLost`` if no call can follow."""
@@ -440,11 +411,5 @@ def make_finding(
     kind: Literal["probe", "contract"], text: str, broke: str | UnsetType = UNSET
 ) -> Finding:
     """Return a finding, with the line that its text names last, and those that called it."""
-    lines = parse_raise_site(text)
-    return Finding(
-        kind=kind,
-        text=text,
-        line=lines[0] if lines else None,
-        broke=broke,
-        callers=lines[1:] or UNSET,
-    )
+    line, callers = next(iter(lines := parse_raise_site(text)), None), lines[1:] or UNSET
+    return Finding(kind=kind, text=text, line=line, broke=broke, callers=callers)

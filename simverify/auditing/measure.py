@@ -3,13 +3,14 @@
 import inspect
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from simverify.arrays import Row
 from simverify.auditing.comparison import (
     Comparison,
     assess_precision,
@@ -260,7 +261,7 @@ class _CallCounter:
         self, prefix: Tokens, drafting: np.random.Generator, rng: np.random.Generator
     ) -> tuple[Tokens, int]:
         assert self._asked.drafting is not None
-        target, draft = (_row_after(prefix, row) for row in self._rows.both)
+        target, draft = (partial(_row_after, prefix, row) for row in self._rows.both)
         tree = draw_tree(self._asked.drafting, draft, drafting)
         caller = TreeCaller(self._rule, self._asked.model.vocab_size)
         tokens = caller.judge(tree, tree_arguments(tree, target, draft), rng)
@@ -272,18 +273,17 @@ class _CallCounter:
         gamma, length = self._asked.gamma, 2 * self._asked.gamma
         caller = StepCaller(self._rule, self._asked.model.vocab_size)
         caller.reset()
-        target, draft = (_copied_row(row) for row in self._rows.both)
+        # The code under audit may write into a row.
+        target, draft = (partial(_copied_row, row) for row in self._rows.both)
         first = tokens = caller.step(prefix, target, draft, gamma, rng)
         while len(tokens) < length:
             tokens += caller.step(prefix + tokens, target, draft, gamma, rng)
         return tokens[:length], len(first) - 1
 
 
-def _row_after(prefix: Tokens, row: RowAfter) -> RowAfter:
-    """Return ``row`` of texts that follow ``prefix``."""
-    return lambda text: row(prefix + text)
+def _row_after(prefix: Tokens, row: RowAfter, text: Tokens) -> Row:
+    return row(prefix + text)
 
 
-def _copied_row(row: RowAfter) -> RowAfter:
-    """Return ``row`` as code under audit gets it, which may write into it."""
-    return lambda prefix: row(tuple(prefix)).copy()
+def _copied_row(row: RowAfter, prefix: Sequence[int]) -> Row:
+    return row(tuple(prefix)).copy()

@@ -11,7 +11,7 @@ import numpy as np
 from simverify import results as doc
 from simverify.arrays import Floats, Ints
 from simverify.auditing.blame import locate_deviation
-from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
+from simverify.auditing.enumeration import accepts_arguments
 from simverify.auditing.exact_tier import (
     ExactTier,
     instance_document,
@@ -71,14 +71,11 @@ def embed_in_batch(subject: Subject, place: BatchSlot) -> Subject:
             if right is not None and row != right:
                 raise NeighbourError(
                     f"request {b + 1} of {BATCH_SIZE} emits {row}: its rows hold one token each, "
-                    "and "
-                    f"{right} is due"
+                    f"and {right} is due"
                 )
         return rows[place.request]
 
-    # Errors name the code's own module, and its globals are where its generators are found.
-    verify.__wrapped__ = batched  # type: ignore[attr-defined]
-    return replace(subject, rule=verify)
+    return subject.around(verify)
 
 
 def make_batch(
@@ -185,24 +182,14 @@ def tokens_per_request(result: Any, size: int) -> list[list[int]]:
     if len(rows) != size:
         raise ValueError(f"returned {len(rows)} rows of tokens for {size} requests")
     if count is None:
-        return [_strip_padding(row) for row in rows]
+        return [row[: max((i for i, x in enumerate(row, 1) if x != -1), default=0)] for row in rows]
     counts = _as_list(count, "numbers of tokens")
     if len(counts) != size:
         raise ValueError(f"returned {len(counts)} numbers of tokens for {size} requests")
-    return [_cut_to_count(row, number) for row, number in zip(rows, counts, strict=True)]
-
-
-def _cut_to_count(row: list[int], number: Any) -> list[int]:
-    if int(number) != number or not 0 <= number <= len(row):
-        raise ValueError(f"returned {number} for the number of tokens in a row of {len(row)}")
-    return row[: int(number)]
-
-
-def _strip_padding(row: list[int]) -> list[int]:
-    last = len(row)
-    while last and row[last - 1] == -1:
-        last -= 1
-    return row[:last]
+    for row, number in zip(rows, counts, strict=True):
+        if int(number) != number or not 0 <= number <= len(row):
+            raise ValueError(f"returned {number} for the number of tokens in a row of {len(row)}")
+    return [row[: int(number)] for row, number in zip(rows, counts, strict=True)]
 
 
 def _as_list(values: Any, what: str) -> list[Any]:
@@ -258,18 +245,14 @@ class MixedBatchResult:
         return bool(self.seeds) or any(audit_findings(x.tier, ()) for x in self.tried)
 
     @property
-    def not_followed(self) -> list[SlotResult]:
-        """The places that have instances whose paths could not be followed, for all the time."""
-        return [x for x in self.tried if x not in self.late and not is_complete(x.tier)]
-
-    @property
     def late(self) -> list[SlotResult]:
         """The places that sampling makes up for no more: out of time, or without an instance."""
-        return [x for x in self.tried if x.tier.aborted is not None or _has_no_instances(x.tier)]
-
-
-def _has_no_instances(tier: ExactTier) -> bool:
-    return not tier.judged and not tier.skipped and tier.not_enumerable is None
+        return [
+            x
+            for x in self.tried
+            if x.tier.aborted is not None
+            or not (x.tier.judged or x.tier.skipped or x.tier.not_enumerable)
+        ]
 
 
 def try_mixed_batches(
@@ -304,7 +287,9 @@ def try_mixed_batches(
                 f"seeds: {_NEIGHBOUR_TRIALS} batches take longer than {settings.seconds:g} s"
             )
     if not trial.caught and not trial.open:
-        trial.sampled = tuple(_sample_slots(subject, trial.not_followed, kinds, settings, say))
+        late = trial.late
+        open_ = [x for x in trial.tried if x not in late and not is_complete(x.tier)]
+        trial.sampled = tuple(_sample_slots(subject, open_, kinds, settings, say))
     return trial
 
 
@@ -321,9 +306,8 @@ def _slot_models(place: BatchSlot, settings: AuditSettings) -> Iterator[SmallMod
         if place.kind == "one-hot":
             # A drafter that is certain: the law is due after every token that it may draft.
             for shift in range(vocab):
-                drafts = tuple(
-                    _one_hot_weights((i + shift) % vocab, vocab) for i in range(len(model.drafts))
-                )
+                tokens = ((i + shift) % vocab for i in range(len(model.drafts)))
+                drafts = tuple(_one_hot_weights(token, vocab) for token in tokens)
                 shifted = f"{name}, drafts {shift + 1}{SLOT_SEPARATOR}{place.name}"
                 yield replace(model, drafts=drafts, name=shifted)
             continue
@@ -334,7 +318,7 @@ def _one_hot_weights(token: int, vocab: int) -> tuple[int, ...]:
     return tuple(int(x == token) for x in range(vocab))
 
 
-def as_seeded_rule(subject: Subject) -> Callable[..., Any]:
+def _as_seeded_rule(subject: Subject) -> Callable[..., Any]:
     """Return batched code as a rule with a batch axis; its requests get seeds drawn from rng."""
     batched = subject.rule
 
@@ -344,8 +328,7 @@ def as_seeded_rule(subject: Subject) -> Callable[..., Any]:
         batch = _make_requests(draft_tokens, target_probs, draft_probs, seeds)
         return tokens_per_request(batched(batch, rng), size)
 
-    verify.__wrapped__ = batched  # type: ignore[attr-defined]
-    return verify
+    return subject.around(verify).rule
 
 
 def _make_requests(tokens: Any, target: Any, draft: Any, seeds: Any) -> MixedRequests:
@@ -360,10 +343,7 @@ def find_neighbour_dependence(subject: Subject, seed: int) -> str:
     """
     rng = np.random.default_rng([seed, 1])
     for _ in range(_NEIGHBOUR_TRIALS):
-        target, draft = (
-            rng.dirichlet(np.ones(4), (BATCH_SIZE, 3)),
-            rng.dirichlet(np.ones(4), (BATCH_SIZE, 2)),
-        )
+        target, draft = (rng.dirichlet(np.ones(4), (BATCH_SIZE, n)) for n in (3, 2))
         tokens, seeds = rng.integers(4, size=(BATCH_SIZE, 2)), rng.integers(2**62, size=BATCH_SIZE)
         try:
             first = _call_batch(subject, target, draft, tokens, seeds, rng)
@@ -372,21 +352,14 @@ def find_neighbour_dependence(subject: Subject, seed: int) -> str:
         for b in range(BATCH_SIZE):
             # The request goes on at the other end of a batch of strangers.
             at = BATCH_SIZE - 1 - b
-            other = (
-                np.roll(target, 1, axis=0),
-                np.roll(draft, 1, axis=0),
-                np.roll(tokens, 1, axis=0),
-            )
+            p, q, x = (np.roll(rows, 1, axis=0) for rows in (target, draft, tokens))
             strangers = rng.integers(2**62, size=BATCH_SIZE)
-            for array, value in zip(other, (target[b], draft[b], tokens[b]), strict=True):
-                array[at] = value
-            strangers[at] = seeds[b]
-            again = _call_batch(subject, *other, strangers, rng)[at]
+            p[at], q[at], x[at], strangers[at] = target[b], draft[b], tokens[b], seeds[b]
+            again = _call_batch(subject, p, q, x, strangers, rng)[at]
             if again != first[b]:
                 return (
                     f"seeds, request {b + 1} of {BATCH_SIZE}: with the same rows and the same "
-                    "seed it "
-                    f"emits {first[b]}, and {again} as request {at + 1} beside others"
+                    f"seed it emits {first[b]}, and {again} as request {at + 1} beside others"
                 )
     return ""
 
@@ -420,27 +393,16 @@ def _sample_slots(
         runs.append((subject.rule, at_places, None, seconds))
     if "seeds" in kinds:
         sizes = min(settings.gamma, 2), min(settings.vocab, 3)
-        runs.append(
-            (
-                as_seeded_rule(subject),
-                default_sampled_instances(*sizes),
-                BATCH_SIZE,
-                settings.seconds,
-            )
-        )
+        instances = default_sampled_instances(*sizes)
+        runs.append((_as_seeded_rule(subject), instances, BATCH_SIZE, settings.seconds))
     for rule, instances, batch, seconds in runs:
         yield sample_callable(
             rule,
             "verify",
             instances=instances,
-            seed=settings.seed,
-            alpha=settings.alpha / len(runs),
-            detect=settings.detect,
-            coarser=settings.coarser,
-            samples=settings.max_samples,
-            seconds=seconds,
             batch=batch,
             say=say,
+            **settings.sampling() | {"alpha": settings.alpha / len(runs), "seconds": seconds},
         )
 
 
@@ -475,19 +437,14 @@ def audit_mixed_batches(
     failures = failed.tier.failures if failed is not None else []
     shown = next((judged for judged in failures if judged.deviates), None)
     violated = next((judged for judged in failures if judged.violated), None)
-    held = max(
-        (x.tier.held for x in trial.tried if x.tier.held), key=lambda h: h.tolerance, default=None
-    )
+    every = (x.tier.held for x in trial.tried if x.tier.held)
+    held = max(every, key=lambda h: h.tolerance, default=None)
     command = settings.command(subject.name, "verify")
     refused = next((x for x in trial.tried if x.tier.not_enumerable is not None), None)
-    return doc.AuditRun(
-        **settings.document_fields(),
-        spec=subject.name,
-        contract="verify",
-        gamma=settings.gamma,
-        vocab_size=settings.vocab,
-        tolerance=held.tolerance if held else settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
-        dtype=None if held is None else held.dtype,
+    return settings.document(
+        subject.name,
+        "verify",
+        held,
         verdict=verdict,
         tier="exact" if sampled is None else "sampled",
         paths=sum(x.tier.paths for x in trial.tried),
@@ -605,45 +562,29 @@ def check_takes_batch(subject: Subject, settings: AuditSettings) -> None:
     it has an attribute ``takes_batches``. Of other code it is known only with how many arguments
     it can be called.
     """
+    from simverify.faults import CONTROLS, FAULTS
+    from simverify.verifiers import VERIFIERS
+
     option = "batch" if settings.batch else "batch_mix" if settings.batch_mix else None
     if option is None:
         return
     name = subject.name.replace("{", "{{").replace("}", "}}")
     signature, count = _CALL_SIGNATURES[option]
-    if _takes_one_block(subject):
+    # A built-in rule is found again where it is handed over itself.
+    built_in: list[Any] = [*VERIFIERS.values(), *CONTROLS.values()]
+    built_in += [fault for fault in FAULTS.values() if fault.batch is None]
+    one_block = subject.one_block or any(subject.rule is x.rule for x in built_in)
+    declared = getattr(subject.rule, "takes_batches", None)
+    if one_block if declared is None else not declared:
         raise OptionError(
             f"{name} judges one block a call: leave {{{option}}} out, or name code that takes "
             "batches"
         )
-    if taken := _unbindable_parameters(subject.rule, count):
-        raise OptionError(f"{name} takes {taken}: with {{{option}}} it is called as {signature}")
-
-
-def _takes_one_block(subject: Subject) -> bool:
-    declared = getattr(subject.rule, "takes_batches", None)
-    if declared is not None:
-        return not declared
-    return subject.one_block or any(subject.rule is rule for rule in _single_block_rules())
-
-
-def _single_block_rules() -> list[Any]:
-    """Return the built-in rules, which are found again where they are handed over themselves."""
-    from simverify.faults import CONTROLS, FAULTS
-    from simverify.verifiers import VERIFIERS
-
-    one_block: list[Any] = [fault for fault in FAULTS.values() if fault.batch is None]
-    return [x.rule for x in (*VERIFIERS.values(), *CONTROLS.values(), *one_block)]
-
-
-def _unbindable_parameters(rule: Any, count: int) -> str:
-    """Return the parameters of code that cannot be called with so many arguments; "" if it can."""
     try:
         # A decorator's own parameters are what a call meets.
-        signature = inspect.signature(rule, follow_wrapped=False)
+        parameters = inspect.signature(subject.rule, follow_wrapped=False)
     except (TypeError, ValueError):
-        return ""
-    try:
-        signature.bind(*range(count))
-    except TypeError:
-        return f"({', '.join(signature.parameters)})"
-    return ""
+        return
+    if not accepts_arguments(parameters, count):
+        taken = f"({', '.join(parameters.parameters)})"
+        raise OptionError(f"{name} takes {taken}: with {{{option}}} it is called as {signature}")

@@ -7,7 +7,7 @@ import math
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -55,6 +55,7 @@ from simverify.auditing.rerun import (
     CALLS_BY_CONTRACT,
     StepTracer,
     record_paths,
+    trace_calls,
 )
 from simverify.auditing.sampled_runs import Contract as SampledContract
 from simverify.auditing.sampled_runs import (
@@ -708,17 +709,15 @@ def _format_number(value: Any) -> str:
     return repr(value)
 
 
-@contextmanager
-def record_branches(rule: Callable[..., Any], log: list[TrialEvent]) -> Iterator[None]:
+def record_branches(
+    rule: Callable[..., Any], log: list[TrialEvent]
+) -> AbstractContextManager[None]:
     """Note in ``log`` which way every ``if`` and ``while`` of the rule's file goes.
 
     Where a debugger or a coverage run is tracing already, nothing is noted.
     """
     file = inspect.getsourcefile(inspect.unwrap(rule)) if hasattr(rule, "__code__") else None
-    if file is None or sys.gettrace() is not None:
-        yield
-        return
-    tests = _tests_by_line(file)
+    tests = {} if file is None else _tests_by_line(file)
 
     def begin(frame: FrameType, event: str, _: Any) -> Any:
         if event != "call" or frame.f_code.co_filename != file:
@@ -742,11 +741,7 @@ def record_branches(rule: Callable[..., Any], log: list[TrialEvent]) -> Iterator
 
         return step
 
-    sys.settrace(begin)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
+    return trace_calls(None if file is None else begin)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import itertools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType
@@ -64,6 +64,19 @@ class LineStep:
         return f"{self.file}:{self.line}"
 
 
+@contextmanager
+def trace_calls(entered: Callable[[FrameType, str, Any], Any] | None) -> Iterator[None]:
+    """Let Python tell ``entered`` of each call in this thread, unless a debugger listens."""
+    if entered is None or sys.gettrace() is not None:
+        yield
+        return
+    sys.settrace(entered)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
 class StepTracer:
     """Follows one path at a time; ``begin`` starts the next."""
 
@@ -76,17 +89,9 @@ class StepTracer:
         """Forget the path before."""
         self.now, self._calls = [], {}
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
-        """Follow what this thread runs inside; a debugger that does already is left alone."""
-        if sys.gettrace() is not None:
-            yield
-            return
-        sys.settrace(self._entered)
-        try:
-            yield
-        finally:
-            sys.settrace(None)
+    def following(self) -> AbstractContextManager[None]:
+        """Follow what this thread runs inside."""
+        return trace_calls(self._entered)
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         code = frame.f_code
@@ -98,17 +103,17 @@ class StepTracer:
 
         def ran(frame: FrameType, event: str, _arg: Any) -> Any:
             if event == "line" and len(self.now) < MAX_STEPS:
-                known = self._calls.get(id(frame))
-                handed: tuple[str, ...] = ()
+                known, handed = self._calls.get(id(frame)), list[str]()
                 if known is None or known[0] is not frame:
-                    known = (frame, len(self._calls), self._caller(frame.f_back))
-                    self._calls[id(frame)] = known
-                    caller = known[2]
+                    caller = self._caller(frame.f_back)
+                    known = self._calls[id(frame)] = (frame, len(self._calls), caller)
                     if ownership and (caller is None or not self.now[caller].own):
-                        handed = tuple(_data_arguments(frame))
+                        handed = _data_arguments(frame)
                 _, number, caller = known
                 self.now.append(
-                    LineStep(code.co_filename, frame.f_lineno, number, caller, ownership, handed)
+                    LineStep(
+                        code.co_filename, frame.f_lineno, number, caller, ownership, tuple(handed)
+                    )
                 )
             return ran
 
@@ -131,16 +136,18 @@ _SETTING_TYPES = (bool, int, float, str, bytes, type(None))
 _TORCH_SETTING_TYPES = frozenset({"dtype", "device", "Generator"})
 
 
-def _data_arguments(frame: FrameType) -> Iterator[str]:
-    """Yield the arguments of a call that are no settings, as a size or a temperature is."""
+def _data_arguments(frame: FrameType) -> list[str]:
+    """Return the arguments of a call that are no settings, as a size or a temperature is."""
     code = frame.f_code
-    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
-        value = frame.f_locals.get(name)
-        if (
-            not isinstance(value, _SETTING_TYPES)
-            and type(value).__name__ not in _TORCH_SETTING_TYPES
-        ):
-            yield name
+    values = {
+        name: frame.f_locals.get(name)
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    }
+    return [
+        name
+        for name, x in values.items()
+        if not isinstance(x, _SETTING_TYPES) and type(x).__name__ not in _TORCH_SETTING_TYPES
+    ]
 
 
 def _is_user_frame(frame: FrameType) -> bool | None:
@@ -167,7 +174,7 @@ class CallPaths:
     tree: str = ""
 
 
-def _verify_calls(
+def _drafted_calls(
     rule: Rule,
     model: InstanceRows,
     sequence: Tokens,
@@ -176,30 +183,23 @@ def _verify_calls(
 ) -> Iterator[CallPaths]:
     spending = Spending(budget)
     enumeration, source = record_paths(rule, seed_once=False, steps=steps)
-    recorded = _with_recorded_end(rule, source)
-    with enumeration:
-        for drafted in itertools.product(range(model.vocab_size), repeat=model.gamma):
-            mass = sequence_probability(model.draft, drafted)
-            if mass == 0:
-                continue
-            rows = block_arguments(model, drafted)
-            spending.take(partial(enumerate_block, enumeration, recorded, *rows))
-            yield CallPaths(drafted, mass, source.take())
 
+    def recorded(*call: Any) -> Any:
+        source.handing(call[-1])
+        result = rule(*call)
+        source.end(read_result(result))
+        return result
 
-def _tree_calls(
-    rule: Rule,
-    model: InstanceRows,
-    sequence: Tokens,
-    budget: Budget,
-    steps: StepTracer | None = None,
-) -> Iterator[CallPaths]:
-    drafting, spending = model.drafting, Spending(budget)
-    assert drafting is not None, "an instance of the tree contract says how trees are drafted"
-    enumeration, source = record_paths(rule, seed_once=False, steps=steps)
-    recorded = _with_recorded_end(rule, source)
     with enumeration:
-        for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.paths):
+        if model.drafting is None:
+            for drafted in itertools.product(range(model.vocab_size), repeat=model.gamma):
+                mass = sequence_probability(model.draft, drafted)
+                if mass > 0:
+                    block = block_arguments(model, drafted)
+                    spending.take(partial(enumerate_block, enumeration, recorded, *block))
+                    yield CallPaths(drafted, mass, source.take())
+            return
+        for tree, mass in enumerate_trees(model.drafting, model.draft, max_trees=budget.paths):
             rows = model.target, model.draft
             spending.take(partial(enumerate_tree, enumeration, recorded, tree, *rows))
             yield CallPaths(tree.tokens, float(mass), source.take(), tree.drawn())
@@ -256,19 +256,7 @@ def record_paths(
     return enumeration, source
 
 
-def _with_recorded_end(rule: Rule, source: PathRecorder) -> Rule:
-    """Return ``rule`` with the end of each of its paths noted."""
-
-    def recorded(*call: Any) -> Any:
-        source.handing(call[-1])
-        result = rule(*call)
-        source.end(read_result(result))
-        return result
-
-    return recorded
-
-
-CALLS_BY_CONTRACT = {"verify": _verify_calls, "tree": _tree_calls, "step": _step_calls}
+CALLS_BY_CONTRACT = {"verify": _drafted_calls, "tree": _drafted_calls, "step": _step_calls}
 """By contract: yields the calls of a rule on an instance, all paths of each.
 
 Under the step contract paths that leave ``sequence`` are cut short.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -38,7 +38,12 @@ from simverify.auditing.exact_tier import (
     rows_document,
     run_exact_tier,
 )
-from simverify.auditing.examiner import judges_generations, nearest_faults, refuted_faults
+from simverify.auditing.examiner import (
+    ExactResult,
+    judges_generations,
+    nearest_faults,
+    refuted_faults,
+)
 from simverify.auditing.instances import (
     SmallModel,
     draft_instances,
@@ -102,7 +107,7 @@ from simverify.symbolic.watchdog import (
     deadline,
     report_activity,
 )
-from simverify.trees import SCHEMES, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
+from simverify.trees import SCHEMES, Drafting, Scheme, get_scheme, shape_of_levels
 from simverify.verifiers import VERIFIERS
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -143,46 +148,25 @@ def make_invocation(
                 f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
             )
         return Invocation(whole, one, contract)
-    if contract == "draft":
-        _check_draft(one, settings)
-    else:
-        _check_tree(one)
+    if contract == "draft" and settings.eos is not None:
+        raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
+    try:
+        (takes_draft_arguments if contract == "draft" else takes_tree_arguments)(one.rule)
+    except ValueError as error:
+        raise UsageError(f"{one.name}: {error}") from None
     name = settings.scheme or one.scheme or (None if contract == "tree" else "iid")
     if name is None:
         raise UsageError(
             f"--contract tree needs --scheme, how siblings are drafted: {', '.join(SCHEMES)}"
         )
     scheme = get_scheme(name)
-    shapes = [shape for shape in _tree_shapes(settings) if one.fits(shape)]
+    # The best shape first, where code drafts itself.
+    usual = (shape_of_levels(levels[: settings.gamma]) for levels in _DEFAULT_TREE_LEVELS)
+    shapes = [x for x in ([settings.shape] if settings.shape else usual) if one.fits(x)]
     if not shapes:
         raise UsageError(f"{one.name} does not take the tree {settings.tree}: name another one")
     itself = one.drafting_itself(Drafting(shapes[0], scheme), contract)
     return Invocation(itself, itself, "step", scheme)
-
-
-def _check_draft(subject: Subject, settings: AuditSettings) -> None:
-    """Refuse code that is no drafter, and what no drafter has."""
-    if settings.eos is not None:
-        raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
-    try:
-        takes_draft_arguments(subject.rule)
-    except ValueError as error:
-        raise UsageError(f"{subject.name}: {error}") from None
-
-
-def _check_tree(subject: Subject) -> None:
-    """Refuse code that judges no draft trees."""
-    try:
-        takes_tree_arguments(subject.rule)
-    except ValueError as error:
-        raise UsageError(f"{subject.name}: {error}") from None
-
-
-def _tree_shapes(settings: AuditSettings) -> list[TreeShape]:
-    """Return the shapes of which one is drafted where code drafts itself, the best first."""
-    if settings.shape is not None:
-        return [settings.shape]
-    return [shape_of_levels(levels[: settings.gamma]) for levels in _DEFAULT_TREE_LEVELS]
 
 
 def exact_instances(
@@ -194,12 +178,14 @@ def exact_instances(
 ) -> list[SmallModel]:
     """Return the instances of the exact tier."""
     gamma, vocab, seed = settings.gamma, settings.vocab, settings.seed
-    if scheme is not None and contract == "draft":
-        models = draft_instances(scheme, gamma, vocab, seed, settings.shape)
-        return models + literal_tree_instances(hints, scheme, contract, settings.shape)
     if scheme is not None:
-        models = tree_instances(scheme, gamma, vocab, seed, settings.shape)
-        models += literal_tree_instances(hints, scheme, "tree", settings.shape)
+        shape = settings.shape
+        kind: Literal["draft", "tree"] = "draft" if contract == "draft" else "tree"
+        make = draft_instances if kind == "draft" else tree_instances
+        models = make(scheme, gamma, vocab, seed, shape)
+        models += literal_tree_instances(hints, scheme, kind, shape)
+        if kind == "draft":
+            return models
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
     assert contract == "verify" or contract == "step", "the others have a scheme"
     models = instances_for(contract, gamma, vocab, seed, settings.eos)
@@ -308,19 +294,9 @@ def audit_failure(
     what: str, spec: str, contract: Contract, settings: AuditSettings, meta: doc.Meta
 ) -> doc.AuditRun:
     """Return the FAIL of code that broke the audit of it."""
-    return doc.AuditRun(
-        **settings.document_fields(),
-        spec=spec,
-        contract=contract,
-        gamma=settings.gamma,
-        vocab_size=settings.vocab,
-        tolerance=settings.tolerance or TOLERANCE_BY_DTYPE["float64"],
-        verdict="FAIL",
-        tier="exact",
-        findings=(doc.Finding(kind="process", text=what),),
-        reproduce=settings.command(spec, contract),
-        meta=meta,
-        bridge=settings.bridge,
+    finding = doc.Finding(kind="process", text=what)
+    return settings.document(
+        spec, contract, None, verdict="FAIL", tier="exact", findings=(finding,), meta=meta
     )
 
 
@@ -386,14 +362,11 @@ def _run_tiers(
     if (watch := current_monitor()) is not None:
         watch.counts = False  # rules of the catalogue are called from here on
     say("faults it resembles" if failure else "faults it refutes")
-    return doc.AuditRun(
-        **settings.document_fields(),
-        spec=subject.name,
-        contract=chosen,
-        gamma=settings.gamma,
-        vocab_size=settings.vocab,
+    return settings.document(
+        subject.name,
+        chosen,
+        held,
         tolerance=tolerance,
-        dtype=None if held is None else held.dtype,
         verdict=verdict,
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
@@ -438,14 +411,9 @@ def _run_sampled_tier(
             eos=settings.eos,
             resets=calling.contract == "step" and not takes_step_arguments(subject.rule),
         ),
-        seed=settings.seed,
-        alpha=settings.alpha,
-        detect=settings.detect,
-        coarser=settings.coarser,
-        samples=settings.max_samples,
-        seconds=settings.seconds,
         batch=settings.batch,
         say=say,
+        **settings.sampling(),
     )
 
 
@@ -522,120 +490,96 @@ def supervised_audit(
     return again(_crash_report(run, spec, contract or "verify", settings, stamp()))
 
 
-def supervised_explain(
-    load: Callable[[], Subject],
-    contract: Contract,
-    found: doc.Counterexample,
-    *,
-    spec: str,
-    batch: int | None = None,
-    company: str | None = None,
-) -> Explanation:
-    """As :func:`~simverify.auditing.replay.explain_output` of a counterexample, in a child process.
+Replayed = TypeVar("Replayed")
 
-    Batched code, of ``batch`` blocks a call, is shown on a single block, as it was enumerated.
+
+def _replay_in_child(
+    load: Callable[[], Subject], run: doc.AuditRun, replay: Callable[[Subject], Replayed]
+) -> Replayed:
+    """Return what ``replay`` makes of the code of ``run``, in a child process.
 
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
     """
 
-    def work(_: Callable[[str], None]) -> Explanation:
-        subject = _as_single_block(load(), batch, company, found.instance.name)
-        if found.instance.eos is not None and contract == "verify":
-            subject = subject.ended_by(found.instance.eos)
+    def work(_: Callable[[str], None]) -> Replayed:
         try:
-            with closing(subject), contain_process():
-                if subject.coin_bits is not None:
-                    return explain_coins(subject, found.instance, found.sequence)
-                if found.call is not None:
-                    return explain_draft(subject.rule, found)
-                return explain_output(
-                    subject.generator_rule(), contract, found.instance, found.sequence
-                )
-        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
-            raise SimverifyError(f"{spec} is not the code of the audit any more: {error}") from None
-
-    explanation: Explanation = _supervise(work, spec)
-    return explanation
-
-
-def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[str, ...]:
-    """As :func:`~simverify.auditing.replay.replay_contract_breach`, of ``run.breach``, in a child.
-
-    Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
-    """
-    assert run.breach is not None
-    breach = run.breach
-
-    def work(_: Callable[[str], None]) -> tuple[str, ...]:
-        subject = _as_single_block(load(), run.batch, run.company, breach.instance.name)
-        if breach.instance.eos is not None and run.contract == "verify":
-            subject = subject.ended_by(breach.instance.eos)
-        try:
-            with closing(subject), contain_process():
-                if subject.coin_bits is not None:
-                    return replay_coin_breach(subject, breach)
-                return replay_contract_breach(subject.generator_rule(), run.contract, breach)
+            with closing(load()) as subject, contain_process():
+                return replay(subject)
         except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
             raise SimverifyError(
                 f"{run.spec} is not the code of the audit any more: {error}"
             ) from None
 
-    texts: tuple[str, ...] = _supervise(work, run.spec)
-    return texts
+    result: Replayed | ChildDeath = run_in_child(work, lambda _line: None)
+    if isinstance(result, ChildDeath):
+        raise SimverifyError(f"{run.spec} ends the replay: {result.how}")
+    return result
+
+
+def _as_enumerated(subject: Subject, run: doc.AuditRun, instance: doc.Instance) -> Subject:
+    """Return the code as it was enumerated: batched code on a single block, up to ``eos``."""
+    if run.company:
+        subject = embed_in_batch(subject, batch_slot_of(instance.name))
+    elif run.batch:
+        subject = subject.one_row()
+    if instance.eos is not None and run.contract == "verify":
+        subject = subject.ended_by(instance.eos)
+    return subject
+
+
+def supervised_explain(load: Callable[[], Subject], run: doc.AuditRun) -> Explanation:
+    """Return the paths to the counterexample of ``run``, found in a child process."""
+    found = run.counterexample
+    assert found is not None
+
+    def explain(subject: Subject) -> Explanation:
+        subject = _as_enumerated(subject, run, found.instance)
+        if subject.coin_bits is not None:
+            return explain_coins(subject, found.instance, found.sequence)
+        if found.call is not None:
+            return explain_draft(subject.rule, found)
+        return explain_output(
+            subject.generator_rule(), run.contract, found.instance, found.sequence
+        )
+
+    return _replay_in_child(load, run, explain)
+
+
+def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[str, ...]:
+    """Return the paths on which ``run.breach`` happens again, replayed in a child process."""
+    breach = run.breach
+    assert breach is not None
+
+    def replay(subject: Subject) -> tuple[str, ...]:
+        subject = _as_enumerated(subject, run, breach.instance)
+        if subject.coin_bits is not None:
+            return replay_coin_breach(subject, breach)
+        return replay_contract_breach(subject.generator_rule(), run.contract, breach)
+
+    return _replay_in_child(load, run, replay)
 
 
 def supervised_trial(load: Callable[[], Subject], run: doc.AuditRun) -> str:
-    """Replay ``run.trial`` in a child process.
-
-    As :func:`~simverify.auditing.replay.replay_trial` does in this one.
-
-    Raises ``SimverifyError`` if the child dies.
-    """
-    assert run.trial is not None
+    """Replay ``run.trial`` in a child process."""
     trial = run.trial
+    assert trial is not None
 
-    def work(_: Callable[[str], None]) -> str:
-        subject = load()
+    def replay(subject: Subject) -> str:
         settings = AuditSettings(scheme=run.scheme, tree=run.tree)
         if run.contract in ("tree", "draft"):
             settings = replace(settings, gamma=run.gamma)
         calling = make_invocation(subject, subject, run.contract, settings)
-        with closing(subject), contain_process():
-            rule = calling.whole.generator_rule()
-            return replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
+        rule = calling.whole.generator_rule()
+        return replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
 
-    text: str = _supervise(work, run.spec)
-    return text
+    return _replay_in_child(load, run, replay)
 
 
 def supervised_line(load: Callable[[], Subject], run: doc.AuditRun) -> str:
-    """As :func:`~simverify.auditing.replay.replay_line`, of the run's line, in a child."""
-
-    def work(_: Callable[[str], None]) -> str:
-        assert run.bridge is not None
-        assert run.bridge.line is not None
-        subject = load()
-        with closing(subject), contain_process():
-            return replay_line(subject, run.bridge.line)
-
-    text: str = _supervise(work, run.spec)
-    return text
-
-
-def _as_single_block(
-    subject: Subject, batch: int | None, company: str | None, instance: str
-) -> Subject:
-    """Return batched code as the rule on one block that was enumerated."""
-    if company:
-        return embed_in_batch(subject, batch_slot_of(instance))
-    return subject.one_row() if batch else subject
-
-
-def _supervise(work: Callable[[Callable[[str], None]], Any], spec: str) -> Any:
-    result = run_in_child(work, lambda _line: None)
-    if isinstance(result, ChildDeath):
-        raise SimverifyError(f"{spec} ends the replay: {result.how}")
-    return result
+    """Ask once more, in a child process, what broke the program of ``run``."""
+    line = None if run.bridge is None else run.bridge.line
+    assert line is not None
+    return _replay_in_child(load, run, lambda subject: replay_line(subject, line))
 
 
 def find_crash(
@@ -755,42 +699,27 @@ def _catalogue_entries() -> Iterator[_CatalogueEntry]:
         yield _CatalogueEntry(subject, "verify", "control" if name == "in-company" else "fault")
 
 
-def _audit_in_batches(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
-    """Try a rule for requests that differ in the company that it names."""
-    subject = entry.subject
-    assert subject.company is not None
-    trial = try_mixed_batches(
-        subject, parse_batch_mixes(subject.company), settings, lambda _line: None
-    )
-    failed = trial.failed
-    caught = trial.caught or any(sampled.verdict == "FAIL" for sampled in trial.sampled)
-    return doc.Tried(
-        name=subject.name,
-        kind=entry.kind,
-        caught=caught,
-        tier="exact",
-        effort=sum(tried.tier.paths for tried in trial.tried),
-        tv=failed.tier.failure.comparison.tv if failed and failed.tier.failure else None,
-    )
-
-
 def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
-    subject, contract, kind = entry.subject, entry.contract, entry.kind
-
-    if subject.company is not None:
-        return _audit_in_batches(entry, settings)
+    """Try one entry; a rule for requests that differ is tried in the company that it names."""
+    subject, contract, kind, batch = entry.subject, entry.contract, entry.kind, entry.subject.batch
 
     def tried(
         tier: Literal["exact", "sampled", "probe"],
         caught: bool,
         effort: int,
-        tv: float | None = None,
+        failure: ExactResult | None = None,
     ) -> doc.Tried:
+        tv = None if failure is None else failure.comparison.tv
         return doc.Tried(
             name=subject.name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv
         )
 
-    batch = subject.batch
+    if subject.company is not None:
+        kinds = parse_batch_mixes(subject.company)
+        trial = try_mixed_batches(subject, kinds, settings, lambda _line: None)
+        caught = trial.caught or any(sampled.verdict == "FAIL" for sampled in trial.sampled)
+        effort = sum(slot.tier.paths for slot in trial.tried)
+        return tried("exact", caught, effort, trial.failed.tier.failure if trial.failed else None)
     one = subject.one_row() if batch else subject
     calling = make_invocation(subject, one, contract, settings)
     if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
@@ -810,17 +739,13 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
     refused = tier.not_enumerable
     violated = refused is not None and any(f.severity == "violation" for f in refused.findings)
     if tier.failure is not None or violated or (refused is None and batch is None):
-        tv = None if tier.failure is None else tier.failure.comparison.tv
-        return tried("exact", tier.failure is not None or violated, tier.paths, tv)
+        caught = tier.failure is not None or violated
+        return tried("exact", caught, tier.paths, tier.failure)
     sampled = sample_callable(
         calling.whole.rule,
         calling.contract,
         instances=default_sampled_instances(settings.gamma, settings.vocab),
-        seed=settings.seed,
-        alpha=settings.alpha,
-        detect=settings.detect,
-        samples=settings.max_samples,
-        seconds=settings.seconds,
         batch=batch,
+        **settings.sampling(),
     )
     return tried("sampled", sampled.verdict == "FAIL", sampled.tier.samples)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE, PrecisionCheck
 from simverify.auditing.enumeration import takes_tree_arguments
 from simverify.auditing.exact_tier import default_paths
 from simverify.auditing.subject import Contract, Subject
@@ -15,7 +16,7 @@ from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.option import MAX_GAMMA, inherited, words_of
-from simverify.results import SCHEMA_VERSION, Bridge, Pair, Probe
+from simverify.results import SCHEMA_VERSION, AuditRun, Bridge, Pair, Probe
 from simverify.symbolic.engine import Budget
 from simverify.trees import TreeShape, parse_levels
 
@@ -168,6 +169,17 @@ class AuditSettings(AuditOptions):
             paths *= _TREE_PATH_FACTOR
         return Budget(paths, self.seconds)
 
+    def sampling(self) -> dict[str, Any]:
+        """Return the options of the sampled tier, by name."""
+        return {
+            "seed": self.seed,
+            "alpha": self.alpha,
+            "detect": self.detect,
+            "coarser": self.coarser,
+            "samples": self.max_samples,
+            "seconds": self.seconds,
+        }
+
     @property
     def shape(self) -> TreeShape | None:
         """The one shape of draft trees, if it was named.
@@ -201,3 +213,23 @@ class AuditSettings(AuditOptions):
         else:
             judged = [spec, "--contract", contract]
         return shlex.join(["simverify", "audit", *judged, *self.words(always=("seed",))])
+
+    def document(
+        self, spec: str, contract: Contract, held: PrecisionCheck | None, **fields: Any
+    ) -> AuditRun:
+        """Return the document of an audit; ``held``: what the exact law was held to, if it was."""
+        usual = self.tolerance or TOLERANCE_BY_DTYPE["float64"]
+        given: dict[str, Any] = {
+            "tolerance": held.tolerance if held else usual,
+            "reproduce": self.command(spec, contract),
+            "bridge": self.bridge,
+        }
+        return AuditRun(
+            **self.document_fields(),
+            spec=spec,
+            contract=contract,
+            gamma=self.gamma,
+            vocab_size=self.vocab,
+            dtype=None if held is None else held.dtype,
+            **(given | fields),
+        )

@@ -3,7 +3,8 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,12 @@ class Subject:
     fits: Callable[[TreeShape], bool] = lambda shape: True
     close: Callable[[], None] = lambda: None
 
+    def around(self, rule: Any) -> "Subject":
+        """Return the subject with ``rule``, which calls the code's own."""
+        # Errors name the code's own module, and its globals are where its generators are found.
+        rule.__wrapped__ = self.rule
+        return replace(self, rule=rule)
+
     def one_row(self) -> "Subject":
         """Return batched code as a ``verify`` rule on one block.
 
@@ -71,9 +78,7 @@ class Subject:
             tokens = row.tolist() if hasattr(row, "tolist") else list(row)
             return tokens[: tokens.index(-1)] if -1 in tokens else tokens
 
-        # Errors name the code's own module, and its globals are where its generators are found.
-        verify.__wrapped__ = batched  # type: ignore[attr-defined]
-        return replace(self, rule=verify)
+        return self.around(verify)
 
     def ended_by(self, eos: int) -> "Subject":
         """Return a ``verify`` rule whose tokens end at ``eos``, as in a decoding loop."""
@@ -82,8 +87,7 @@ class Subject:
         def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
             return cut_at_eos(read_result(rule(target_probs, draft_probs, draft_tokens, rng)), eos)
 
-        verify.__wrapped__ = rule  # type: ignore[attr-defined]
-        return replace(self, rule=verify)
+        return self.around(verify)
 
     def drafting_itself(self, drafting: Drafting, contract: Contract) -> "Subject":
         """Return code as a step rule that drafts trees by ``drafting``.
@@ -135,12 +139,10 @@ def load_subject(
     """Return what ``spec`` names.
 
     A built-in verifier or fault, ``module:attr``, ``path/file.py:attr``, or an engine, which
-    is loaded from ``checkout`` if that is given. ``seconds``: how long that
-    may take, 30 at least. ``modules``: those that are loaded, by their place in a SPEC: code of
-    one file shares what the file holds.
-    Raises ``UsageError`` (exit code 2) for a name, file or attribute that does not exist, or
-    for a ``checkout`` where ``spec`` is no engine, and
-    ``SimverifyError`` (exit code 4) for code that fails to load.
+    is loaded from ``checkout`` if that is given. ``seconds``: how long that may take, 30 at least.
+    ``modules``: those that are loaded, by their place in a SPEC: code of one file shares what the
+    file holds. Raises ``UsageError`` for a name, file or attribute that does not exist, or for a
+    ``checkout`` where ``spec`` is no engine, and ``SimverifyError`` for code that fails to load.
     """
     limit = max(seconds, LOAD_SECONDS)
     try:
@@ -173,11 +175,8 @@ def _load(spec: str, checkout: str | None, modules: dict[str, Any]) -> Subject:
     target = module = modules[key]
     for part in attribute.split("."):
         if not hasattr(target, part):
-            known = [
-                name
-                for name, value in vars(module).items()
-                if not name.startswith("_") and callable(value)
-            ]
+            names = vars(module).items()
+            known = [name for name, x in names if not name.startswith("_") and callable(x)]
             pick_name(attribute, known, f"attribute of {place}")
             raise UsageError(f"{place} has no attribute {attribute!r}")
         target = getattr(target, part)
@@ -213,12 +212,10 @@ def _load_named(spec: str, checkout: str | None) -> Subject:
             one_block=True,
             note=engine.note,
         )
-    if spec in MIXED_BATCH_RULES:
-        return Subject(
-            spec, MIXED_BATCH_RULES[spec].rule, "verify", company=MIXED_BATCH_RULES[spec].kinds
-        )
-    if spec in CONTROLS:
-        return Subject(spec, CONTROLS[spec].rule, CONTROLS[spec].contract, one_block=True)
+    if (mixed := MIXED_BATCH_RULES.get(spec)) is not None:
+        return Subject(spec, mixed.rule, "verify", company=mixed.kinds)
+    if (control := CONTROLS.get(spec)) is not None:
+        return Subject(spec, control.rule, control.contract, one_block=True)
     if spec.partition("(")[0] in {name.partition("(")[0] for name in FAULTS}:
         fault = get_fault(spec)
         return Subject(
@@ -250,21 +247,30 @@ def _unknown_name_error(spec: str) -> UsageError:
     return UsageError(f"--engine-path is the checkout of an engine, and {spec!r} is none")
 
 
-def _load_module_object(name: str) -> Any:
-    # As with `python -m`, modules of the current folder can be named.
-    sys.path.insert(0, str(Path.cwd()))
+@contextmanager
+def _loading(place: object, folder: Path) -> Iterator[None]:
+    """Search ``folder`` first while code loads; ``SimverifyError`` if it raises."""
+    sys.path.insert(0, str(folder))
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
-        raise SimverifyError(f"{name} fails to load: {error}") from error
+        yield
     except BaseException as error:
         if is_user_interrupt(error) or isinstance(error, DeadlineExpired):
             raise
-        raise SimverifyError(f"{name} fails to load: {type(error).__name__}: {error}") from error
+        raise SimverifyError(f"{place} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
+
+
+def _load_module_object(name: str) -> Any:
+    # As with `python -m`, modules of the current folder can be named.
+    with _loading(name, Path.cwd()):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing = error
+    if missing.name is not None and f"{name}.".startswith(f"{missing.name}."):
+        raise UsageError(f"no module {name!r}: is it installed, or the folder right?") from None
+    raise SimverifyError(f"{name} fails to load: {missing}") from missing
 
 
 def _load_file_object(path: Path) -> Any:
@@ -276,33 +282,21 @@ def _load_file_object(path: Path) -> Any:
     module = importlib.util.module_from_spec(specification)
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.resolve()))
-    try:
-        specification.loader.exec_module(module)
-    except BaseException as error:
-        if before is None:
-            del sys.modules[path.stem]
+    with _loading(path, path.parent.resolve()):
+        try:
+            specification.loader.exec_module(module)
+        except BaseException as error:
+            if before is None:
+                del sys.modules[path.stem]
+            else:
+                sys.modules[path.stem] = before
+            if not (isinstance(error, ImportError) and "relative import" in str(error)):
+                raise
         else:
-            sys.modules[path.stem] = before
-        if is_user_interrupt(error) or isinstance(error, DeadlineExpired):
-            raise
-        if isinstance(error, ImportError) and "relative import" in str(error):
-            return _load_package_module(path)
-        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-def _load_package_module(path: Path) -> Any:
-    """Load a file with relative imports as a module of the package that it lies in."""
+            return module
+    # With relative imports it is a module of the package that it lies in.
     folder, name = path.resolve().parent, path.stem
     while (folder / "__init__.py").is_file():
         folder, name = folder.parent, f"{folder.name}.{name}"
-    sys.path.insert(0, str(folder))
-    try:
+    with _loading(path, folder):
         return importlib.import_module(name)
-    except Exception as error:
-        raise SimverifyError(f"{path} fails to load: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.pop(0)

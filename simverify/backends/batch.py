@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 
@@ -14,12 +15,8 @@ from simverify.errors import SimverifyError, UsageError
 RULES = ("token", "block", "greedy", "match")
 """Rules on tensors: ``greedy`` is the first call of a generation, whose debt is not kept."""
 
-SUM_TOLERANCE = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-5,
-    torch.float16: 1e-3,
-    torch.bfloat16: 1e-2,
-}
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+SUM_TOLERANCE = dict(zip(_FLOATS, (1e-9, 1e-5, 1e-3, 1e-2), strict=True))
 """Dtypes of rows, and how far from 1 their sums may be."""
 
 
@@ -58,49 +55,36 @@ def check_verify(
             raise UsageError(
                 f"{name} is on {value.device}, target on {target.device}: move all to one device"
             )
-    _check_shapes(target, draft, draft_tokens, uniforms)
-    _check_dtypes(target, draft, draft_tokens, uniforms)
+    _check_layouts(**({"draft": None} | given))
     if check:
-        _check_tokens(draft_tokens, target.shape[-1])
-        _check_uniforms(uniforms)
-        for name, rows in (("target", target), ("draft", draft)):
-            if rows is not None:
-                (_check_logits if logits else _check_rows)(name, rows)
+        _check_numbers(draft_tokens, uniforms, target.shape[-1])
+        for name in ("target", "draft"):
+            if name in given:
+                (_check_logits if logits else _check_rows)(name, given[name])
 
 
-def _check_shapes(
+def _check_layouts(
     target: torch.Tensor,
     draft: torch.Tensor | None,
     draft_tokens: torch.Tensor,
     uniforms: torch.Tensor,
 ) -> None:
-    if draft_tokens.dim() != 2 or 0 in draft_tokens.shape:
+    """Check shapes, then dtypes."""
+    shape, drafted = tuple(target.shape), tuple(draft_tokens.shape)
+    if len(drafted) != 2 or 0 in drafted:
+        raise UsageError(f"draft_tokens has shape {drafted}: pass (B, gamma), not empty")
+    batch, gamma = drafted
+    if len(shape) != 3 or shape[:2] != (batch, gamma + 1) or not shape[2]:
         raise UsageError(
-            f"draft_tokens has shape {_shape_of(draft_tokens)}: pass (B, gamma), not empty"
-        )
-    batch, gamma = draft_tokens.shape
-    if target.dim() != 3 or target.shape[:2] != (batch, gamma + 1) or not target.shape[2]:
-        raise UsageError(
-            f"target has shape {_shape_of(target)}, draft_tokens {_shape_of(draft_tokens)}: "
+            f"target has shape {shape}, draft_tokens {drafted}: "
             f"pass (B, gamma+1, V) = ({batch}, {gamma + 1}, V)"
         )
-    vocab = target.shape[2]
-    if draft is not None and draft.shape != (batch, gamma, vocab):
-        raise UsageError(
-            f"draft has shape {_shape_of(draft)}: pass (B, gamma, V) = ({batch}, {gamma}, {vocab})"
-        )
-    if uniforms.shape != (batch, gamma + 1):
-        raise UsageError(
-            f"uniforms has shape {_shape_of(uniforms)}: pass (B, gamma+1) = ({batch}, {gamma + 1})"
-        )
-
-
-def _check_dtypes(
-    target: torch.Tensor,
-    draft: torch.Tensor | None,
-    draft_tokens: torch.Tensor,
-    uniforms: torch.Tensor,
-) -> None:
+    for name, value, words, expected in (
+        ("draft", draft, "(B, gamma, V)", (batch, gamma, shape[2])),
+        ("uniforms", uniforms, "(B, gamma+1)", (batch, gamma + 1)),
+    ):
+        if value is not None and value.shape != expected:
+            raise UsageError(f"{name} has shape {tuple(value.shape)}: pass {words} = {expected}")
     if target.dtype not in SUM_TOLERANCE:
         raise UsageError(
             f"target is {_dtype_name(target)}: pass float64, float32, bfloat16 or float16"
@@ -117,20 +101,15 @@ def _check_dtypes(
         )
 
 
-def _check_tokens(draft_tokens: torch.Tensor, vocab: int) -> None:
-    bad = (draft_tokens < 0) | (draft_tokens >= vocab)
-    if bool(bad.any()):
-        b, i = bad.nonzero()[0].tolist()
-        raise UsageError(
-            f"draft_tokens[{b}, {i}] = {int(draft_tokens[b, i])}: pass ids in 0..{vocab - 1}"
-        )
-
-
-def _check_uniforms(uniforms: torch.Tensor) -> None:
-    good = (uniforms >= 0) & (uniforms < 1)
-    if not bool(good.all()):
-        b, i = (~good).nonzero()[0].tolist()
-        raise UsageError(f"uniforms[{b}, {i}] = {float(uniforms[b, i])}: pass numbers in [0, 1)")
+def _check_numbers(draft_tokens: torch.Tensor, uniforms: torch.Tensor, vocab: int) -> None:
+    for name, values, end, words in (
+        ("draft_tokens", draft_tokens, vocab, f"ids in 0..{vocab - 1}"),
+        ("uniforms", uniforms, 1, "numbers in [0, 1)"),
+    ):
+        good = (values >= 0) & (values < end)
+        if not bool(good.all()):
+            b, i = (~good).nonzero()[0].tolist()
+            raise UsageError(f"{name}[{b}, {i}] = {values[b, i].item()}: pass {words}")
 
 
 def _check_rows(name: str, rows: torch.Tensor) -> None:
@@ -141,12 +120,10 @@ def _check_rows(name: str, rows: torch.Tensor) -> None:
     if bool(good.all()):
         return
     b, i = (~good).nonzero()[0].tolist()
-    what = (
-        f"sums to {float(sums[b, i]):.6g} ({_dtype_name(rows)}): pass probabilities, or logits=True"
-        if not float(least[b, i]) < 0
-        else f"has the entry {float(least[b, i]):.6g}: pass probabilities, or logits=True"
-    )
-    raise UsageError(f"{name}[{b}, {i}] {what}")
+    total, entry = float(sums[b, i]), float(least[b, i])
+    what = f"has the entry {entry:.6g}" if entry < 0 else f"sums to {total:.6g}"
+    kind = "" if entry < 0 else f" ({_dtype_name(rows)})"
+    raise UsageError(f"{name}[{b}, {i}] {what}{kind}: pass probabilities, or logits=True")
 
 
 def _check_logits(name: str, rows: torch.Tensor) -> None:
@@ -159,10 +136,6 @@ def _check_logits(name: str, rows: torch.Tensor) -> None:
             f"{name}[{b}, {i}] has {float(most[b, i])} as its largest logit: pass finite logits, "
             "-inf only where the probability is 0"
         )
-
-
-def _shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
-    return tuple(tensor.shape)
 
 
 def _dtype_name(tensor: torch.Tensor) -> str:
@@ -194,12 +167,5 @@ def load_triton(load: Callable[[], Any]) -> tuple[Any, str]:
 @contextmanager
 def interpreter() -> Iterator[None]:
     """Triton asks for this variable when it loads, decorates and runs; others should not see it."""
-    before = os.environ.get("TRITON_INTERPRET")
-    os.environ["TRITON_INTERPRET"] = "1"
-    try:
+    with mock.patch.dict(os.environ, TRITON_INTERPRET="1"):
         yield
-    finally:
-        if before is None:
-            del os.environ["TRITON_INTERPRET"]
-        else:
-            os.environ["TRITON_INTERPRET"] = before

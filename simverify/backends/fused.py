@@ -16,12 +16,9 @@ FUSED_RULES = ("token", "block")
 TILE = 8192
 """Entries that a program holds at a time; a row of V = 152,064 is 19 of them."""
 
-TOLERANCE = {
-    torch.float64: 1e-12,
-    torch.float32: 1e-5,
-    torch.bfloat16: 1e-5,
-    torch.float16: 1e-5,
-}
+TOLERANCE = {torch.float64: 1e-12} | dict.fromkeys(
+    (torch.float32, torch.bfloat16, torch.float16), 1e-5
+)
 """By how much a threshold or a running sum may differ from the exact one, by the rows' dtype.
 
 Rows of lower precision are exact numbers, computed with in float32. A bound for tests, not an
@@ -66,7 +63,7 @@ def verify(
     tiles = -(-vocab // tile)
     kind = torch.float64 if target.dtype == torch.float64 else torch.float32
     sizes = {"GAMMA": gamma, "TILES": tiles}
-    ways = {"LOGITS": logits, "FLOAT": _triton_dtype(kind)}
+    ways: dict[str, Any] = {"LOGITS": logits, "FLOAT": _triton_dtype(kind)}
     lanes = {"G": _next_power_of_two(gamma + 1), "T": _next_power_of_two(tiles)}
     rows_given = [y for x in (target, draft) for y in (x, x.stride(1), x.stride(0))]
     tokens, coins = draft_tokens.contiguous(), uniforms.contiguous()
@@ -76,82 +73,32 @@ def verify(
 
     every = 2 * gamma + 1
     norms = every if logits else 0  # probabilities need no normalisers
-    peaks, scales = empty(batch, norms, dtype=kind), empty(batch, norms, dtype=kind)
-    most, total = empty(batch, norms, tiles, dtype=kind), empty(batch, norms, tiles, dtype=kind)
-    weights, states = empty(batch, gamma + 1), empty(batch, gamma + 1, dtype=torch.int32)
-    residuals, plains = empty(batch, gamma + 1, tiles), empty(batch, gamma + 1, tiles)
-    out = empty(batch, gamma + 1, dtype=torch.int64)
-    tau = empty(batch, dtype=torch.int64)
-
+    scales = [empty(batch, norms, dtype=kind) for _ in range(2)]  # and peaks, which come first
+    sums = [empty(batch, norms, tiles, dtype=kind) for _ in range(2)]  # behind their maxima
+    states = empty(batch, gamma + 1), empty(batch, gamma + 1, dtype=torch.int32)  # behind weights
+    masses = [empty(batch, gamma + 1, tiles) for _ in range(2)]  # of residuals and of plain rows
+    out = empty(batch, gamma + 1, dtype=torch.int64), empty(batch, dtype=torch.int64)
     warps = 4 if target.element_size() == 2 else 8  # a thread loads as many bytes at a time
-
     with _running(target.device):
         if logits:
             for rows, count, first in ((target, gamma + 1, 0), (draft, gamma, gamma + 1)):
-                kernels.sum_tiles[(batch * count * tiles,)](
-                    rows,
-                    rows.stride(1),
-                    rows.stride(0),
-                    count,
-                    most,
-                    total,
-                    first,
-                    every,
-                    V=vocab,
-                    TILES=tiles,
-                    TILE=tile,
-                    FLOAT=ways["FLOAT"],
-                    num_warps=warps,
-                )
+                given = rows, rows.stride(1), rows.stride(0), count, *sums, first, every
+                options = {"V": vocab, "TILES": tiles, "TILE": tile, "FLOAT": ways["FLOAT"]}
+                kernels.sum_tiles[(batch * count * tiles,)](*given, **options, num_warps=warps)
         kernels.weigh[(batch,)](
-            *rows_given,
-            tokens,
-            coins,
-            most,
-            total,
-            peaks,
-            scales,
-            weights,
-            states,
-            **sizes,
-            **lanes,
-            **ways,
+            *(*rows_given, tokens, coins, *sums, *scales, *states),
+            **(sizes | lanes | ways),
             BLOCK_RULE=rule == "block",
         )
+        ways |= {"V": vocab, "TILE": tile, "num_warps": 8}
         kernels.sum_laws[(batch * (gamma + 1) * tiles,)](
-            *rows_given,
-            peaks,
-            scales,
-            weights,
-            states,
-            residuals,
-            plains,
-            **sizes,
-            **ways,
-            V=vocab,
-            TILE=tile,
-            num_warps=8,
+            *rows_given, *scales, *states, *masses, **(sizes | ways)
         )
         kernels.draw[(batch,)](
-            *rows_given,
-            peaks,
-            scales,
-            tokens,
-            coins,
-            weights,
-            states,
-            residuals,
-            plains,
-            out,
-            tau,
-            **sizes,
-            **lanes,
-            **ways,
-            V=vocab,
-            TILE=tile,
-            num_warps=8,
+            *(*rows_given, *scales, tokens, coins, *states, *masses, *out),
+            **(sizes | lanes | ways),
         )
-    return Verified(out, tau)
+    return Verified(*out)
 
 
 def fused_uniforms(

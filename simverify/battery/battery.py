@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from functools import cache, reduce
 from importlib.metadata import version
 from operator import add
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -361,9 +361,9 @@ def judge_tokens(
 ) -> BatteryResult:
     """Judge the tokens of all ``slots``, and the likelihood ratios of ``faults``.
 
-    ``shares``: levels of "ratios", "scores", "transitions", "positions" and "rare", and "gate"
-    in a run of several looks (:mod:`simverify.battery.battery`). This look spends ``fraction`` of
-    them, but for "gate", which all looks share, and "ratios", which the ``last`` one spends.
+    ``shares``: levels of "ratios", "scores", "transitions", "positions", "rare" and of every
+    registered test, and "gate" in a run of several looks. This look spends ``fraction`` of them,
+    but for "gate", which all looks share, and "ratios", which the ``last`` one spends.
     """
     levels = {name: share * fraction for name, share in shares.items()}
     tests = [] if faults is None else ratio_tests(faults, shares, last=last)
@@ -392,6 +392,8 @@ def judge_tokens(
     pooled = reduce(add, parts)
     if pooled.df > 0:
         tests.append(stats.g2_test(pooled, alpha=levels["transitions"], name="transitions"))
+    for test in _TOKEN_TESTS.values():
+        beside += test.test(slots, levels[test.name])
     return BatteryResult(
         tests=(*tests, *beside),
         violations=tuple(violations),
@@ -420,22 +422,21 @@ _ScoreTotals = stats.ScoreSums | stats.IndicatorSums
 
 def _score_bank(slots: Sequence[SlotCounts]) -> Iterator[tuple[str, list[_ScoreTotals | None]]]:
     """Each score's sums by slot, None where no token could have moved it."""
-    values = {"min(1, q/p)": stats.accept, "(q-p)/(q+p)": stats.contrast}
-    for name, score in values.items():
-        yield name, [_slot_score_sums(slot, score(slot.target, slot.draft)) for slot in slots]
-    yield "-log p", [_slot_score_sums(slot, stats.surprise(slot.target)) for slot in slots]
-    yield (
-        "q > p",
-        [_slot_indicator_sums(slot, stats.q_above_p(slot.target, slot.draft)) for slot in slots],
-    )
-    below = f"p < {RARE_PROBABILITY:g}"
-    yield (
-        below,
-        [
-            _slot_indicator_sums(s, stats.rare_token(s.target, below=RARE_PROBABILITY))
-            for s in slots
-        ],
-    )
+    scores: dict[str, Callable[[SlotCounts], Floats]] = {
+        "min(1, q/p)": lambda slot: stats.accept(slot.target, slot.draft),
+        "(q-p)/(q+p)": lambda slot: stats.contrast(slot.target, slot.draft),
+        "-log p": lambda slot: stats.surprise(slot.target),
+    }
+    marks: dict[str, Callable[[SlotCounts], npt.NDArray[np.bool_]]] = {
+        "q > p": lambda slot: stats.q_above_p(slot.target, slot.draft),
+        f"p < {RARE_PROBABILITY:g}": lambda slot: stats.rare_token(
+            slot.target, below=RARE_PROBABILITY
+        ),
+    }
+    for name, score in scores.items():
+        yield name, [_slot_score_sums(slot, score(slot)) for slot in slots]
+    for name, mark in marks.items():
+        yield name, [_slot_indicator_sums(slot, mark(slot)) for slot in slots]
 
 
 def _slot_score_sums(slot: SlotCounts, scores: Floats) -> _ScoreTotals | None:
@@ -674,56 +675,43 @@ def pvalue_words(log_pvalue: float) -> str:
     return "0" if log_pvalue == -np.inf else f"1e{log_pvalue / np.log(10):.0f}"
 
 
+StructT = TypeVar("StructT", bound=results.Struct)
+
+
+def _document(struct: type[StructT], source: object) -> StructT:
+    """Return the document's entry of what has its fields; infinite numbers become null."""
+    values = {name: getattr(source, name) for name in struct.__struct_fields__}
+    finite = {n: finite_or_none(v) if isinstance(v, float) else v for n, v in values.items()}
+    return struct(**finite)
+
+
 def test_document(test: stats.TestResult) -> results.Test:
     """Return the document's entry of ``test``."""
-    return results.Test(
-        name=test.name,
-        statistic=test.statistic,
-        log_pvalue=finite_or_none(test.log_pvalue),
-        alpha=test.alpha,
-        n=test.n,
-        df=test.df,
-        method=test.method,
-        min_detectable=finite_or_none(test.min_detectable),
-        deviation=test.deviation,
-        rejected=test.rejected,
-    )
+    return _document(results.Test, test)
 
 
 def certificate_document(certificate: stats.Certificate) -> results.Certificate:
     """Return the document's entry of ``certificate``."""
-    return results.Certificate(
-        bound=certificate.bound,
-        delta=certificate.delta,
-        method=certificate.method,
-        assumption=certificate.assumption,
-    )
+    return _document(results.Certificate, certificate)
 
 
 def faults_document(named: FaultDiagnosis | None) -> results.NamedFaults | None:
     """Return the document's entry of what the tokens say of the catalogue."""
     if named is None:
         return None
+    best = None if named.best is None else _document(results.FaultAtStrength, named.best)
     return results.NamedFaults(
-        refuted=tuple(_fault_document(fault) for fault in named.refuted),
+        refuted=tuple(_document(results.FaultAtStrength, fault) for fault in named.refuted),
         not_refuted=named.not_refuted,
         beta=REFUTATION_BETA,
-        best=None if named.best is None else _fault_document(named.best),
-        explains=None if named.best is None else named.explains,
-    )
-
-
-def _fault_document(fault: stats.FaultAtStrength) -> results.FaultAtStrength:
-    return results.FaultAtStrength(
-        fault=fault.fault, strength=fault.strength, log_evalue=finite_or_none(fault.log_evalue)
+        best=best,
+        explains=None if best is None else named.explains,
     )
 
 
 def suspect_document(located: FaultLocation | None) -> results.Suspect | None:
     """Return the document's entry of where a fault sits."""
-    if located is None:
-        return None
-    return results.Suspect(part=located.part, position=located.position, why=located.why)
+    return None if located is None else _document(results.Suspect, located)
 
 
 def finite_or_none(value: float) -> float | None:
@@ -753,10 +741,43 @@ def start_meta() -> Callable[[], results.Meta]:
 # nobody asked for) is not spent.
 
 
+@dataclass(frozen=True)
+class TokenTest:
+    """A test of tokens that are counted by context.
+
+    ``name``: of its share, which is ``weight`` beside 6 of the other tests of these tokens.
+    ``test``: yields what it makes of the counts of all positions at the level that it is given,
+    and of one look's part of it where there are several. A rejection is a finding.
+    """
+
+    name: str
+    weight: float
+    test: Callable[[Sequence[SlotCounts], float], Iterable[stats.TestResult]]
+
+
+_TOKEN_TESTS: dict[str, TokenTest] = {}
+
 _OUTPUT_WEIGHTS = {"transitions": 4.0, "positions": 1.0, "rare": 1.0}
 """``transitions`` tests all positions at once and holds the promised power; ``positions``, one
 of each, tells where; ``rare`` judges rows that nearly always draw the same token. The last two
 are shared by the positions."""
+
+_OTHER_SHARES = frozenset(("ratios", "scores", "gate", "pairs", "output", "lossy", "acceptance"))
+
+
+def register_test(test: TokenTest) -> None:
+    """Add a test to the battery of every audit and comparison that counts tokens by context.
+
+    Raises ``ValueError`` for a weight that is not above 0, or the name of another share.
+    """
+    taken = _OTHER_SHARES | {*_TOKEN_TESTS, *callable_shares(0.5)}
+    if test.name in taken or not 0.0 < test.weight < math.inf:
+        raise ValueError(f"{test.name}: expected a new name, and a weight above 0")
+    _TOKEN_TESTS[test.name] = test
+
+
+def _output_weights() -> dict[str, float]:
+    return _OUTPUT_WEIGHTS | {test.name: test.weight for test in _TOKEN_TESTS.values()}
 
 
 def kernel_shares(alpha: float, *, calls: bool) -> dict[str, float]:
@@ -766,11 +787,8 @@ def kernel_shares(alpha: float, *, calls: bool) -> dict[str, float]:
     tokens; ``lossy`` its acceptance against the optimum. These decide on losslessness;
     ``acceptance`` and ``calls``, the latter if asked for, on whether it is the declared rule.
     """
-    rest = {"output": 6.0, "lossy": 1.0, "acceptance": 1.0} | ({"calls": 1.0} if calls else {})
-    names = {"ratios": "likelihood ratios", "scores": "scores"}
-    return stats.split_alpha(
-        alpha, _scale_to_rest(rest) | {ours: BATTERY[x] for ours, x in names.items()}
-    )
+    rest = {"output": 6.0, "lossy": 1.0, "acceptance": 1.0}
+    return _battery_shares(alpha, rest | ({"calls": 1.0} if calls else {}))
 
 
 def context_shares(alpha: float) -> dict[str, float]:
@@ -778,7 +796,7 @@ def context_shares(alpha: float) -> dict[str, float]:
 
     ``pairs`` is for what tokens know of each other beyond the contexts they are counted by.
     """
-    return stats.split_alpha(alpha, {**_OUTPUT_WEIGHTS, "pairs": 0.5})
+    return stats.split_alpha(alpha, _output_weights() | {"pairs": 0.5})
 
 
 def pit_shares(alpha: float, *, cells: bool) -> dict[str, float]:
@@ -797,11 +815,7 @@ def output_shares(alpha: float) -> dict[str, float]:
 
     ``acceptance`` decides on whether it is the declared rule, the others on losslessness.
     """
-    rest = {"pits": 4.0, "pairs": 1.0, "acceptance": 1.0}
-    names = {"ratios": "likelihood ratios", "scores": "scores"}
-    return stats.split_alpha(
-        alpha, _scale_to_rest(rest) | {ours: BATTERY[x] for ours, x in names.items()}
-    )
+    return _battery_shares(alpha, {"pits": 4.0, "pairs": 1.0, "acceptance": 1.0})
 
 
 def callable_shares(alpha: float) -> dict[str, float]:
@@ -811,22 +825,19 @@ def callable_shares(alpha: float) -> dict[str, float]:
     of fixed size at the last. ``joint`` are the laws of the first tokens together;
     ``acceptance`` is the rate against the optimum; ``optimality`` never decides.
     """
-    rest = {
-        **_OUTPUT_WEIGHTS,
-        "joint": 2.0,
-        "independence": 3.0,
-        "acceptance": 1.0,
-        "optimality": 1.0,
-    }
-    half = BATTERY["likelihood ratios"] / 2
-    ours = {"gate": half, "ratios": half, "scores": BATTERY["scores"]}
-    return stats.split_alpha(alpha, _scale_to_rest(rest) | ours)
+    rest = {"joint": 2.0, "independence": 3.0, "acceptance": 1.0, "optimality": 1.0}
+    return _battery_shares(alpha, _output_weights() | rest, gate=BATTERY["likelihood ratios"] / 2)
 
 
-def _scale_to_rest(rest: Mapping[str, float]) -> dict[str, float]:
-    """Weights of ``rest`` that together are its part of the battery."""
+def _battery_shares(
+    alpha: float, rest: Mapping[str, float], *, gate: float = 0.0
+) -> dict[str, float]:
+    """Split ``alpha`` over the battery's parts, and its rest by the weights of ``rest``."""
     total = sum(rest.values())
-    return {name: BATTERY["rest"] * weight / total for name, weight in rest.items()}
+    weights = {name: BATTERY["rest"] * weight / total for name, weight in rest.items()}
+    weights |= {"gate": gate} if gate else {}
+    ratios = BATTERY["likelihood ratios"] - gate
+    return stats.split_alpha(alpha, weights | {"ratios": ratios, "scores": BATTERY["scores"]})
 
 
 # The output tier: emitted tokens of a real model, each against its own target row.

@@ -1,26 +1,34 @@
-"""What commands share: exit codes, progress on standard error, a console of fixed width."""
+"""What commands share: where a document goes, progress, a console of fixed width."""
 
+import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.text import Text
 
 from simverify.checks import printable
+from simverify.cli.settings import (
+    IN_OUTPUT,
+    argument_parameters,
+    command_options,
+    given_by,
+    keyword,
+)
 from simverify.cli.streams import discard_output, print_error
 from simverify.errors import UsageError
+from simverify.options.modes import options_of
+from simverify.options.option import Options
 from simverify.reports.view import WIDTH, TrimmedStream
 
 if TYPE_CHECKING:
     from simverify.results import Document
-
-DocumentT = TypeVar("DocumentT", bound="Document")
-
-EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 
 
 class _OutputConsole(Console):
@@ -80,26 +88,129 @@ def progress(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda line: print_error(fill(printable(line), WIDTH, subsequent_indent="  "))
 
 
-def check_output(json: str | None, report: Path | None = None) -> None:
-    """Raise ``UsageError`` before a long run if its result could not be written.
+@dataclass(frozen=True)
+class Outputs:
+    """Where the result of a command goes: the options that every command with a document has."""
 
-    Makes the folder ``report``.
+    json: str | None = None
+    report: Path | None = None
+    verbose: bool = False
+    quiet: bool = False
+
+    def check(self) -> None:
+        """Raise ``UsageError`` before a long run if its result could not be written.
+
+        Makes the folder ``report``.
+        """
+        from simverify.history.record import check_store, store_path
+        from simverify.reports.present import prepare_folder
+        from simverify.results.reading import check_writable
+
+        if self.json == "":
+            raise UsageError('--json is empty: name a file, or "-" for standard output')
+        check_json_text(self.json or "")
+        if self.json not in (None, "-"):
+            check_writable(Path(str(self.json)))
+        if self.report is not None:
+            prepare_folder(self.report)
+        store = store_path()
+        if store is not None:
+            check_store(store)
+
+    def write(self, run: "Document") -> None:
+        """Write the document and its renderings, and print it where standard output is free.
+
+        In a GitHub job its Markdown joins the step's summary. A run store, if there is one, gets
+        the run.
+        """
+        from simverify.reports.present import append_summary, print_run, write_reports
+        from simverify.results.reading import document_text, write_whole
+
+        append_summary(run)
+        if self.report is not None:
+            write_reports(run, self.report)
+        if self.json not in (None, "-"):
+            write_whole(Path(str(self.json)), document_text(run))
+        _record_run(run)
+        if self.json != "-":
+            print_run(run, output_console(), verbose=self.verbose)
+            return
+        try:
+            sys.stdout.write(document_text(run))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard_output()
+
+
+_OUTPUT_OPTIONS: dict[str, tuple[Any, str]] = {
+    "json": (
+        str | None,
+        'Write the result document to this file, or to standard output for "-".',
+    ),
+    "report": (Path | None, "Write HTML, Markdown, JUnit XML and the run file to this folder."),
+    "verbose": (bool, "Print everything that the verdict rests on."),
+    "quiet": (bool, "Show no progress on standard error."),
+}
+
+Prepare = Callable[..., Options | int]
+
+
+def document_command(
+    *modes: type[Options],
+    arguments: Mapping[str, str] | None = None,
+    optional: bool = False,
+    outputs: Sequence[str] = tuple(_OUTPUT_OPTIONS),
+    verbose: str = "",
+    prepare: Prepare | None = None,
+) -> Callable[[Callable[[Any, Outputs], "Document | int"]], Callable[..., int]]:
+    """Make a command of a function that takes options and outputs and returns a document.
+
+    ``modes``: dataclasses whose options the command takes; the options decide which of them the
+    function gets. ``arguments``: options that are given by position, with their help where it is
+    not the option's, all of them ``optional`` or none. ``outputs``: which of the output options
+    there are; ``verbose``: what that one prints. ``prepare``: makes the options of what was given
+    by name, and of the outputs, before anything is written; its keywords are options of this
+    command alone. It may return the exit code of a command that is done, and so may the function.
     """
-    from simverify.reports.present import prepare_folder
-    from simverify.results.reading import check_writable
+    positional = arguments or {}
 
-    if json == "":
-        raise UsageError('--json is empty: name a file, or "-" for standard output')
-    check_json_text(json or "")
-    if json is not None and json != "-":
-        check_writable(Path(json))
-    if report is not None:
-        prepare_folder(report)
-    from simverify.history.record import check_store, store_path
+    def decorate(product: Callable[[Any, Outputs], "Document | int"]) -> Callable[..., int]:
+        fields = command_options(modes, without=tuple(positional))
+        extra = inspect.signature(prepare).parameters.values() if prepare else ()
+        switches = [one for one in extra if one.kind is one.KEYWORD_ONLY]
 
-    store = store_path()
-    if store is not None:
-        check_store(store)
+        def command(*values: Any, options: Any = None, **more: Any) -> int:
+            where = Outputs(**{name: more.pop(name) for name in outputs if name in more})
+            given = given_by(modes, fields() if options is None else options)
+            given |= dict(zip(positional, (*values, *[None] * len(positional)), strict=False))
+            chosen = options_of(modes, given) if not prepare else prepare(given, where, **more)
+            if isinstance(chosen, int):
+                return chosen
+            where.check()
+            for value in given.values() if where.json or where.report else ():
+                if isinstance(value, str | Path):
+                    check_json_text(str(value))  # the document says it
+            with progress(where.quiet) as say:
+                run = product(replace(chosen, progress=say), where)
+            if isinstance(run, int):
+                return run
+            where.write(run)
+            return run.exit_code
+
+        shown = [*argument_parameters(modes, positional, optional=optional)]
+        shown.append(keyword("options", Annotated[fields, Parameter(name="*")], fields()))
+        shown += switches
+        for name in outputs:
+            kind, words = _OUTPUT_OPTIONS[name]
+            words = verbose if name == "verbose" and verbose else words
+            place = Parameter(allow_leading_hyphen=name == "json", group=IN_OUTPUT, help=words)
+            shown.append(keyword(name, Annotated[kind, place], False if kind is bool else None))
+        vars(command)["__signature__"] = inspect.Signature(shown)
+        command.__annotations__ = {}
+        command.__name__, command.__doc__ = product.__name__, product.__doc__
+        return command
+
+    return decorate
 
 
 def check_json_text(text: str) -> None:
@@ -108,57 +219,6 @@ def check_json_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise UsageError(f"{text} is not UTF-8, which a JSON file needs: rename it") from None
-
-
-def write_outputs(run: "Document", json: str | None, report: Path | None = None) -> bool:
-    """Write the document where ``--json`` says, and its renderings to the folder ``report``.
-
-    In a GitHub job its Markdown joins the step's summary. A run store, if there is one, gets the
-    run. True if standard output is still free.
-    """
-    from simverify.reports.present import append_summary, write_reports
-    from simverify.results.reading import document_text, write_whole
-
-    append_summary(run)
-    if report is not None:
-        write_reports(run, report)
-
-    if json is not None and json != "-":
-        write_whole(Path(json), document_text(run))
-    _record_run(run)
-    if json == "-":
-        try:
-            sys.stdout.write(document_text(run))
-            sys.stdout.flush()
-        except BrokenPipeError:
-            discard_output()
-        return False
-    return True
-
-
-def run_and_report(
-    make: "Callable[[Callable[[str], None]], DocumentT]",
-    json: str | None,
-    report: Path | None,
-    *,
-    quiet: bool,
-    verbose: bool = False,
-    names: Iterable[str] = (),
-) -> "DocumentT":
-    """Make a run with progress, deliver it, and print it where standard output is still free.
-
-    ``names``: what the document would say of what was named, which has to fit into a JSON file.
-    """
-    from simverify.reports.present import print_run
-
-    if json is not None or report is not None:
-        for name in names:
-            check_json_text(name)
-    with progress(quiet) as say:
-        run = make(say)
-    if write_outputs(run, json, report):
-        print_run(run, output_console(), verbose=verbose)
-    return run
 
 
 def _record_run(run: "Document") -> None:

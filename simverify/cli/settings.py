@@ -3,8 +3,9 @@
 A name that nothing reads is an error.
 """
 
+import inspect
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, make_dataclass
 from functools import partial
 from os import PathLike
@@ -18,17 +19,7 @@ from simverify.checks import pick_name, read_toml
 from simverify.cli.streams import print_error
 from simverify.errors import UsageError
 from simverify.options.modes import renamed
-from simverify.options.option import (
-    COMPARED,
-    GROUPS,
-    OTHERS,
-    OUTPUT,
-    SUBJECT,
-    Option,
-    Options,
-    flag,
-    option_of,
-)
+from simverify.options.option import GROUPS, OTHERS, OUTPUT, Option, Options, flag, option_of
 
 _VARIABLE_PREFIX = "SIMVERIFY_"
 _LIST_OPTIONS = ("--models", "--verifiers", "--engines", "--audits", "--cells")
@@ -41,8 +32,7 @@ def option_sources(commands: Iterable[str]) -> list[Any]:
     ``SIMVERIFY_COMMAND_OPTION`` in the environment, then ``[tool.simverify.COMMAND]`` in the
     nearest pyproject.toml. Both raise ``UsageError`` on an unknown name, with the nearest one.
     """
-    tables = (*commands, "pytest")
-    return [_check_environment, config.Env(_VARIABLE_PREFIX), partial(_read_pyproject, tables)]
+    return [_check_environment, config.Env(_VARIABLE_PREFIX), partial(_read_pyproject, commands)]
 
 
 def _check_environment(_app: object, command: tuple[str, ...], arguments: Iterable[Any]) -> None:
@@ -56,7 +46,7 @@ def _check_environment(_app: object, command: tuple[str, ...], arguments: Iterab
 
 
 def _read_pyproject(
-    tables: tuple[str, ...], _app: object, command: tuple[str, ...], arguments: Iterable[Any]
+    commands: Iterable[str], _app: object, command: tuple[str, ...], arguments: Iterable[Any]
 ) -> None:
     """Hand the table of ``command`` to those of its options that have no value yet."""
     path = _nearest_pyproject(Path.cwd())
@@ -64,7 +54,7 @@ def _read_pyproject(
         return
     section = _config_table(read_toml(path), "tool", "simverify", path=path)
     for name in section:
-        pick_name(name, tables, "name in [tool.simverify]")
+        pick_name(name, (*commands, "pytest"), "name in [tool.simverify]")
     where = f"[tool.simverify.{command[0]}]"
     table = _config_table(section, command[0], path=path, above="tool.simverify.")
     options = _unset_options(arguments)
@@ -146,15 +136,10 @@ def convert_option(kind: Any, tokens: Sequence[Token]) -> Any:
 
 _GROUPS = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
 
-IN_SUBJECT = _GROUPS[SUBJECT]
-IN_COMPARED = _GROUPS[COMPARED]
-IN_OTHERS = _GROUPS[OTHERS]
 IN_OUTPUT = _GROUPS[OUTPUT]
 """The group of a command's own options, which say where its result goes."""
 
-Json = Annotated[str | None, Parameter(allow_leading_hyphen=True, group=IN_OUTPUT)]
-Report = Annotated[Path | None, Parameter(group=IN_OUTPUT)]
-Switch = Annotated[bool, Parameter(group=IN_OUTPUT)]
+IN_OTHERS = _GROUPS[OTHERS]
 
 
 def command_options(modes: Sequence[type[Options]], *, without: Sequence[str] = ()) -> Any:
@@ -163,24 +148,40 @@ def command_options(modes: Sequence[type[Options]], *, without: Sequence[str] = 
     An option of several modes is one option here, whose help says what it means in each.
     ``without``: options that the command takes in another way.
     """
+    fields: list[Any] = []
     names = dict.fromkeys(name for mode in modes for name in mode.names() if name not in without)
-    shown = {name: (_type(modes, name), _help(modes, name), _group(modes, name)) for name in names}
-    made = [
-        _field(name, kind, Parameter(help=words, group=group))
-        for name, (kind, words, group) in shown.items()
-    ]
     for name in names:
-        old = _first(modes, name).old
-        if old is not None:
-            made.append(_field(old, shown[name][0], Parameter(show=False)))
-    given = make_dataclass("Given", made, frozen=True, kw_only=True)
+        kind: Any = _type(modes, name)
+        fields.append((name, Annotated[kind | None, _parameter(modes, name)], field(default=None)))
+        if (old := _first(modes, name).old) is not None:
+            hidden = Annotated[kind | None, Parameter(show=False)]
+            fields.append((old, hidden, field(default=None)))
+    given = make_dataclass("Given", fields, frozen=True, kw_only=True)
     given.__module__ = __name__  # cyclopts takes what comes from `types` for no class of ours
     return given
 
 
-def _field(name: str, kind: Any, parameter: Parameter) -> tuple[str, Any, Any]:
-    optional = kind | None
-    return name, Annotated[optional, parameter], field(default=None)
+def argument_parameters(
+    modes: Sequence[type[Options]], arguments: Mapping[str, str], *, optional: bool
+) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of ``arguments``, options by position, each with its help or "" ."""
+    for name, words in arguments.items():
+        kind: Any = Annotated[_type(modes, name) | None, _parameter(modes, name, words)]
+        default = None if optional else inspect.Parameter.empty
+        shown = "spec" if name == "rule" else name
+        yield inspect.Parameter(
+            shown, inspect.Parameter.POSITIONAL_ONLY, default=default, annotation=kind
+        )
+
+
+def keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter that is given by its name."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _parameter(modes: Sequence[type[Options]], name: str, words: str = "") -> Parameter:
+    groups = [option_of(mode.option(name)).group for mode in _owners(modes, name)]
+    return Parameter(help=words or _help(modes, name), group=_GROUPS[min(groups, key=GROUPS.index)])
 
 
 def given_by(modes: Sequence[type[Options]], options: object) -> dict[str, Any]:
@@ -200,11 +201,6 @@ def _first(modes: Sequence[type[Options]], name: str) -> Option:
     return option_of(_owners(modes, name)[0].option(name))
 
 
-def _group(modes: Sequence[type[Options]], name: str) -> Group:
-    groups = [option_of(mode.option(name)).group for mode in _owners(modes, name)]
-    return _GROUPS[min(groups, key=GROUPS.index)]
-
-
 def _help(modes: Sequence[type[Options]], name: str) -> str:
     """Return the help of an option: what it is first, and then what else it is in other modes."""
     first, *others = _owners(modes, name)
@@ -217,17 +213,18 @@ def _help(modes: Sequence[type[Options]], name: str) -> str:
     for text, titles in meanings.items():
         of = ", ".join(titles)
         words += f" {of[0].upper()}{of[1:]}: {text[0].lower()}{text[1:]}"
-    return words if default is None or default is False else f"{words} [default: {default}]"
+    return words if default in (None, False, "") else f"{words} [default: {default}]"
 
 
 def _type(modes: Sequence[type[Options]], name: str) -> Any:
     """Return the type that a word of the command line becomes."""
     hint = _owners(modes, name)[0].types()[name]
-    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
     if get_origin(hint) is Literal:
         return hint
-    if any(get_origin(kind) is Literal for kind in kinds):
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    origins = [get_origin(kind) or kind for kind in kinds]
+    if Literal in origins:
         return kinds[0]
-    if any((get_origin(kind) or kind) is PathLike for kind in kinds):
+    if PathLike in origins:
         return str if _first(modes, name).verbatim else Path
-    return kinds[0] if len(kinds) == 1 else str
+    return kinds[0] if len(kinds) == 1 and Sequence not in origins else str

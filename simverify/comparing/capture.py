@@ -12,22 +12,9 @@ import msgspec
 
 from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
-from simverify.models.trace import (
-    TRACE_VERSION,
-    Logits,
-    Manifest,
-    TraceWriter,
-    check_space,
-    require_safetensors,
-)
+from simverify.models import trace
 from simverify.models.transformer import TransformerPair
-from simverify.simulators.decoding.job import (
-    MAX_REQUEST_TOKENS,
-    decoding_document,
-    drafter_document,
-    make_job,
-    to_arrays,
-)
+from simverify.simulators.decoding import job as jobs
 from simverify.simulators.decoding.loop import PLAIN_DRAFTING, Block, decode, verifier_factory
 from simverify.simulators.decoding.replayed import STATELESS_RULES, finish_replays, start_replays
 from simverify.verifiers import get_verifier
@@ -42,14 +29,14 @@ def capture(
     *,
     gamma: int,
     tokens: int,
-    request_tokens: int = MAX_REQUEST_TOKENS,
+    request_tokens: int = jobs.MAX_REQUEST_TOKENS,
     seed: int = 0,
     statistics: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
     prompts_file: str | None = None,
     method: DraftMethod = PLAIN_DRAFTING,
     progress: Callable[[str], None] | None = None,
-) -> Manifest:
+) -> trace.Manifest:
     """Decode the prompts with token verification and record every block that it drafts.
 
     Options are those of :func:`~simverify.comparing.real.compare_pair`. ``folder``: a new or empty
@@ -61,18 +48,18 @@ def capture(
 
     Raises ``UsageError`` if a value is out of range, rows may not fit, or the folder is taken.
     """
-    require_safetensors()
+    trace.require_safetensors()
     if max_bytes < 1:
         raise UsageError(f"max bytes is {max_bytes}, expected 1 or more")
-    job = make_job(
+    job = jobs.make_job(
         pair, prompts, gamma=gamma, tokens=tokens, request_tokens=request_tokens, seed=seed
     )
     all_tokens = job.lanes * job.lane_tokens
     if not statistics:
-        check_space(folder, all_tokens, gamma, pair.vocab_size, max_bytes)
+        trace.check_space(folder, all_tokens, gamma, pair.vocab_size, max_bytes)
     rules = [get_verifier(name) for name in STATELESS_RULES] if statistics else []
-    plan = Manifest(
-        version=TRACE_VERSION,
+    plan = trace.Manifest(
+        version=trace.TRACE_VERSION,
         kind="statistics" if statistics else "rows",
         name=method.on(pair),
         gamma=gamma,
@@ -80,8 +67,8 @@ def capture(
         seed=seed,
         rules=tuple(r.name for r in rules),
         decoding=msgspec.structs.replace(
-            decoding_document(pair, job, prompts, prompts_file, [method]),
-            drafter=drafter_document(method),
+            jobs.decoding_document(pair, job, prompts, prompts_file, [method]),
+            drafter=jobs.drafter_document(method),
         ),
         versions={"python": platform.python_version()}
         | {
@@ -95,12 +82,12 @@ def capture(
     say(f"{plan.name}: decoding {all_tokens:,} tokens")
     # Other drafters remember more than the texts so far, and sums are written at the end.
     resumable = method == PLAIN_DRAFTING and not statistics
-    with TraceWriter(folder, plan) as writer:
+    with trace.TraceWriter(folder, plan) as writer:
         before = writer.resume(job.lanes, job.lane_tokens) if resumable else []
         if any(before):
-            say(f"{sum(map(len, before)):,} blocks of a recording that was killed are there")
+            say(f"{sum(map(len, before)):,} blocks are kept from a recording that was killed")
 
-        def record(block: Block, target_logits: Logits, draft_logits: Logits) -> None:
+        def record(block: Block, target_logits: trace.Logits, draft_logits: trace.Logits) -> None:
             if not statistics:
                 writer.add(block.lane, block.drafts, block.emitted, target_logits, draft_logits)
             for run in runs.values():
@@ -112,7 +99,7 @@ def capture(
             arrays = {
                 f"{rule}.{name}": array
                 for rule, run in finish_replays(runs).items()
-                for name, array in to_arrays(run).items()
+                for name, array in jobs.to_arrays(run).items()
             }
             writer.statistics(arrays, clock.calls)
         return writer.finish()

@@ -11,7 +11,8 @@ from simverify import results as doc
 from simverify.battery.battery import start_meta
 from simverify.checks import check_comparison, check_ranges
 from simverify.comparing.custom_rules import UserRule
-from simverify.comparing.model import ComparisonSettings, ModelComparison, Rule
+from simverify.comparing.documents import ComparisonSettings, run_document
+from simverify.comparing.model import ModelComparison, Rule
 from simverify.comparing.trees import tree_rules
 from simverify.errors import UsageError
 from simverify.models import DEFAULT_DISTANCE, Model, get_model
@@ -23,7 +24,6 @@ from simverify.verifiers import get_verifier
 if TYPE_CHECKING:
     from simverify.trees import Drafting
 
-POWER = 0.9
 MAX_CALLS = 1000
 MIN_BLOCKS, MAX_BLOCKS = 2, 10**10
 MAX_BATCH_SIZE = 10**6
@@ -100,22 +100,17 @@ def compare(
             row, speed = comparison.row(rule)
             rows.append(row)
             timings.append(doc.Timing(model=model.name, verifier=name, blocks_per_second=speed))
-    return doc.CompareRun(
-        schema_version=doc.SCHEMA_VERSION,
+    return run_document(
+        rows,
+        infos,
+        drafting=drafting,
         seed=seed,
         gamma=gamma,
         blocks=blocks,
         alpha=alpha,
         detect=detect,
-        power=POWER,
         eos=eos,
-        verdict=doc.overall([row.verdict for row in rows]),
-        results=tuple(rows),
-        models=tuple(infos),
         meta=replace(stamp(), threads=settings.threads, timings=tuple(timings)),
-        drafting=None
-        if drafting is None
-        else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
     )
 
 

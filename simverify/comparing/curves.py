@@ -20,23 +20,8 @@ from simverify.errors import UsageError
 from simverify.models.base import MarkovModel, Model
 from simverify.models.ngram import NgramModel
 from simverify.results import ExactCheck
+from simverify.simulators.exact import laws as exact_laws
 from simverify.simulators.exact.bounds import tree_bounds
-from simverify.simulators.exact.laws import (
-    MAX_LEAVES,
-    START,
-    CallLaw,
-    CallLaws,
-    Rows,
-    TooManyCalls,
-    certain_level_count,
-    compute_tree_law,
-    first_tokens,
-    laws_by_paths,
-    laws_by_tree,
-    linear_curve,
-    markov_rows,
-    shorten_fraction,
-)
 from simverify.simulators.run import RaoBlackwell, modes_curve, rao_blackwell
 from simverify.stats import stratified_bernstein
 from simverify.verifiers import Verifier
@@ -48,8 +33,7 @@ from simverify.verifiers.base import resolve_part
 # work. Rows are arrays that their owner may change, so results are cached by content.
 
 
-MAX_CACHED = 256
-"""Results kept, of a few kilobytes each; the oldest goes first."""
+MAX_CACHED = 256  # results kept, of a few kilobytes each; the oldest goes first
 
 _ResultT = TypeVar("_ResultT")
 _cache: dict[Hashable, Any] = {}
@@ -80,11 +64,8 @@ _ROW_ROUNDINGS = 64
 """Per factor of a product of row entries: numpy adds a row up in pairs, which rounds some 30
 times for up to a million tokens, then divides; a row of p and one of q meet in a minimum."""
 
-_LEVEL_ROUNDINGS = 4
-"""Per level: the products of a rule's closed form."""
-
-_SUM_ROUNDINGS = 40
-"""Once: the sum of up to 20,000 leaves, in pairs."""
+_LEVEL_ROUNDINGS = 4  # per level: the products of a rule's closed form
+_SUM_ROUNDINGS = 40  # once: the sum of up to 20,000 leaves, in pairs
 
 
 def enclose_fractions(values: Sequence[Any]) -> tuple[Floats, Floats]:
@@ -129,14 +110,13 @@ def enclose_sum(lower: Floats, upper: Floats, total: Fraction | None = None) -> 
 
 def printable_fraction(total: Any) -> Fraction | None:
     """Return ``total`` where it is a fraction short enough to print."""
-    total = shorten_fraction(total)
+    total = exact_laws.shorten_fraction(total)
     return total if isinstance(total, Fraction) else None
 
 
 Method = Literal["enumeration", "closed-form", "dp", "rao-blackwell"]
 
-MIN_STRATA = 1 << 16
-"""Pairs of paths behind a Rao-Blackwell estimate, or a few more."""
+MIN_STRATA = 1 << 16  # pairs of paths behind a Rao-Blackwell estimate, or a few more
 
 CONFIDENCE = 0.999
 
@@ -186,12 +166,12 @@ def is_enumerable(model: Model, gamma: int) -> bool:
     return (
         isinstance(model, MarkovModel)
         and model.vocab_size <= MAX_TREE_VOCAB
-        and model.vocab_size**gamma <= MAX_LEAVES
+        and model.vocab_size**gamma <= exact_laws.MAX_LEAVES
     )
 
 
 def enclose_curve(
-    method: Method, levels: Sequence[Any], *, certain: int = 0, additions: int = 0
+    method: Method, levels: Any, *, certain: int = 0, additions: int = 0
 ) -> AcceptanceCurve:
     """Enclose a curve, which is exact where its levels are fractions; else :func:`enclose_floats`.
 
@@ -211,7 +191,7 @@ def acceptance_curves(
     """Acceptance curve of each verifier, by name.
 
     Raises ``TypeError`` for a model that is neither a Markov pair nor ``ngram``, and
-    ``UsageError`` for a rule whose curve nobody can compute on the model.
+    ``UsageError`` for a rule whose curve is not known on the model.
     """
     if isinstance(model, MarkovModel):
         return {
@@ -243,7 +223,7 @@ def _markov_curve(
     model: MarkovModel, verifier: Verifier, gamma: int, threads: int
 ) -> AcceptanceCurve:
     if is_enumerable(model, gamma):
-        tree = compute_tree_law(verifier, markov_rows(model), gamma)
+        tree = exact_laws.compute_tree_law(verifier, exact_laws.markov_rows(model), gamma)
         return enclose_curve("enumeration", tree.curve, certain=tree.certain)
     q_start, q_rows = model.draft_start, model.draft_rows
     equal = np.array_equal(model.target_start, q_start) and np.array_equal(
@@ -256,16 +236,16 @@ def _markov_curve(
         rows = acceptance(model.target_rows, q_rows)
         return enclose_curve(
             "closed-form",
-            linear_curve(start, rows, gamma),
-            certain=certain_level_count(start, rows, q_start, q_rows, gamma),
+            exact_laws.linear_curve(start, rows, gamma),
+            certain=exact_laws.certain_level_count(start, rows, q_start, q_rows, gamma),
             # A step adds up the tokens of a state, then the states.
             additions=model.states + model.vocab_size // model.states,
         )
     if verifier.bounds is None:
         raise UsageError(
             f"no acceptance of {verifier.name} is known on {model.name} with gamma {gamma}: it has "
-            f"neither kept nor bounds, and more than {MAX_LEAVES:,} drafts to enumerate; take a "
-            "smaller gamma or a smaller model"
+            "neither kept nor bounds, and more than "
+            f"{exact_laws.MAX_LEAVES:,} drafts to enumerate; take a smaller gamma or model"
         )
     enclosure = tree_bounds(model, gamma, verifier.bounds, threads=threads)
     return AcceptanceCurve.between("dp", enclosure.lower, enclosure.upper)
@@ -304,14 +284,12 @@ def _level_interval(
 FLOAT_TOLERANCE = 1e-9
 """Deviations up to this are rounding where rows are float64; rational rows allow none."""
 
-MAX_PATH_GAMMA = 4
-"""Up to this draft length the rule itself is run, on every path of its choices."""
+MAX_PATH_GAMMA = 4  # up to this draft length the rule itself is run, on every path of its choices
 
 MAX_PATH_LEAVES = 1024
 """Most drafted blocks V^gamma for running the rule: some ten thousand paths, a second."""
 
-_MAX_CALL_LEAVES = 2_500
-"""Work limit for a rule with state: drafted blocks times distinct calls."""
+_MAX_CALL_LEAVES = 2_500  # work limit for a rule with state: drafted blocks times distinct calls
 
 _MIN_STATEFUL_TOKENS = 3
 """A check of a rule with state reaches this far: a debt of the first call, as short as one
@@ -331,28 +309,30 @@ def check_exactly(verifier: Verifier, model: Model, gamma: int) -> ExactCheck | 
     completed with the target's own.
     """
     assert isinstance(model, MarkovModel)
-    rows = markov_rows(model)
+    rows = exact_laws.markov_rows(model)
     paths = gamma <= MAX_PATH_GAMMA and model.vocab_size**gamma <= MAX_PATH_LEAVES
     scope = f"every completed output of a call, {gamma + 1} tokens"
     if verifier.contract == "step":
         result = None
         if paths:
-            laws = laws_by_paths(verifier, rows, gamma)
+            laws = exact_laws.laws_by_paths(verifier, rows, gamma)
             result = _check_stateful(laws, rows, gamma, whole_calls=True)
         if result is None:
             paths = False
-            laws = laws_by_tree(verifier, rows, gamma)
+            laws = exact_laws.laws_by_tree(verifier, rows, gamma)
             result = _check_stateful(laws, rows, gamma, whole_calls=False)
         if result is None:
             return None
         scope, largest, tv = result
     elif paths:
         completed = _complete_law(
-            laws_by_paths(verifier, rows, gamma)(START, (), gamma + 1), rows, gamma
+            exact_laws.laws_by_paths(verifier, rows, gamma)(exact_laws.START, (), gamma + 1),
+            rows,
+            gamma,
         )
         largest, tv = _law_deviation(completed, rows, gamma + 1)
     else:
-        tree = compute_tree_law(verifier, rows, gamma)
+        tree = exact_laws.compute_tree_law(verifier, rows, gamma)
         largest, tv = tree.max_abs_deviation, tree.total_variation
     method = "paths" if paths else "tree law"
     return exact_check(method, bool(model.rational), scope, largest, tv)
@@ -375,7 +355,7 @@ def is_exact(check: ExactCheck) -> bool:
 
 
 def _check_stateful(
-    laws: CallLaws, rows: Rows, gamma: int, *, whole_calls: bool
+    laws: exact_laws.CallLaws, rows: exact_laws.Rows, gamma: int, *, whole_calls: bool
 ) -> tuple[str, Any, Any] | None:
     """Scope, largest deviation and TV; None where too few tokens can be reached.
 
@@ -389,8 +369,8 @@ def _check_stateful(
         if leaves > work:
             break
         try:
-            law = first_tokens(laws, length, max_laws=max(work // leaves, 2))
-        except TooManyCalls:
+            law = exact_laws.first_tokens(laws, length, max_laws=max(work // leaves, 2))
+        except exact_laws.TooManyCalls:
             break
         longest = length, law
     if longest is None or longest[0] < min(_MIN_STATEFUL_TOKENS, gamma + 1):
@@ -399,7 +379,9 @@ def _check_stateful(
     return f"first {length} tokens from reset, over calls", *_law_deviation(law, rows, length)
 
 
-def _complete_law(law: CallLaw, rows: Rows, gamma: int) -> dict[tuple[int, ...], Any]:
+def _complete_law(
+    law: exact_laws.CallLaw, rows: exact_laws.Rows, gamma: int
+) -> dict[tuple[int, ...], Any]:
     """Law of gamma+1 tokens: one call's, completed with the target's own."""
     result: dict[tuple[int, ...], Any] = {}
     for (tokens, _), weight in law.items():
@@ -409,16 +391,18 @@ def _complete_law(law: CallLaw, rows: Rows, gamma: int) -> dict[tuple[int, ...],
     return result
 
 
-def _law_deviation(law: dict[tuple[int, ...], Any], rows: Rows, length: int) -> tuple[Any, Any]:
+def _law_deviation(
+    law: dict[tuple[int, ...], Any], rows: exact_laws.Rows, length: int
+) -> tuple[Any, Any]:
     """Largest absolute deviation from the target's joint law, and the TV distance."""
     differences = [
-        abs(law.get(tokens, 0) - _joint_probability(rows, tokens, START))
+        abs(law.get(tokens, 0) - _joint_probability(rows, tokens, exact_laws.START))
         for tokens in itertools.product(range(rows.vocab_size), repeat=length)
     ]
     return max(differences), sum(differences) / 2
 
 
-def _joint_probability(rows: Rows, tokens: tuple[int, ...], last: int) -> Any:
+def _joint_probability(rows: exact_laws.Rows, tokens: tuple[int, ...], last: int) -> Any:
     """Return the target's probability of ``tokens`` after ``last``."""
     probability: Any = 1
     for token in tokens:

@@ -7,14 +7,7 @@ from typing import Literal
 
 from simverify import results as doc
 from simverify.battery.battery import TestReport, certify_output, judge_output, output_tokens
-from simverify.comparing.documents import (
-    acceptance_document,
-    curve_document,
-    interval_document,
-    lossless_document,
-    measured_tau,
-    result_document,
-)
+from simverify.comparing import documents
 from simverify.comparing.sampled import NOT_JUDGED
 from simverify.errors import UsageError
 from simverify.models import Model
@@ -25,13 +18,12 @@ NO_DECLARED_RULE = "no declared rule to hold it against"
 USER_RULE_DETECT = 0.04
 """Deviation to find in code that is called, which is too slow for a kernel's .01."""
 
-MIN_CALLS = 5_000
-"""So that the mean of tau has an interval of some hundredths."""
+MIN_CALLS = 5_000  # so that the mean of tau has an interval of some hundredths
 
 CERTIFICATE_DELTA = 1e-3
 
 RuleCaller = Callable[[Model, int, int], RuleCalls]
-"""``call_on(model, calls, tokens)``: the record of so many calls on a model."""
+"""``call_on(model, calls, tokens)``: makes calls on a model and returns their record."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +39,18 @@ def judge_user_rule(
     rule: UserRule,
     model: Model,
     optimum: doc.Optimum,
-    *,
-    gamma: int,
-    blocks: int | None,
-    alpha: float,
-    detect: float,
+    settings: documents.ComparisonSettings,
     speedup: Callable[[float], doc.Speedup],
 ) -> tuple[doc.CompareResult, float]:
     """Judge and measure ``rule`` on ``model``; returns its row and its calls per second.
 
-    ``optimum``: of rules of its kind. ``blocks``: how many calls are counted, and tokens judged;
-    None: as many tokens as find a deviation of ``detect``, and at least the calls that emit them,
-    ``MIN_CALLS`` or more. ``speedup``: the latency model of E[tau].
+    ``optimum``: of rules of its kind. Without ``settings.blocks`` as many tokens are judged as find
+    a deviation of ``detect``, and at least the calls that emit them are counted, ``MIN_CALLS`` or
+    more. ``speedup``: the latency model of E[tau].
 
     Raises ``UsageError`` for a rule that accepts more than ``gamma`` tokens.
     """
+    gamma, blocks, alpha, detect = settings.gamma, settings.blocks, settings.alpha, settings.detect
     tokens = output_tokens(detect, alpha) if blocks is None else blocks
     calls = max(-(-tokens // (gamma + 1)), MIN_CALLS) if blocks is None else blocks
     run = rule.call_on(model, calls, tokens)
@@ -70,25 +59,25 @@ def judge_user_rule(
             f"{rule.name} accepts {len(run.accepted) - 1} draft tokens in a call on "
             f"{model.name}: expected at most gamma, {gamma}; raise --gamma, or audit it by itself"
         )
-    tau, exact = measured_tau(run.accepted), run.exact
+    tau, exact = documents.measured_tau(run.accepted), run.exact
     if exact is None:
         accepted = tau.mean
-        expected = interval_document(tau.ci_low, tau.ci_high, "measured")
+        expected = documents.interval_document(tau.ci_low, tau.ci_high, "measured")
     else:
         accepted, off = exact.accepted, exact.uncertain
         low, high = max(accepted - off, 0.0), min(accepted + off, float(gamma))
         expected = doc.Expected(accepted, None, low, high, "enumeration")
-    row = result_document(
+    row = documents.result_document(
         model,
         rule.name,
         gamma,
         _lossless_document(run, alpha, detect),
-        acceptance_document(NOT_JUDGED, detect, NO_DECLARED_RULE),
+        documents.acceptance_document(NOT_JUDGED, detect, NO_DECLARED_RULE),
         optimum,
         accepted,
         expected_accepted=expected,
         measured=tau,
-        acceptance_ccdf=curve_document(run.accepted),
+        acceptance_ccdf=documents.curve_document(run.accepted),
         speedup=speedup(accepted),
     )
     return row, int(run.accepted.sum()) / max(run.seconds, 1e-9)
@@ -105,22 +94,17 @@ def _lossless_document(run: RuleCalls, alpha: float, detect: float) -> doc.Lossl
     else:
         report = judge_output(features, alpha)
         report = replace(report, findings=(*run.findings, *report.findings))
-    wrong_law = None
-    if exact is not None and exact.deviates:
-        wrong_law = f"the rule's own law differs from the target's by TV {exact.tv:.3g}"
-    return lossless_document(
+    law, wrong_law = None, None
+    if exact is not None:
+        scope = f"{exact.scope}, tolerance {exact.tolerance:g}"
+        law = doc.ExactCheck("paths", "float64", scope, exact.max_abs_deviation, exact.tv)
+        if exact.deviates:
+            wrong_law = f"the rule's own law differs from the target's by TV {exact.tv:.3g}"
+    return documents.lossless_document(
         report,
         detect,
         "output" if exact is None else "exact",
-        exact=None
-        if exact is None
-        else doc.ExactCheck(
-            method="paths",
-            arithmetic="float64",
-            scope=f"{exact.scope}, tolerance {exact.tolerance:g}",
-            max_abs_deviation=exact.max_abs_deviation,
-            tv=exact.tv,
-        ),
+        exact=law,
         wrong_law=wrong_law,
         certificate=None
         if features is None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -12,16 +12,11 @@ import numpy.typing as npt
 from simverify import results as doc
 from simverify import stats
 from simverify.arrays import Ints
-from simverify.battery.battery import (
-    TestReport,
-    certificate_document,
-    faults_document,
-    finite_or_none,
-    suspect_document,
-    test_document,
-)
+from simverify.battery import battery
 from simverify.comparing.curves import CONFIDENCE, AcceptanceCurve
 from simverify.comparing.sampled import PIT_ORDERS, GenerationLengths
+from simverify.simulators.latency import SINGLE_SEQUENCE, Load
+from simverify.trees import Drafting
 
 _ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
     "PASS": "accepts as the declared rule does",
@@ -29,8 +24,28 @@ _ACCEPTANCE_WORDS: dict[doc.Verdict, str] = {
     "INCONCLUSIVE": "too few blocks to tell it from other rules",
 }
 
-CURVE_STEPS = 64
-"""Steps of a curve from u = 0 to 1: finer than a picture of it shows."""
+POWER = 0.9
+
+CURVE_STEPS = 64  # steps of a curve from u = 0 to 1: finer than a picture of it shows
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """The options of :func:`simverify.compare`; ``alpha``: the share of each row.
+
+    ``blocks``: None for as many as the promised power needs.
+    """
+
+    gamma: int
+    blocks: int | None
+    calls: int
+    eos: int | None
+    cost_ratio: float
+    alpha: float
+    detect: float
+    seed: int
+    threads: int
+    load: Load = SINGLE_SEQUENCE
 
 
 def result_document(
@@ -62,12 +77,34 @@ def result_document(
     )
 
 
+def run_document(
+    rows: Sequence[doc.CompareResult],
+    models: Sequence[doc.ModelInfo],
+    *,
+    drafting: Drafting | None = None,
+    **parts: Any,
+) -> doc.CompareRun:
+    """Return the document of a comparison with these rows, models and trees."""
+    trees = None
+    if drafting is not None:
+        trees = doc.DraftTrees(drafting.shape.parents, drafting.scheme.name)
+    return doc.CompareRun(
+        schema_version=doc.SCHEMA_VERSION,
+        power=POWER,
+        verdict=doc.overall([row.verdict for row in rows]),
+        results=tuple(rows),
+        models=tuple(models),
+        drafting=trees,
+        **{"blocks": None, "eos": None, **parts},
+    )
+
+
 def model_document(
     model: Any, bounds: doc.Bounds, given: str | None = None, **parts: Any
 ) -> doc.ModelInfo:
     """Return the entry of a model, or of anything else with a name and a vocabulary."""
-    knobs = ("file_sha256", "draft_distance", "temperature", "corpus_sha256")
-    knobs += ("target_perplexity", "draft_perplexity")
+    knobs = ["file_sha256", "draft_distance", "temperature", "corpus_sha256"]
+    knobs += ["target_perplexity", "draft_perplexity"]
     return doc.ModelInfo(
         name=model.name,
         given=given,
@@ -79,7 +116,7 @@ def model_document(
 
 
 def lossless_document(
-    report: TestReport,
+    report: battery.TestReport,
     detect: float,
     tier: Literal["exact", "sampled", "output"],
     *,
@@ -100,26 +137,26 @@ def lossless_document(
         max_abs_deviation=None if exact is None else exact.max_abs_deviation,
         tv=None if exact is None else exact.tv,
         exact=exact,
-        tests=tuple(map(test_document, report.tests)),
-        detectable=finite_or_none(report.detectable),
+        tests=tuple(map(battery.test_document, report.tests)),
+        detectable=battery.finite_or_none(report.detectable),
         deviation=report.deviation,
         beside=tuple(
-            doc.Power(deviation=deviation, detectable=finite_or_none(size))
+            doc.Power(deviation=deviation, detectable=battery.finite_or_none(size))
             for deviation, size in report.beside
         ),
         # A bound beside a FAIL would certify what was found to be wrong.
-        certificate=certificate_document(certificate())
+        certificate=battery.certificate_document(certificate())
         if certificate is not None and verdict == "PASS"
         else None,
-        faults=faults_document(report.named),
-        localisation=suspect_document(report.located),
+        faults=battery.faults_document(report.named),
+        localisation=battery.suspect_document(report.located),
         findings=findings,
         pits=pit_curves(pits),
     )
 
 
 def acceptance_document(
-    report: TestReport,
+    report: battery.TestReport,
     detect: float,
     unjudged: str = "not judged, as the rule's own law is not known",
 ) -> doc.Acceptance:
@@ -128,8 +165,8 @@ def acceptance_document(
     return doc.Acceptance(
         verdict=verdict,
         words=_ACCEPTANCE_WORDS[verdict] if report.tests else unjudged,
-        tests=tuple(map(test_document, report.tests)),
-        detectable=finite_or_none(report.detectable),
+        tests=tuple(map(battery.test_document, report.tests)),
+        detectable=battery.finite_or_none(report.detectable),
         deviation=report.deviation,
         findings=report.findings,
     )
@@ -145,9 +182,9 @@ def after_calls(generations: GenerationLengths, gamma: int) -> tuple[doc.AfterCa
             calls=calls,
             exact=None if mean is None else float(mean),
             fraction=_fraction_text(mean),
-            measured=measured_mean(*sums, counts.trials, low=1, high=calls * (gamma + 1)),
+            measured=measured_mean(total, squares, counts.trials, low=1, high=calls * (gamma + 1)),
         )
-        for calls, (mean, sums) in enumerate(zip(exact, lengths, strict=True), start=1)
+        for calls, (mean, (total, squares)) in enumerate(zip(exact, lengths, strict=True), start=1)
     )
 
 
@@ -192,7 +229,7 @@ def curve_document(
 
 
 def exact_curve_document(accepted: Ints, curve: AcceptanceCurve | None) -> doc.Curve:
-    """Return the curve beside what was counted; None: nobody knows it."""
+    """Return the exact curve beside the counted one; None: it is not known."""
     if curve is None:
         return curve_document(accepted)
     exact = curve.middle if curve.sample is None else None

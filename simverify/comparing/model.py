@@ -17,56 +17,22 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify.battery.battery import TestReport, output_tokens
-from simverify.comparing.curves import (
-    AcceptanceCurve,
-    acceptance_curves,
-    check_exactly,
-    compute_once,
-    is_enumerable,
-    is_exact,
-)
+from simverify.comparing import curves as exact_curves
+from simverify.comparing import documents, sampled
 from simverify.comparing.custom_rules import MIN_CALLS, UserRule, judge_user_rule
-from simverify.comparing.documents import (
-    acceptance_document,
-    after_calls,
-    exact_curve_document,
-    expected_document,
-    interval_document,
-    lossless_document,
-    measured_tau,
-    model_document,
-    result_document,
-)
 from simverify.comparing.real import (
-    RowSettings,
     coupling_document,
     decoded_row,
     tree_optimum_document,
-)
-from simverify.comparing.sampled import (
-    NOT_JUDGED,
-    CountFunction,
-    GenerationLengths,
-    KernelTrial,
-    plan_blocks,
-    plan_trials,
-    sampled_check,
 )
 from simverify.comparing.tree_bounds import TreeBounds, TreeCurve, compute_tree_bounds, tree_curve
 from simverify.comparing.trees import StateRows, Text, map_nodes_to_shape
 from simverify.errors import UsageError
 from simverify.models import MarkovModel, Model
 from simverify.models.ngram import NgramModel
+from simverify.simulators.decoding import trees as tree_decoding
 from simverify.simulators.decoding.job import ModelRows
 from simverify.simulators.decoding.loop import lane_generator
-from simverify.simulators.decoding.trees import (
-    DecodedTrees,
-    DrawnTree,
-    StatelessTreeVerifier,
-    TreeBlock,
-    TreeEmissionObserver,
-    tree_arguments,
-)
 from simverify.simulators.exact.laws import (
     TooManyCalls,
     laws_by_tree,
@@ -74,7 +40,7 @@ from simverify.simulators.exact.laws import (
     tokens_after_calls,
 )
 from simverify.simulators.kernels.philox import ACCEPT, DRAFT
-from simverify.simulators.latency import SINGLE_SEQUENCE, Load, predicted_speedup
+from simverify.simulators.latency import predicted_speedup
 from simverify.simulators.run import (
     MAX_CONTEXT_CELLS,
     PIT_BINS,
@@ -88,41 +54,16 @@ from simverify.trees import Drafting, GrowingTree, TreeShape, draw_tree
 from simverify.verifiers import VERIFIERS, Verifier
 from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 
-MAX_GENERATIONS = 200_000
-"""Generations behind the tokens after i calls."""
+MAX_GENERATIONS = 200_000  # generations behind the tokens after i calls
 
 _EXACT_CALL_LEAVES = 30_000
 """Work limit for exact tokens after calls: drafted blocks times distinct calls."""
 
-PYTHON_RULE_BLOCKS = 4_000
-"""Calls of a readable rule that has no kernel, a second or so."""
-
-CALL_GROUPS = 50
-"""Groups of calls on ``ngram``; intervals come from their spread."""
-
-_LP_ERROR = 1e-8
-"""Possible error of a linear program's value, either way."""
+PYTHON_RULE_BLOCKS = 4_000  # calls of a readable rule that has no kernel, a second or so
+CALL_GROUPS = 50  # groups of calls on ``ngram``; intervals come from their spread
+_LP_ERROR = 1e-8  # possible error of a linear program's value, either way
 
 Rule = Verifier | TreeVerifier | UserRule
-
-
-@dataclass(frozen=True)
-class ComparisonSettings:
-    """What a comparison is asked for; see :func:`simverify.compare`. ``alpha``: each row's share.
-
-    ``blocks``: None for as many as the promised power needs.
-    """
-
-    gamma: int
-    blocks: int | None
-    calls: int
-    eos: int | None
-    cost_ratio: float
-    alpha: float
-    detect: float
-    seed: int
-    threads: int
-    load: Load = SINGLE_SEQUENCE
 
 
 class ModelComparison:
@@ -139,13 +80,13 @@ class ModelComparison:
         model: Model,
         drafting: Drafting | None,
         rules: Mapping[str, Rule],
-        settings: ComparisonSettings,
+        settings: documents.ComparisonSettings,
         say: Callable[[str], None],
-        counted: CountFunction | None = None,
+        counted: sampled.CountFunction | None = None,
     ) -> None:
         self.model, self.drafting, self.rules = model, drafting, rules
         self.settings, self.say, self.counted = settings, say, counted
-        self._runs: dict[str, tuple[DecodedTrees, float]] = {}
+        self._runs: dict[str, tuple[tree_decoding.DecodedTrees, float]] = {}
         if drafting is not None and not isinstance(model, NgramModel):
             _check_tree_model(model)
             say(f"{model.name}: exact laws")
@@ -153,13 +94,13 @@ class ModelComparison:
     # Compute these before the tables: their scratch memory is as large, and both at once would be
     # too much.
     @cached_property
-    def curves(self) -> dict[str, AcceptanceCurve]:
+    def curves(self) -> dict[str, exact_curves.AcceptanceCurve]:
         """The exact curves of the rules for a single draft, and of block and greedy."""
         self.say(f"{self.model.name}: exact laws")
         needed = {name: rule for name, rule in self.rules.items() if isinstance(rule, Verifier)}
         needed |= {name: VERIFIERS[name] for name in ("block", "greedy")}
         settings = self.settings
-        return acceptance_curves(
+        return exact_curves.acceptance_curves(
             self.model, needed, settings.gamma, seed=settings.seed, threads=settings.threads
         )
 
@@ -174,14 +115,19 @@ class ModelComparison:
         assert isinstance(self.model, MarkovModel)
         return StateRows.of(self.model)
 
+    @property
+    def trees(self) -> Drafting:
+        """The trees of rules for trees."""
+        assert self.drafting is not None
+        return self.drafting
+
     @cached_property
     def bounds(self) -> TreeBounds:
         """The bounds that no lossless rule exceeds on the trees."""
-        model, drafting = self.model, self.drafting
+        model, drafting = self.model, self.trees
         assert isinstance(model, MarkovModel)
-        assert drafting is not None
         compute = partial(compute_tree_bounds, drafting, model, self.state_rows)
-        return compute_once(model, drafting, compute)
+        return exact_curves.compute_once(model, drafting, compute)
 
     def info(self, given: str | None) -> doc.ModelInfo:
         """Return the model's own entry, with the bound that no rule beats in one call.
@@ -190,12 +136,12 @@ class ModelComparison:
         """
         if self.drafting is None:
             # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-            coupling = expected_document(self.curves["greedy"])
+            coupling = documents.expected_document(self.curves["greedy"])
         elif isinstance(self.model, NgramModel):
             coupling = coupling_document(self._first_run, self.drafting)
         else:
             coupling = _coupling_document(self.bounds)
-        return model_document(self.model, doc.Bounds(coupling), given)
+        return documents.model_document(self.model, doc.Bounds(coupling), given)
 
     def row(self, rule: Rule) -> tuple[doc.CompareResult, float]:
         """Judge and measure one rule; returns its row and its blocks per second."""
@@ -209,11 +155,8 @@ class ModelComparison:
                 rule,
                 self.model,
                 self._optimum(rule),
-                gamma=self.settings.gamma,
-                blocks=self.settings.blocks,
-                alpha=self.settings.alpha,
-                detect=self.settings.detect,
-                speedup=partial(self._speedup, shape=shape),
+                self.settings,
+                partial(self._speedup, shape=shape),
             )
         else:
             row, speed = self._sampled_row(rule, shape)
@@ -222,9 +165,8 @@ class ModelComparison:
     def _optimum(self, rule: Rule) -> doc.Optimum:
         """Return the best that rules of this kind can do."""
         if isinstance(rule, TreeVerifier) or rule.contract == "tree":
-            assert self.drafting is not None
             if isinstance(self.model, NgramModel):
-                return tree_optimum_document(self.drafting, self._first_run)
+                return tree_optimum_document(self.trees, self._first_run)
             best = self.bounds.memoryless
             return doc.Optimum("memoryless", best.value, best.by, best.bound)
         # Of a user's rule that drafts for itself only the bound on all rules is known.
@@ -255,7 +197,7 @@ class ModelComparison:
             self.curves["greedy" if step else "block"] if drafting is None else self.bounds.levels
         )
         called = drafting is not None and rule.name not in compiled_rules(drafting)
-        trial = (PythonRuleTrial if called else KernelTrial)(
+        trial = (PythonRuleTrial if called else sampled.KernelTrial)(
             rule,
             self.model,
             self.tables,
@@ -274,7 +216,7 @@ class ModelComparison:
             most = max(PYTHON_RULE_BLOCKS // max(len(shape) // 16, 1), 100)
             blocks = min(blocks or most, most)
         wrong_law, exact = None, law.check
-        if exact is not None and not is_exact(exact):
+        if exact is not None and not exact_curves.is_exact(exact):
             wrong_law = (
                 f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
             )
@@ -285,24 +227,24 @@ class ModelComparison:
             seconds = time.perf_counter() - clock
             # No code stands for the rule but the rule: only its law can be wrong.
             report = TestReport((), (), 0.0, doc.ANY_DEVIATION)
-            lossless = lossless_document(
+            lossless = documents.lossless_document(
                 report, settings.detect, "exact", exact=exact, wrong_law=wrong_law
             )
-            acceptance = acceptance_document(
-                NOT_JUDGED, settings.detect, "not judged, as no kernel stands for the rule"
+            acceptance = documents.acceptance_document(
+                sampled.NOT_JUDGED, settings.detect, "not judged, as no kernel stands for the rule"
             )
         else:
-            trials = blocks or plan_trials(trial, calls=calls)
+            trials = blocks or sampled.plan_trials(trial, calls=calls)
             if step:
                 clock = time.perf_counter()
-                first = trial.first_calls(blocks or plan_blocks(trial, calls=calls))
+                first = trial.first_calls(blocks or sampled.plan_blocks(trial, calls=calls))
                 seconds = time.perf_counter() - clock
             if calls:
                 generations = self._generations(rule)
-            check = sampled_check(trial, trials, first, generations)
+            check = sampled.sampled_check(trial, trials, first, generations)
             if first is None:
                 first, seconds = check.counts, check.seconds
-            lossless = lossless_document(
+            lossless = documents.lossless_document(
                 check.lossless,
                 settings.detect,
                 "sampled" if exact is None else "exact",
@@ -311,13 +253,16 @@ class ModelComparison:
                 certificate=lambda: check.certificate,
                 pits=check.counts.pits,
             )
-            acceptance = acceptance_document(check.acceptance, settings.detect)
-        tau = measured_tau(first.accepted)
+            acceptance = documents.acceptance_document(check.acceptance, settings.detect)
+        tau = documents.measured_tau(first.accepted)
         if law.curve is None:
-            expected, mean = interval_document(tau.ci_low, tau.ci_high, "measured"), tau.mean
+            expected, mean = (
+                documents.interval_document(tau.ci_low, tau.ci_high, "measured"),
+                tau.mean,
+            )
         else:
-            expected, mean = expected_document(law.curve), law.curve.expected
-        row = result_document(
+            expected, mean = documents.expected_document(law.curve), law.curve.expected
+        row = documents.result_document(
             self.model,
             rule.name,
             settings.gamma,
@@ -327,9 +272,9 @@ class ModelComparison:
             mean,
             expected_accepted=expected,
             measured=tau,
-            acceptance_ccdf=exact_curve_document(first.accepted, law.curve),
+            acceptance_ccdf=documents.exact_curve_document(first.accepted, law.curve),
             speedup=self._speedup(mean, shape),
-            calls=after_calls(generations, settings.gamma) if generations else (),
+            calls=documents.after_calls(generations, settings.gamma) if generations else (),
             nodes=law.nodes,
             node_counts=trial.count_nodes(first.trials) if drafting is not None else None,
         )
@@ -339,13 +284,12 @@ class ModelComparison:
         model, settings = self.model, self.settings
         if isinstance(rule, TreeVerifier):
             assert isinstance(model, MarkovModel)
-            assert self.drafting is not None
-            return tree_curve(rule, self.drafting, model, self.state_rows, seed=settings.seed)
-        enumerable = is_enumerable(model, settings.gamma)
-        exact = check_exactly(rule, model, settings.gamma) if enumerable else None
+            return tree_curve(rule, self.trees, model, self.state_rows, seed=settings.seed)
+        enumerable = exact_curves.is_enumerable(model, settings.gamma)
+        exact = exact_curves.check_exactly(rule, model, settings.gamma) if enumerable else None
         return TreeCurve(self.curves[rule.name], None, exact)
 
-    def _generations(self, rule: Verifier | TreeVerifier) -> GenerationLengths:
+    def _generations(self, rule: Verifier | TreeVerifier) -> sampled.GenerationLengths:
         """Run generations of many calls, and compute their lengths where the model allows it."""
         model, settings, gamma = self.model, self.settings, self.settings.gamma
         counts = simulate(
@@ -359,7 +303,7 @@ class ModelComparison:
             eos=settings.eos,
         )
         exact = None
-        if isinstance(model, MarkovModel) and is_enumerable(model, gamma):
+        if isinstance(model, MarkovModel) and exact_curves.is_enumerable(model, gamma):
             assert isinstance(rule, Verifier)
             laws = laws_by_tree(rule, markov_rows(model), gamma)
             budget = max(_EXACT_CALL_LEAVES // model.vocab_size**gamma, 1)
@@ -367,7 +311,7 @@ class ModelComparison:
                 exact = tokens_after_calls(
                     laws, gamma, settings.calls, eos=settings.eos, max_laws=budget
                 )
-        return GenerationLengths(counts, exact, settings.eos is not None)
+        return sampled.GenerationLengths(counts, exact, settings.eos is not None)
 
     # Readable rules for trees, called on ``ngram``, which has no kernels for them. Every call
     # begins at a text of its own and sees the same tree as the calls of the other rules.
@@ -377,21 +321,19 @@ class ModelComparison:
         return ModelRows(self.model)
 
     @property
-    def _first_run(self) -> DecodedTrees:
+    def _first_run(self) -> tree_decoding.DecodedTrees:
         """The run of one rule, whose trees are those of all."""
         rules = [rule for rule in self.rules.values() if isinstance(rule, TreeVerifier)]
         return self._run(rules[0] if rules else TREE_VERIFIERS["match"])[0]
 
     def _called_row(self, rule: TreeVerifier) -> tuple[doc.CompareResult, float]:
-        settings, drafting = self.settings, self.drafting
-        assert drafting is not None
+        settings, drafting = self.settings, self.trees
         run, seconds = self._run(rule)
-        promise = RowSettings(settings.alpha, settings.detect, settings.cost_ratio)
-        row = decoded_row(self.model, rule, run, promise, drafting=drafting)
+        row = decoded_row(self.model, rule, run, settings, drafting=drafting)
         speedup = self._speedup(row.block_efficiency - 1.0, drafting.shape)
         return replace(row, speedup=speedup), run.worth.blocks / seconds
 
-    def _run(self, rule: TreeVerifier) -> tuple[DecodedTrees, float]:
+    def _run(self, rule: TreeVerifier) -> tuple[tree_decoding.DecodedTrees, float]:
         """Call ``rule`` once for all; return the run, and its seconds.
 
         How many calls are counted and how many tokens are judged is fixed beforehand.
@@ -399,17 +341,16 @@ class ModelComparison:
         if rule.name in self._runs:
             return self._runs[rule.name]
         self.say(f"{self.model.name}: {rule.name}")
-        settings, drafting = self.settings, self.drafting
-        assert drafting is not None
+        settings, drafting = self.settings, self.trees
         tokens = output_tokens(settings.detect, settings.alpha)
         # Each call has a node at least whose step is judged, for which as many are enough.
         # Intervals are over groups, two of them at least.
         calls = max(settings.blocks or max(tokens, MIN_CALLS), CALL_GROUPS)
         left = settings.blocks or tokens
-        seen = TreeEmissionObserver(
+        seen = tree_decoding.TreeEmissionObserver(
             CALL_GROUPS, settings.seed, drafting, rule, nodes=calls // CALL_GROUPS
         )
-        judge, clock = StatelessTreeVerifier(rule.rule), time.perf_counter()
+        judge, clock = tree_decoding.StatelessTreeVerifier(rule.rule), time.perf_counter()
         for number in count():
             if number >= calls and not left:
                 break
@@ -422,22 +363,27 @@ class ModelComparison:
         self._runs[rule.name] = seen.decoded, time.perf_counter() - clock
         return self._runs[rule.name]
 
-    def _call(self, number: int, judge: StatelessTreeVerifier, left: int) -> TreeBlock:
+    def _call(
+        self, number: int, judge: tree_decoding.StatelessTreeVerifier, left: int
+    ) -> tree_decoding.TreeBlock:
         """Draft a tree and judge it; ``left``: how many of the tokens may still count."""
-        assert self.drafting is not None
         seed, rows = self.settings.seed, self._model_rows
         rng = lane_generator(seed, DRAFT, 0, number)
         prefix = rows.start(rng)
-        growing = GrowingTree(self.drafting, prefix).complete(rows.draft, rng)
+        growing = GrowingTree(self.trees, prefix).complete(rows.draft, rng)
         tree = growing.tree()
-        drawn = DrawnTree(tree, tuple(growing.kept), *(tree.rows(row, prefix) for row in rows.both))
+        drawn = tree_decoding.DrawnTree(
+            tree, tuple(growing.kept), *(tree.rows(row, prefix) for row in rows.both)
+        )
         coins = lane_generator(seed, ACCEPT, 0, number)
-        tokens = judge.judge(tree, tree_arguments(drawn), coins)
-        return TreeBlock.of((number % CALL_GROUPS, 0, True), drawn, tokens, tokens[:left])
+        tokens = judge.judge(tree, tree_decoding.tree_arguments(drawn), coins)
+        return tree_decoding.TreeBlock.of(
+            (number % CALL_GROUPS, 0, True), drawn, tokens, tokens[:left]
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class PythonRuleTrial(KernelTrial):
+class PythonRuleTrial(sampled.KernelTrial):
     """A readable rule for trees, called on drawn trees: slow, and without threads."""
 
     def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
@@ -513,8 +459,8 @@ def _check_tree_model(model: Model) -> None:
 def _coupling_document(bounds: TreeBounds) -> doc.Expected:
     best = bounds.coupling
     if best.by == "closed-form":
-        return expected_document(bounds.of_any or bounds.levels)
+        return documents.expected_document(bounds.of_any or bounds.levels)
     if best.by == "linear-programme":
         low, high = max(best.value - _LP_ERROR, 0.0), best.value + _LP_ERROR
         return doc.Expected(best.value, None, low, high, best.by)
-    return interval_document(0.0, best.value, "counting", confidence=None)
+    return documents.interval_document(0.0, best.value, "counting", confidence=None)

@@ -4,29 +4,19 @@ __simverify_role__ = "shared"
 
 
 import math
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import Any, Literal
 
 from simverify import results as doc
 from simverify import stats
+from simverify.battery.battery import start_meta
 from simverify.checks import MAX_GAMMA, MAX_SECONDS, MIN_ALPHA, check_ranges
 from simverify.errors import UsageError
 from simverify.models.markov import MAX_STATES, MAX_VOCAB, markov
+from simverify.simulators import run as compiled
 from simverify.simulators.kernels import compiled_before
-from simverify.simulators.run import (
-    MAX_CONTEXT_CELLS,
-    Counts,
-    cell_of_token,
-    default_threads,
-    fine_cell_count,
-    markov_tables,
-    simulate,
-)
 
 DEFAULT_DEVIATION = 0.01
 MIN_DEVIATION = 1e-5
@@ -35,18 +25,18 @@ digits."""
 
 MAX_SAMPLES = 10**15
 
-TIMED_VERIFIER = "block"
-"""The rule that is timed."""
+TIMED_VERIFIER = "block"  # the rule that is timed
 
 MAX_TIMED_VOCAB = 1 << 16
 """Largest vocabulary that is timed; the rows of a larger one would take seconds to make."""
 
-PILOT_BLOCKS = 1 << 16
-"""Blocks behind ``tokens_per_block``, which is the same on every machine."""
+PILOT_BLOCKS = 1 << 16  # blocks behind ``tokens_per_block``, which is the same on every machine
 
 TIMED_SECONDS = 0.5
 
 PLAN_SEED = 0
+
+META_FIELDS = ("version", "started", "seconds", "machine", "python")  # fields that all runs have
 
 
 @dataclass(frozen=True)
@@ -117,8 +107,10 @@ def plan(
     check_ranges(rules)
     question = _check_goal(deviation, seconds, samples)
     say = progress or (lambda _line: None)
-    started, clock = datetime.now(UTC), time.perf_counter()
-    speed = measure_speed(vocab, gamma, default_threads() if threads is None else threads, say)
+    stamp = start_meta()
+    speed = measure_speed(
+        vocab, gamma, compiled.default_threads() if threads is None else threads, say
+    )
     blocks = None
     if seconds is not None:
         blocks = max(math.floor(seconds * speed.blocks_per_second), 1)
@@ -154,6 +146,14 @@ def plan(
         )
         for row in plans
     )
+
+    def seconds_of(row: doc.PlanLine) -> float | None:
+        if row.samples is None:
+            return None
+        each = speed.tokens_per_block if row.unit == "tokens" else 1.0
+        return row.samples / each / speed.blocks_per_second
+
+    meta = stamp()
     return doc.PlanRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=PLAN_SEED,
@@ -169,20 +169,10 @@ def plan(
         tokens_per_block=speed.tokens_per_block,
         rows=rows,
         meta=doc.PlanMeta(
-            version=version("simverify"),
-            started=started.isoformat(timespec="seconds"),
-            seconds=time.perf_counter() - clock,
-            machine=f"{platform.system()} {platform.machine()}",
-            python=platform.python_version(),
+            **{name: getattr(meta, name) for name in META_FIELDS},
             threads=speed.threads,
-            timings=(
-                doc.Timing(
-                    model=speed.model,
-                    verifier=TIMED_VERIFIER,
-                    blocks_per_second=speed.blocks_per_second,
-                ),
-            ),
-            row_seconds=tuple(_row_seconds(row, speed) for row in rows),
+            timings=(doc.Timing(speed.model, TIMED_VERIFIER, speed.blocks_per_second),),
+            row_seconds=tuple(map(seconds_of, rows)),
         ),
     )
 
@@ -193,13 +183,17 @@ def measure_speed(vocab: int, gamma: int, threads: int, say: Callable[[str], Non
     if not compiled_before():
         say("compiling kernels (only once, some 15 seconds)")
     say(f"timing {TIMED_VERIFIER} on {model.name}")
-    tables = markov_tables(model)
+    tables = compiled.markov_tables(model)
     rows, positions = model.states + 1, gamma + 1
-    by_context = rows * model.vocab_size <= MAX_CONTEXT_CELLS
-    cells = model.vocab_size if by_context else fine_cell_count(model.vocab_size, rows, positions)
+    by_context = rows * model.vocab_size <= compiled.MAX_CONTEXT_CELLS
+    cells = (
+        model.vocab_size
+        if by_context
+        else compiled.fine_cell_count(model.vocab_size, rows, positions)
+    )
 
-    def run(blocks: int) -> Counts:
-        return simulate(
+    def run(blocks: int) -> compiled.Counts:
+        return compiled.simulate(
             tables,
             TIMED_VERIFIER,
             gamma,
@@ -207,7 +201,7 @@ def measure_speed(vocab: int, gamma: int, threads: int, say: Callable[[str], Non
             seed=PLAN_SEED,
             threads=threads,
             transition_shape=(positions, rows, cells),
-            cells=cell_of_token(model.vocab_size, cells),
+            cells=compiled.cell_of_token(model.vocab_size, cells),
             pit_positions=0 if by_context else positions,
         )
 
@@ -223,13 +217,6 @@ def measure_speed(vocab: int, gamma: int, threads: int, say: Callable[[str], Non
         blocks *= 2
     accepted = float(pilot.tail_counts.sum()) / pilot.trials
     return KernelSpeed(model.name, threads, blocks / took, accepted + 1.0)
-
-
-def _row_seconds(row: doc.PlanLine, speed: KernelSpeed) -> float | None:
-    if row.samples is None:
-        return None
-    blocks = row.samples / (speed.tokens_per_block if row.unit == "tokens" else 1.0)
-    return blocks / speed.blocks_per_second
 
 
 def _finite_or_none(value: float) -> float | None:

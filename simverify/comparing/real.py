@@ -17,24 +17,10 @@ from msgspec.structs import replace
 
 from simverify import results as doc
 from simverify import stats
-from simverify.battery.battery import (
-    TestReport,
-    certify_output,
-    judge_output,
-    output_shares,
-    output_tokens,
-    start_meta,
-)
+from simverify.battery import battery
 from simverify.checks import check_comparison
+from simverify.comparing import documents
 from simverify.comparing.custom_rules import CERTIFICATE_DELTA
-from simverify.comparing.documents import (
-    acceptance_document,
-    curve_document,
-    interval_document,
-    lossless_document,
-    model_document,
-    result_document,
-)
 from simverify.comparing.sampled import NOT_JUDGED
 from simverify.comparing.trees import tree_rules
 from simverify.drafting.groups import layer_groups
@@ -42,48 +28,14 @@ from simverify.drafting.method import DraftMethod
 from simverify.errors import UsageError
 from simverify.models.trace import Trace, open_trace
 from simverify.models.transformer import TransformerPair
-from simverify.simulators.decoding.job import (
-    CONFIDENCE,
-    DEFAULT_LANES,
-    MAX_REQUEST_TOKENS,
-    DecodedBlocks,
-    DecodedRun,
-    EmissionObserver,
-    decoding_document,
-    drafter_document,
-    from_arrays,
-    make_job,
-)
-from simverify.simulators.decoding.loop import (
-    PLAIN_DRAFTING,
-    RULES,
-    Block,
-    Clock,
-    Job,
-    LaneStatistics,
-    block_curves,
-    decode,
-    decode_plain,
-    verifier_factory,
-)
+from simverify.simulators.decoding import job as jobs
+from simverify.simulators.decoding import loop
+from simverify.simulators.decoding import trees as tree_decoding
 from simverify.simulators.decoding.replayed import (
     STATELESS_RULES,
     finish_replays,
     start_replays,
     trace_blocks,
-)
-from simverify.simulators.decoding.trees import (
-    COUPLING_PART,
-    OPTIMUM_PART,
-    RULE_PART,
-    DecodedTrees,
-    StatelessTreeVerifier,
-    TreeBlock,
-    TreeEmissionObserver,
-    TreeExpectation,
-    decode_trees,
-    min_inner_nodes,
-    walk_steps,
 )
 from simverify.simulators.latency import predicted_speedup
 from simverify.trees import Drafting, get_scheme, shape_of_levels
@@ -93,18 +45,17 @@ from simverify.verifiers.trees import TREE_VERIFIERS, TreeVerifier
 # The row of one rule on real models, from what its run recorded: on single drafts or draft trees.
 
 
-POWER = 0.9
 REAL_MODEL_DETECT = 0.04
 """Deviation that a run on real models is to find: they are too slow for a simulation's .01."""
 
-REFUTED_LOG_EVALUE = float(np.log(1.0 / (1.0 - POWER)))
+REFUTED_LOG_EVALUE = float(np.log(1.0 / (1.0 - documents.POWER)))
 
 
 @dataclass(frozen=True)
 class RowSettings:
-    """What every row is judged by: its ``share`` of alpha, the deviation to find, a cost ratio."""
+    """What every row is judged by: its share of alpha, the deviation to find, a cost ratio."""
 
-    share: float
+    alpha: float
     detect: float
     cost_ratio: float
 
@@ -112,41 +63,41 @@ class RowSettings:
 def decoded_row(
     model: Any,
     rule: Verifier | TreeVerifier,
-    run: DecodedRun,
-    promise: RowSettings,
+    run: jobs.DecodedRun,
+    promise: RowSettings | documents.ComparisonSettings,
     *,
     drafting: Drafting | None = None,
-    baseline: DecodedRun | None = None,
+    baseline: jobs.DecodedRun | None = None,
 ) -> doc.CompareResult:
     """Judge one rule's tokens and acceptance; ``model`` has a name and a vocabulary size.
 
-    E[tau] is the one that the rows of the blocks or trees let expect, where the rule's law is
-    known, else the measured one. The optimum is of the same calls. ``baseline``: the run of the
+    E[tau] follows from the rows of the blocks or trees where the rule's law is known, else it is
+    the measured one. The optimum is of the same calls. ``baseline``: the run of the
     token rule, on whose blocks rules for a single draft are paired.
     """
     gamma, detect, tau = run.gamma, promise.detect, run.tau
-    lossless = lossless_document(
-        judge_output(run.features, promise.share),
+    lossless = documents.lossless_document(
+        battery.judge_output(run.features, promise.alpha),
         detect,
         "output",
-        certificate=lambda: certify_output(run.features, CERTIFICATE_DELTA),
+        certificate=lambda: battery.certify_output(run.features, CERTIFICATE_DELTA),
     )
-    alpha = output_shares(promise.share)["acceptance"]
+    alpha = battery.output_shares(promise.alpha)["acceptance"]
     parts: dict[str, Any] = {}
     rows = part = None
-    if isinstance(run, DecodedTrees):
+    if isinstance(run, tree_decoding.DecodedTrees):
         assert drafting is not None
         # The named faults are of rules for a single draft.
         lossless = replace(lossless, faults=None)
         report = _test_steps(run, alpha)
         optimum = tree_optimum_document(drafting, run)
-        part, rows = RULE_PART if run.known else None, len(drafting.shape) + 1
+        part, rows = tree_decoding.RULE_PART if run.known else None, len(drafting.shape) + 1
         parts["node_counts"] = doc.NodeCounts(run.worth.blocks, tuple(run.nodes.tolist()))
     else:
-        assert isinstance(run, DecodedBlocks)
-        report, part = _test_taus(run, alpha), RULES.index(rule.name)
+        assert isinstance(run, jobs.DecodedBlocks)
+        report, part = _test_taus(run, alpha), loop.RULES.index(rule.name)
         kind, best = ("coupling", "greedy") if rule.contract == "step" else ("block", "block")
-        optimum = doc.Optimum(kind, run.interval(RULES.index(best)).mean)  # type: ignore[arg-type]
+        optimum = doc.Optimum(kind, run.interval(loop.RULES.index(best)).mean)  # type: ignore[arg-type]
         if baseline is not None and rule.name != "token":
             parts["paired"] = _paired_document(baseline, rule)
     expected, bounds = tau, None
@@ -159,26 +110,26 @@ def decoded_row(
     shape = None if drafting is None else drafting.shape
     method = "measured" if part is None else "rao-blackwell"
     speedup = predicted_speedup(accepted, gamma, promise.cost_ratio, shape=shape)
-    return result_document(
+    return documents.result_document(
         model,
         rule.name,
         gamma,
         lossless,
-        acceptance_document(report, detect),
+        documents.acceptance_document(report, detect),
         optimum,
         accepted,
         first_call=expected.mean,
-        expected_accepted=interval_document(expected.low, expected.high, method, gamma),
+        expected_accepted=documents.interval_document(expected.low, expected.high, method, gamma),
         measured=doc.Measured(
-            tau.mean, max(tau.low, 0.0), min(tau.high, gamma), CONFIDENCE, run.worth.blocks
+            tau.mean, max(tau.low, 0.0), min(tau.high, gamma), jobs.CONFIDENCE, run.worth.blocks
         ),
-        acceptance_ccdf=curve_document(run.accepted, bounds),
+        acceptance_ccdf=documents.curve_document(run.accepted, bounds),
         speedup=doc.Speedup(cost_ratio=promise.cost_ratio, predicted=speedup, rows=rows),
         **parts,
     )
 
 
-def _test_taus(run: DecodedBlocks, alpha: float) -> TestReport:
+def _test_taus(run: jobs.DecodedBlocks, alpha: float) -> battery.TestReport:
     """Test the tau of every block against its law given the rows and the drafts."""
     values, laws = np.arange(run.gamma + 1), run.laws
     sums = stats.score_sums_of_contexts(
@@ -199,10 +150,10 @@ def _test_taus(run: DecodedBlocks, alpha: float) -> TestReport:
     # Without coins, as at temperature 0, one call that is off shows it.
     certain = sums.variance == 0.0
     each = REFUTED_LOG_EVALUE / test.n if certain else test.min_detectable / run.gamma
-    return TestReport((test,), tuple(findings), each, "shift of E[tau] / gamma")
+    return battery.TestReport((test,), tuple(findings), each, "shift of E[tau] / gamma")
 
 
-def _test_steps(run: DecodedTrees, alpha: float) -> TestReport:
+def _test_steps(run: tree_decoding.DecodedTrees, alpha: float) -> battery.TestReport:
     """Test how often the rule went on at the nodes that it visited, where its step is known."""
     if not run.stepped:
         return NOT_JUDGED
@@ -223,38 +174,39 @@ def _test_steps(run: DecodedTrees, alpha: float) -> TestReport:
     # Without coins, as at temperature 0, one node that is off shows it.
     each = REFUTED_LOG_EVALUE / sums.n if sums.variance == 0.0 else test.min_detectable
     deviation = "shift of the rate of drafts kept at a node"
-    return TestReport((test,), tuple(findings), each, deviation)
+    return battery.TestReport((test,), tuple(findings), each, deviation)
 
 
-def _paired_document(baseline: DecodedRun, rule: Verifier | TreeVerifier) -> doc.Paired:
-    weights = np.zeros((len(RULES), baseline.gamma))
-    weights[RULES.index(rule.name)], weights[RULES.index("token")] = 1.0, -1.0
-    interval = baseline.worth.interval([*weights.ravel(), 0.0], CONFIDENCE)
+def _paired_document(baseline: jobs.DecodedRun, rule: Verifier | TreeVerifier) -> doc.Paired:
+    weights = np.zeros((len(loop.RULES), baseline.gamma))
+    weights[loop.RULES.index(rule.name)], weights[loop.RULES.index("token")] = 1.0, -1.0
+    interval = baseline.worth.interval([*weights.ravel(), 0.0], jobs.CONFIDENCE)
     return doc.Paired(
         baseline="token",
         difference=interval.mean,
         ci_low=interval.low,
         ci_high=interval.high,
-        confidence=CONFIDENCE,
+        confidence=jobs.CONFIDENCE,
         blocks=baseline.worth.blocks,
     )
 
 
-def coupling_document(run: DecodedRun, drafting: Drafting | None = None) -> doc.Expected:
+def coupling_document(run: jobs.DecodedRun, drafting: Drafting | None = None) -> doc.Expected:
     """Return the bound that no rule exceeds in one call, on the calls of a run."""
-    if drafting is None:
-        # Greedy's first call attains it (Sun et al. 2025, theorem 3).
-        interval = run.interval(RULES.index("greedy"))
-        return interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
-    interval = run.interval(COUPLING_PART)
-    if TreeExpectation(drafting).by == "counting":
-        return interval_document(0.0, interval.mean, "counting", run.gamma)
-    return interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
+    # On a single draft greedy's first call attains it (Sun et al. 2025, theorem 3).
+    part = loop.RULES.index("greedy") if drafting is None else tree_decoding.COUPLING_PART
+    interval = run.interval(part)
+    if drafting is not None and tree_decoding.TreeExpectation(drafting).by == "counting":
+        return documents.interval_document(0.0, interval.mean, "counting", run.gamma)
+    return documents.interval_document(interval.low, interval.high, "rao-blackwell", run.gamma)
 
 
-def tree_optimum_document(drafting: Drafting, run: DecodedRun) -> doc.Optimum:
+def tree_optimum_document(drafting: Drafting, run: jobs.DecodedRun) -> doc.Optimum:
     """Return the bound that no rule without state exceeds on such trees, on the calls of a run."""
-    by, best = TreeExpectation(drafting).by, run.interval(OPTIMUM_PART).mean
+    by, best = (
+        tree_decoding.TreeExpectation(drafting).by,
+        run.interval(tree_decoding.OPTIMUM_PART).mean,
+    )
     return doc.Optimum("memoryless", min(best, run.gamma), by, by == "counting")
 
 
@@ -269,8 +221,8 @@ class DecodedRules:
     method: DraftMethod
     rules: Sequence[Verifier | TreeVerifier]
     drafting: Drafting | None
-    runs: dict[str, DecodedRun]
-    clocks: dict[str, Clock]
+    runs: dict[str, jobs.DecodedRun]
+    clocks: dict[str, loop.Clock]
 
     @property
     def name(self) -> str:
@@ -303,12 +255,12 @@ class DecodedRules:
             # Greedy's first calls attain the bound: on its own blocks no row contradicts it.
             blocks_of = "greedy" if "greedy" in names else names[0]
         bounds = doc.Bounds(coupling_document(self.runs[blocks_of], self.drafting), blocks_of)
-        return model_document(self, bounds, drafter=drafter_document(self.method))
+        return documents.model_document(self, bounds, drafter=jobs.drafter_document(self.method))
 
 
 def decode_rules(
     pair: TransformerPair,
-    job: Job,
+    job: loop.Job,
     rules: Sequence[Verifier | TreeVerifier],
     drafting: Drafting | None,
     method: DraftMethod,
@@ -319,21 +271,23 @@ def decode_rules(
     calls = -(-job.lane_tokens // (job.gamma + 1))
     for rule in rules:
         say(f"{decoded.name}: {rule.name}")
-        seen: EmissionObserver | TreeEmissionObserver
+        seen: jobs.EmissionObserver | tree_decoding.TreeEmissionObserver
         if isinstance(rule, TreeVerifier):
             assert drafting is not None
-            nodes = min_inner_nodes(drafting.shape, job.lane_tokens)
-            seen = TreeEmissionObserver(job.lanes, job.seed, drafting, rule, nodes=nodes)
-            judge = partial(StatelessTreeVerifier, rule.rule)
-            clock = decode_trees(pair, job, drafting, judge, seen, method)
+            nodes = tree_decoding.min_inner_nodes(drafting.shape, job.lane_tokens)
+            seen = tree_decoding.TreeEmissionObserver(
+                job.lanes, job.seed, drafting, rule, nodes=nodes
+            )
+            judge = partial(tree_decoding.StatelessTreeVerifier, rule.rule)
+            clock = tree_decoding.decode_trees(pair, job, drafting, judge, seen, method)
         else:
-            seen = EmissionObserver(job, rule, calls=calls)
-            clock = decode(pair, job, verifier_factory(rule), seen, method=method)
+            seen = jobs.EmissionObserver(job, rule, calls=calls)
+            clock = loop.decode(pair, job, loop.verifier_factory(rule), seen, method=method)
         decoded.clocks[rule.name], decoded.runs[rule.name] = clock, seen.decoded
     return decoded
 
 
-def _latency_document(row: doc.CompareResult, clock: Clock, alone: Clock) -> doc.Latency:
+def _latency_document(row: doc.CompareResult, clock: loop.Clock, alone: loop.Clock) -> doc.Latency:
     """Return the wall clock of a rule; ``alone``: that of the target without a draft."""
     ratio = clock.draft / clock.drafted * (clock.calls / clock.score)
     return doc.Latency(
@@ -354,19 +308,17 @@ def _latency_document(row: doc.CompareResult, clock: Clock, alone: Clock) -> doc
 # Drafts by layers in groups against plain ones: similarity, acceptance and its loss, time.
 
 
-DEFAULT_WIDTHS = (1, 2, 4)
-"""Drafts side by side at the first level of the trees."""
+DEFAULT_WIDTHS = (1, 2, 4)  # drafts side by side at the first level of the trees
 
 LAYER_PARALLEL_TOKENS = 4_000
 """Emitted tokens of each run by default, where the verifiers' own have their promise to keep."""
 
-MAX_COMPARED_TOKENS = 64
-"""Most tokens of a prompt on which passes are compared."""
+MAX_COMPARED_TOKENS = 64  # most tokens of a prompt on which passes are compared
 
 
 def compare_layer_groups(
     pair: TransformerPair,
-    job: Job,
+    job: loop.Job,
     numbers: Sequence[int],
     *,
     tokens: int,
@@ -385,19 +337,26 @@ def compare_layer_groups(
         widths = [width for width in widths if width == 1]
     job = replace_fields(job, lane_tokens=-(-tokens // job.lanes))
     say(f"{pair.name}: acceptance of plain drafts by width")
-    plain = {width: _expected_tau_by_lane(pair, job, width, PLAIN_DRAFTING) for width in widths}
+    plain = {
+        width: _expected_tau_by_lane(pair, job, width, loop.PLAIN_DRAFTING) for width in widths
+    }
     layers = pair.draft_model.config.num_hidden_layers
     results = []
     for number in numbers:
         say(f"{pair.name}: acceptance in groups of {number}, by width")
-        acceptance = [_acceptance_document(plain[width], width, None, None) for width in widths]
         groups = layer_groups(layers, number)
-        if any(len(group) > 1 for group in groups):
-            for calibration in (True, False):
-                method = DraftMethod("easyspec", number, calibration)
-                for width in widths:
+        grouped = any(len(group) > 1 for group in groups)
+        acceptance = []
+        for calibration in (None, True, False) if grouped else (None,):  # None: plain drafts
+            for width in widths:
+                worth, loss = plain[width], None
+                if calibration is not None:
+                    method = DraftMethod("easyspec", number, calibration)
                     worth = _expected_tau_by_lane(pair, job, width, method)
-                    acceptance.append(_acceptance_document(worth, width, calibration, plain[width]))
+                    loss = _loss_document(worth, plain[width])
+                mean, blocks = worth.interval([1.0], jobs.CONFIDENCE), worth.blocks
+                expected = documents.interval_document(mean.low, mean.high, "rao-blackwell")
+                acceptance.append(doc.DraftAcceptance(width, calibration, expected, blocks, loss))
         results.append(
             doc.LayerParallel(
                 layer_parallel=number,
@@ -410,7 +369,7 @@ def compare_layer_groups(
 
 
 def drafting_times(
-    pair: TransformerPair, job: Job, clocks: Mapping[int, Clock]
+    pair: TransformerPair, job: loop.Job, clocks: Mapping[int, loop.Clock]
 ) -> tuple[doc.DraftingTime, ...]:
     """Return the times of passes, and those that the time model predicts.
 
@@ -452,44 +411,33 @@ def drafting_times(
 
 
 def _expected_tau_by_lane(
-    pair: TransformerPair, job: Job, width: int, method: DraftMethod
-) -> LaneStatistics:
-    """Decode; return per lane the tau that the rows of each call let expect."""
-    worth = LaneStatistics(job.lanes, 1)
+    pair: TransformerPair, job: loop.Job, width: int, method: DraftMethod
+) -> loop.LaneStatistics:
+    """Decode; return per lane the expected tau by the rows of each call."""
+    worth = loop.LaneStatistics(job.lanes, 1)
     if width == 1:
-        token = RULES.index("token")
+        token = loop.RULES.index("token")
 
-        def chain(block: Block) -> None:
-            worth.add(block.lane, [float(block_curves(block)[token].sum())])
+        def chain(block: loop.Block) -> None:
+            worth.add(block.lane, [float(loop.block_curves(block)[token].sum())])
 
-        decode(pair, job, verifier_factory(get_verifier("token")), chain, method=method)
+        loop.decode(pair, job, loop.verifier_factory(get_verifier("token")), chain, method=method)
         return worth
     shape = shape_of_levels([width] + [1] * (job.gamma - 1))
     drafting, rule = Drafting(shape, get_scheme("iid")), TREE_VERIFIERS["recursive"]
 
-    def tree(call: TreeBlock) -> None:
-        steps = walk_steps(rule, drafting, call.drawn, call.output)
+    def tree(call: tree_decoding.TreeBlock) -> None:
+        steps = tree_decoding.walk_steps(rule, drafting, call.drawn, call.output)
         assert steps is not None, "recursive rejection on independent siblings has a closed form"
         worth.add(call.block.lane, [sum(chance for chance, _ in steps)])
 
-    decode_trees(pair, job, drafting, partial(StatelessTreeVerifier, rule.rule), tree, method)
+    tree_decoding.decode_trees(
+        pair, job, drafting, partial(tree_decoding.StatelessTreeVerifier, rule.rule), tree, method
+    )
     return worth
 
 
-def _acceptance_document(
-    worth: LaneStatistics, width: int, calibration: bool | None, plain: LaneStatistics | None
-) -> doc.DraftAcceptance:
-    interval = worth.interval([1.0], CONFIDENCE)
-    return doc.DraftAcceptance(
-        width=width,
-        calibration=calibration,
-        expected_accepted=interval_document(interval.low, interval.high, "rao-blackwell"),
-        blocks=worth.blocks,
-        loss=None if plain is None else _loss_document(worth, plain),
-    )
-
-
-def _loss_document(worth: LaneStatistics, plain: LaneStatistics) -> doc.Loss | None:
+def _loss_document(worth: loop.LaneStatistics, plain: loop.LaneStatistics) -> doc.Loss | None:
     """Return 1 - worth / plain with its interval, from how far lanes are off that ratio.
 
     A lane has the same prompts and uniforms in both runs, which makes their acceptance alike: so
@@ -505,13 +453,13 @@ def _loss_document(worth: LaneStatistics, plain: LaneStatistics) -> doc.Loss | N
     )
     off = ours - ratio * others
     # Deviations of lanes sum to 0: they are those of a mean over a block a lane.
-    interval = LaneStatistics.of(off, np.ones(len(off))).interval([1.0], CONFIDENCE)
+    interval = loop.LaneStatistics.of(off, np.ones(len(off))).interval([1.0], jobs.CONFIDENCE)
     half = interval.high - interval.mean
     return doc.Loss(mean=1.0 - ratio, ci_low=1.0 - ratio - half, ci_high=1.0 - ratio + half)
 
 
 def _similarity_documents(
-    pair: TransformerPair, job: Job, number: int
+    pair: TransformerPair, job: loop.Job, number: int
 ) -> tuple[doc.LayerSimilarity, ...]:
     """Compare passes on the prompts' beginnings, whose last gamma tokens are read fuzzily."""
     from simverify.drafting.easyspec import layer_similarities
@@ -524,8 +472,7 @@ def _similarity_documents(
 
 # A comparison on a pair of real models: every verifier decodes, is judged and timed.
 #
-# On draft trees, the rules that judge trees stand beside those for a single draft of the same
-# depth.
+# On draft trees, rules for trees may run with rules for a single draft of the same depth.
 
 
 DEFAULT_TOKENS = 20_000
@@ -541,8 +488,8 @@ def compare_pair(
     drafting: Drafting | None = None,
     methods: Sequence[DraftMethod] = (DraftMethod(),),
     tokens: int | None = None,
-    lanes: int = DEFAULT_LANES,
-    request_tokens: int = MAX_REQUEST_TOKENS,
+    lanes: int = jobs.DEFAULT_LANES,
+    request_tokens: int = jobs.MAX_REQUEST_TOKENS,
     cost_ratio: float = 0.1,
     alpha: float = 1e-6,
     detect: float = REAL_MODEL_DETECT,
@@ -591,8 +538,8 @@ def compare_pair(
         for method in methods:
             method.check_tree_attention()
     share = alpha / (len(rules) * len(methods))
-    wanted = max(output_tokens(detect, share), DEFAULT_TOKENS) if tokens is None else tokens
-    job = make_job(
+    wanted = max(battery.output_tokens(detect, share), DEFAULT_TOKENS) if tokens is None else tokens
+    job = jobs.make_job(
         pair,
         prompts,
         gamma=gamma,
@@ -605,12 +552,12 @@ def compare_pair(
         pair.check_tree_attention()
     for method in methods:
         method.make(pair, 1)  # what does not fit the model is said before anything runs
-    say, stamp = progress or (lambda _: None), start_meta()
+    say, stamp = progress or (lambda _: None), battery.start_meta()
     say(f"{Path(pair.target_name).name}: the target alone")
-    alone = decode_plain(pair, job)
+    alone = loop.decode_plain(pair, job)
     promise = RowSettings(share, detect, cost_ratio)
     rows, models, speeds, times = [], [], [], []
-    clocks: dict[int, Clock] = {}
+    clocks: dict[int, loop.Clock] = {}
     for method in methods:
         decoded = decode_rules(pair, job, rules, drafting, method, say)
         models.append(decoded.document())
@@ -626,22 +573,16 @@ def compare_pair(
         studied = min(wanted, LAYER_PARALLEL_TOKENS) if tokens is None else tokens
         layer_parallel = compare_layer_groups(pair, job, list(clocks), tokens=studied, say=say)
         drafting_time = drafting_times(pair, job, clocks)
-    return doc.CompareRun(
-        schema_version=doc.SCHEMA_VERSION,
+    return documents.run_document(
+        rows,
+        models,
+        drafting=drafting,
         seed=seed,
         gamma=gamma,
-        blocks=None,
         alpha=alpha,
         detect=detect,
-        power=POWER,
         eos=min(pair.eos) if pair.eos else None,
-        verdict=doc.overall([row.verdict for row in rows]),
-        results=tuple(rows),
-        models=tuple(models),
-        decoding=decoding_document(pair, job, prompts, prompts_file, methods),
-        drafting=None
-        if drafting is None
-        else doc.DraftTrees(parents=drafting.shape.parents, scheme=drafting.scheme.name),
+        decoding=jobs.decoding_document(pair, job, prompts, prompts_file, methods),
         layer_parallel=layer_parallel,
         meta=replace(
             stamp(), timings=tuple(speeds), latencies=tuple(times), drafting=drafting_time
@@ -654,10 +595,10 @@ def _check_rules(
 ) -> list[Verifier | TreeVerifier]:
     if drafting is None:
         for name in names or ():
-            if get_verifier(name).name not in RULES:
+            if get_verifier(name).name not in loop.RULES:
                 raise UsageError(
                     f"verifier {name!r} has no expected acceptance on real models: expected one of "
-                    f"{', '.join(RULES)} (for temperature 0, set the temperature)"
+                    f"{', '.join(loop.RULES)} (for temperature 0, set the temperature)"
                 )
         return [get_verifier(name) for name in names or ()]
     rules: list[Verifier | TreeVerifier] = [
@@ -706,7 +647,7 @@ def compare_trace(
     check_comparison(
         verifiers, gamma=made.gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed
     )
-    say, stamp = progress or (lambda _: None), start_meta()
+    say, stamp = progress or (lambda _: None), battery.start_meta()
     say(f"{made.name}: {made.blocks:,} recorded blocks")
     if made.kind == "rows":
         decoded, speeds = _replay_rules(trace, rules, seed)
@@ -721,31 +662,22 @@ def compare_trace(
         decoded_row(made, rule, decoded[rule.name], promise, baseline=baseline) for rule in rules
     ]
     bounds = doc.Bounds(coupling_document(decoded[rules[0].name]), "trace")
-    return doc.CompareRun(
-        schema_version=doc.SCHEMA_VERSION,
+    timings = [doc.Timing(made.name, rule.name, speeds.get(rule.name, 0.0)) for rule in rules]
+    return documents.run_document(
+        rows,
+        [documents.model_document(made, bounds, drafter=made.decoding.drafter)],
         seed=seed,
         gamma=made.gamma,
-        blocks=None,
         alpha=alpha,
         detect=detect,
-        power=POWER,
-        eos=None,
-        verdict=doc.overall([row.verdict for row in rows]),
-        results=tuple(rows),
-        models=(model_document(made, bounds, drafter=made.decoding.drafter),),
         decoding=replace(made.decoding, trace=str(folder), trace_sha256=made.sha256),
-        meta=replace(
-            stamp(),
-            timings=tuple(
-                doc.Timing(made.name, rule.name, speeds.get(rule.name, 0.0)) for rule in rules
-            ),
-        ),
+        meta=replace(stamp(), timings=tuple(timings)),
     )
 
 
 def _replay_rules(
     trace: Trace, rules: Sequence[Verifier], seed: int
-) -> tuple[dict[str, DecodedBlocks], dict[str, float]]:
+) -> tuple[dict[str, jobs.DecodedBlocks], dict[str, float]]:
     """Return the run of each rule, and its calls a second."""
     made = trace.manifest.decoding
     runs = start_replays(
@@ -758,7 +690,7 @@ def _replay_rules(
     return decoded, {name: run.replay.calls / run.replay.seconds for name, run in runs.items()}
 
 
-def _stored_runs(trace: Trace, rules: Sequence[Verifier]) -> dict[str, DecodedBlocks]:
+def _stored_runs(trace: Trace, rules: Sequence[Verifier]) -> dict[str, jobs.DecodedBlocks]:
     made = trace.manifest
     missing = [rule.name for rule in rules if rule.name not in made.rules]
     if missing:
@@ -774,7 +706,7 @@ def _stored_runs(trace: Trace, rules: Sequence[Verifier]) -> dict[str, DecodedBl
             if name.startswith(f"{rule.name}.")
         }
         try:
-            decoded[rule.name] = from_arrays(rule_arrays)
+            decoded[rule.name] = jobs.from_arrays(rule_arrays)
         except ValueError as error:
             raise UsageError(f"trace: the statistics of {rule.name}: {error}") from None
     return decoded

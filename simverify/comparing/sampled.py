@@ -18,53 +18,12 @@ import numpy.typing as npt
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.battery.battery import (
-    REFUTATION_BETA,
-    FaultCounts,
-    FaultDiagnosis,
-    FaultLocation,
-    LocalisationEvidence,
-    SlotCounts,
-    TestReport,
-    certify_slots,
-    context_shares,
-    detectable_deviation,
-    detectable_faults,
-    diagnose_faults,
-    fault_counts,
-    feature_pairs,
-    feature_scores,
-    judge_tokens,
-    kernel_shares,
-    locate_fault,
-    pit_shares,
-    pvalue_words,
-    rejection_findings,
-    single_slot_rows,
-    slot_rows,
-)
+from simverify.battery import battery
 from simverify.comparing.curves import AcceptanceCurve, sample_bounds
 from simverify.models.base import MarkovModel, Model
 from simverify.results import ANY_DEVIATION, NodeCounts
+from simverify.simulators import run as compiled
 from simverify.simulators.kernels.trees import Family
-from simverify.simulators.run import (
-    COARSE_CELLS,
-    MAX_CONTEXT_CELLS,
-    PIT_BINS,
-    Counts,
-    Features,
-    RowLookup,
-    TokenSample,
-    cell_of_token,
-    coarse_cells,
-    fine_cell_count,
-    merge_cells,
-    pits_and_ratios,
-    sample_features,
-    sample_tokens,
-    simulate,
-    stack_rows,
-)
 from simverify.simulators.trees import count_nodes, sample_trees, simulate_trees
 from simverify.stats.counts import MIN_TABLE
 from simverify.stats.pits import MIN_PAIRS
@@ -96,8 +55,8 @@ MAX_STREAMED_CALLS = 1 << 15
 RunPart = Literal["run", "first calls"]
 """Parts that a check counts: its run, and for a rule with state its first calls too."""
 
-CountFunction = Callable[[RunPart, int], Counts]
-"""Gives the counts of so many trials of a part, the first of them trial 0."""
+CountFunction = Callable[[RunPart, int], compiled.Counts]
+"""Gives the counts of a part and a number of trials, the first of them trial 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +92,7 @@ class ModelKernel:
     @property
     def by_context(self) -> bool:
         """Whether contexts repeat often enough to judge every token after each of them."""
-        return self.markov and self.rows.size <= MAX_CONTEXT_CELLS
+        return self.markov and self.rows.size <= compiled.MAX_CONTEXT_CELLS
 
     @property
     def positions(self) -> int:
@@ -156,32 +115,32 @@ class ModelKernel:
     def rows(self) -> Floats:
         """Target rows (S+1, V) of a Markov model, in the order of the counts."""
         assert isinstance(self.model, MarkovModel)
-        return stack_rows(self.model.target_rows, self.model.target_start)
+        return compiled.stack_rows(self.model.target_rows, self.model.target_start)
 
     @cached_property
     def draft_rows(self) -> Floats:
         """Draft rows (S+1, V), in the same order."""
         assert isinstance(self.model, MarkovModel)
-        return stack_rows(self.model.draft_rows, self.model.draft_start)
+        return compiled.stack_rows(self.model.draft_rows, self.model.draft_start)
 
     @cached_property
     def cells(self) -> int:
         """How many cells of tokens are counted; V where there is room for every token."""
         if self.by_context:
             return self.model.vocab_size
-        return fine_cell_count(self.model.vocab_size, len(self.rows), self.positions)
+        return compiled.fine_cell_count(self.model.vocab_size, len(self.rows), self.positions)
 
-    def run(self, trials: int, first_trial: int = 0) -> Counts:
+    def run(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """Count the tokens of ``trials`` calls, or generations for a rule with state."""
         # Every call emits a token, so this many calls fill the positions.
         calls = 1 if self.by_slot else self.positions
         return self._simulate(trials, first_trial, calls, self.positions)
 
-    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+    def first_calls(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """Run ``trials`` first calls, whatever the rule; tokens by slot where contexts repeat."""
         return self._simulate(trials, first_trial, 1, self.gamma + 1 if self.by_context else 0)
 
-    def sample(self, trials: int, most: int | None = None) -> TokenSample:
+    def sample(self, trials: int, most: int | None = None) -> compiled.TokenSample:
         """Keep the first tokens that ``run`` counts: as many as ``trials`` emit at least.
 
         At most ``most``, by default ``MAX_STREAMED``; twice as many for a rule with state.
@@ -200,22 +159,24 @@ class ModelKernel:
         counts = count_nodes(self.tables, self.verifier, self.drafting, calls, seed=self.seed)
         return NodeCounts(calls=calls, kept=tuple(counts.tolist()))
 
-    def sample_first_calls(self, trials: int) -> TokenSample:
+    def sample_first_calls(self, trials: int) -> compiled.TokenSample:
         """Keep the first tokens of single calls, whatever the rule."""
         return self._sample(min(MAX_STREAMED_CALLS, trials), 1, self.gamma + 1)
 
-    def _sample(self, size: int, calls: int, positions: int) -> TokenSample:
+    def _sample(self, size: int, calls: int, positions: int) -> compiled.TokenSample:
         size = min(size, max(MAX_STREAMED_ENTRIES // self.model.vocab_size, 1))
         if self.trees is not None:
             return sample_trees(
                 self.tables, self.verifier, self.trees, size, seed=self.seed, positions=positions
             )
         name = self.verifier.name
-        return sample_tokens(
+        return compiled.sample_tokens(
             self.tables, name, self.gamma, size, seed=self.seed, calls=calls, positions=positions
         )
 
-    def _simulate(self, trials: int, first_trial: int, calls: int, positions: int) -> Counts:
+    def _simulate(
+        self, trials: int, first_trial: int, calls: int, positions: int
+    ) -> compiled.Counts:
         counted: dict[str, Any] = {
             "first_trial": first_trial,
             "seed": self.seed,
@@ -224,11 +185,11 @@ class ModelKernel:
         }
         if self.markov:
             counted["transition_shape"] = positions, len(self.rows), self.cells
-            counted["cells"] = cell_of_token(self.model.vocab_size, self.cells)
+            counted["cells"] = compiled.cell_of_token(self.model.vocab_size, self.cells)
         if self.trees is not None:
             return simulate_trees(self.tables, self.verifier, self.trees, trials, **counted)
         name = self.verifier.name
-        return simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
+        return compiled.simulate(self.tables, name, self.gamma, trials, calls=calls, **counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,13 +207,13 @@ class KernelTrial(ModelKernel):
     detect: float
     counted: CountFunction | None = field(default=None, kw_only=True)
 
-    def run(self, trials: int, first_trial: int = 0) -> Counts:
+    def run(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """As a kernel's, or counted already; pilots are always run."""
         if self.counted is not None and first_trial == 0:
             return self.counted("run", trials)
         return super().run(trials, first_trial)
 
-    def first_calls(self, trials: int, first_trial: int = 0) -> Counts:
+    def first_calls(self, trials: int, first_trial: int = 0) -> compiled.Counts:
         """As a kernel's, or counted already."""
         if self.counted is not None and first_trial == 0:
             return self.counted("first calls", trials)
@@ -268,7 +229,7 @@ class KernelTrial(ModelKernel):
 
 ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
-NOT_JUDGED = TestReport((), (), 0.0, "none, as the rule's own law is not known")
+NOT_JUDGED = battery.TestReport((), (), 0.0, "none, as the rule's own law is not known")
 """Stands for the tests of acceptance where nothing is tested."""
 
 
@@ -279,7 +240,7 @@ class GenerationLengths:
     ``eos``: whether a token may end a generation before it has made all its calls.
     """
 
-    counts: Counts
+    counts: compiled.Counts
     exact: Sequence[float | Fraction] | None
     eos: bool
 
@@ -292,7 +253,7 @@ _OPTIMUM_WORDS = {
 
 
 def lossy_test(
-    trial: KernelTrial, counts: Counts, alpha: float
+    trial: KernelTrial, counts: compiled.Counts, alpha: float
 ) -> tuple[stats.TestResult, tuple[str, ...]]:
     """Test that first calls accept no more than the optimum, at every level of tau."""
     _, upper, alpha = _tau_bounds(trial.optimum, trial.gamma, alpha)
@@ -303,17 +264,17 @@ def lossy_test(
         return test, ()
     finding = (
         f"lossy: Pr(tau >= {test.level}) is {test.statistic:.4f} above "
-        f"{_OPTIMUM_WORDS[trial.verifier.contract]} (p = {pvalue_words(test.log_pvalue)})"
+        f"{_OPTIMUM_WORDS[trial.verifier.contract]} (p = {battery.pvalue_words(test.log_pvalue)})"
     )
     return test, (finding,)
 
 
 def judge_acceptance(
     trial: KernelTrial,
-    counts: Counts,
+    counts: compiled.Counts,
     generations: GenerationLengths | None,
     shares: dict[str, float],
-) -> TestReport:
+) -> battery.TestReport:
     """Test accepted tokens against the rule's own law, and tokens after calls, where known."""
     if trial.curve is None:
         return NOT_JUDGED
@@ -323,7 +284,7 @@ def judge_acceptance(
     if law.rejected:
         findings.append(
             f"Pr(tau >= {law.level}) is {abs(law.statistic):.4f} {law.direction} the rule's own "
-            f"law (p = {pvalue_words(law.log_pvalue)})"
+            f"law (p = {battery.pvalue_words(law.log_pvalue)})"
         )
     if generations is not None and generations.exact is not None:
         exact = np.array(generations.exact, dtype=np.float64)
@@ -332,9 +293,10 @@ def judge_acceptance(
         if lengths.rejected:
             findings.append(
                 f"tokens after {lengths.level} calls are {abs(lengths.statistic):.4f} "
-                f"{lengths.direction} their exact mean (p = {pvalue_words(lengths.log_pvalue)})"
+                f"{lengths.direction} their exact mean "
+                f"(p = {battery.pvalue_words(lengths.log_pvalue)})"
             )
-    return TestReport(
+    return battery.TestReport(
         tests=tuple(tests),
         findings=tuple(findings),
         detectable=acceptance_detectable(trial, counts.trials, shares["acceptance"]),
@@ -343,7 +305,7 @@ def judge_acceptance(
 
 
 def acceptance_detectable(trial: KernelTrial, blocks: int, alpha: float) -> float:
-    """Shift of a Pr(tau >= l) that so many blocks find with power .9.
+    """Shift of a Pr(tau >= l) that a number of blocks finds with power .9.
 
     A level without room for a shift of ``trial.detect`` in a direction does not count there:
     nothing of that size can happen.
@@ -411,7 +373,7 @@ def order_two_tests(trial: KernelTrial, trials: int, alpha: float) -> Iterator[s
     yield from lag_tests(ratio_order_pits(sample, trial.rows, trial.draft_rows), alpha)
 
 
-def ratio_order_pits(sample: TokenSample, target: Floats, draft: Floats) -> Floats:
+def ratio_order_pits(sample: compiled.TokenSample, target: Floats, draft: Floats) -> Floats:
     """PITs (n,) in q/p order of tokens whose states are rows of ``target`` and ``draft``."""
     order = np.argsort(stats.order_key("ratio", target, draft), axis=1, kind="stable")
     ranked = np.take_along_axis(target, order, axis=1)
@@ -441,8 +403,11 @@ def lag_tests(pits: Floats, alpha: float) -> Iterator[stats.TestResult]:
 
 
 def judge_contexts(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float], first_calls: Counts | None = None
-) -> TestReport:
+    trial: KernelTrial,
+    counts: compiled.Counts,
+    shares: dict[str, float],
+    first_calls: compiled.Counts | None = None,
+) -> battery.TestReport:
     """Test the tokens of every position against the rows of their contexts.
 
     ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`. ``first_calls`` of a
@@ -452,26 +417,23 @@ def judge_contexts(
     called = counts if trial.one_draft else first_calls
     faults = _fault_counts_by_slot(trial, called) if called is not None else None
     tested = faults if trial.one_draft else _fault_counts_by_position(trial, counts)
-    ours = context_shares(shares["output"])
-    result = judge_tokens(_slot_counts(trial, counts), tested, shares | ours)
+    ours = battery.context_shares(shares["output"])
+    result = battery.judge_tokens(_slot_counts(trial, counts), tested, shares | ours)
     pairs = tuple(order_two_tests(trial, counts.trials, ours["pairs"]))
     tests = (*result.tests, *pairs)
-    rejected = rejection_findings(tests)
+    rejected = battery.rejection_findings(tests)
     failed = bool(rejected or result.violations)
-    named = None if faults is None else diagnose_faults([faults], diagnose=failed and trial.by_slot)
+    named = (
+        None
+        if faults is None
+        else battery.diagnose_faults([faults], diagnose=failed and trial.by_slot)
+    )
     place = None
     if failed:
-        place = locate_fault(
-            LocalisationEvidence(
-                independence=any(test.rejected for test in pairs),
-                tokens=bool(result.violations) or any(test.rejected for test in result.tests),
-                lossy=False,
-                by_slot=result.by_slot,
-                bonus=trial.gamma if trial.by_slot else None,
-                named=named,
-            )
-        )
-    return TestReport(
+        tokens = bool(result.violations) or any(test.rejected for test in result.tests)
+        paired = any(test.rejected for test in pairs)
+        place = _locate(trial, result.by_slot, named, tokens=tokens, independence=paired)
+    return battery.TestReport(
         tests=tests,
         findings=(*result.violations, *rejected),
         detectable=result.detectable,
@@ -482,25 +444,25 @@ def judge_contexts(
 
 
 def predict_contexts(
-    trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]
+    trial: KernelTrial, pilot: compiled.Counts, trials: int, shares: dict[str, float]
 ) -> float:
     """Return the ``detectable`` of a run of ``trials``, from the contexts of a pilot."""
     totals = np.rint(pilot.transitions.sum(axis=2) * (trials / pilot.trials)).astype(np.int64)
     parts = [stats.expected_g2(slot, trial.rows) for slot in totals if slot.any()]
     if not parts:
         return math.inf
-    ours = context_shares(shares["output"])
-    return detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
+    ours = battery.context_shares(shares["output"])
+    return battery.detectable_deviation(parts, _slot_counts(trial, pilot), ours, power=0.9)
 
 
-def _slot_counts(trial: KernelTrial, counts: Counts) -> Sequence[SlotCounts]:
+def _slot_counts(trial: KernelTrial, counts: compiled.Counts) -> Sequence[battery.SlotCounts]:
     return [
-        SlotCounts(trial.position(index), table, trial.rows, trial.draft_rows)
+        battery.SlotCounts(trial.position(index), table, trial.rows, trial.draft_rows)
         for index, table in enumerate(counts.transitions)
     ]
 
 
-def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
+def _fault_counts_by_slot(trial: KernelTrial, counts: compiled.Counts) -> battery.FaultCounts:
     """Counts of single calls from the empty prefix, and the faults' rows in every slot.
 
     A context is the last token, which gives the slot's own rows; the first slot's are those of the
@@ -512,8 +474,8 @@ def _fault_counts_by_slot(trial: KernelTrial, counts: Counts) -> FaultCounts:
     parts = [(tables[0][-1:], p[-1:], first)]
     if gamma > 1:
         parts.append((tables[1:gamma].sum(axis=0), p, later))
-    faults = detectable_faults(prefix=False, first_row=True)
-    return fault_counts(faults, [*parts, (tables[gamma], p, bonus)])
+    faults = battery.detectable_faults(prefix=False, first_row=True)
+    return battery.fault_counts(faults, [*parts, (tables[gamma], p, bonus)])
 
 
 @lru_cache(maxsize=1)
@@ -522,30 +484,30 @@ def _fault_rows_by_slot(model: MarkovModel) -> tuple[Floats, Floats, Floats]:
 
     All rules of a comparison share them.
     """
-    faults = detectable_faults(prefix=False, first_row=True)
-    p = stack_rows(model.target_rows, model.target_start)
-    q = stack_rows(model.draft_rows, model.draft_start)
+    faults = battery.detectable_faults(prefix=False, first_row=True)
+    p = compiled.stack_rows(model.target_rows, model.target_start)
+    q = compiled.stack_rows(model.draft_rows, model.draft_start)
     # Rows (contexts, 2, V) of a call's first slot and of a later one.
     target, draft = (
         np.stack([np.broadcast_to(rows[-1:], rows.shape), rows], axis=1) for rows in (p, q)
     )
     prefixes = [(0,)] * len(p)
     return (
-        single_slot_rows(faults, p[-1:], q[-1:]),
-        slot_rows(faults, target, draft, prefixes),
-        slot_rows(faults, target, draft[:, :1], prefixes),
+        battery.single_slot_rows(faults, p[-1:], q[-1:]),
+        battery.slot_rows(faults, target, draft, prefixes),
+        battery.slot_rows(faults, target, draft[:, :1], prefixes),
     )
 
 
-def _fault_counts_by_position(trial: KernelTrial, counts: Counts) -> FaultCounts:
+def _fault_counts_by_position(trial: KernelTrial, counts: compiled.Counts) -> battery.FaultCounts:
     """Counts of generations, compared with the faults' law of a judged slot.
 
     A position of a rule with state is a slot of no call, and on draft trees a slot judges several
     drafts: so faults are directions in which tokens may leave the target, not their laws.
     """
-    faults = detectable_faults(prefix=False, first_row=False)
-    rows = single_slot_rows(faults, trial.rows, trial.draft_rows)
-    return fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
+    faults = battery.detectable_faults(prefix=False, first_row=False)
+    rows = battery.single_slot_rows(faults, trial.rows, trial.draft_rows)
+    return battery.fault_counts(faults, [(counts.transitions.sum(axis=0), trial.rows, rows)])
 
 
 # A kernel's first tokens where contexts are too many: each against its own two rows.
@@ -555,13 +517,11 @@ def _fault_counts_by_position(trial: KernelTrial, counts: Counts) -> FaultCounts
 # promise does not rest on them, but on the PITs of all tokens.
 
 
-DESCENDING_TEST_NAME = "PIT in descending P order"
-"""The test of the third order, by its name."""
+DESCENDING_TEST_NAME = "PIT in descending P order"  # the test of the third order, by its name
 
 _LOG_EVALUE_ROUNDING = 1e-9
 
-_PIT_CELLS = 64
-"""Cells of PITs, for how much of a deviation a fault explains."""
+_PIT_CELLS = 64  # cells of PITs, for how much of a deviation a fault explains
 
 
 @dataclass(frozen=True, eq=False)
@@ -574,23 +534,25 @@ class StreamedTokens:
     are directions in which tokens may leave the target.
     """
 
-    tokens: TokenSample
+    tokens: compiled.TokenSample
     judged: npt.NDArray[np.bool_]
-    features: Features
+    features: compiled.Features
     calls: stats.RatioSums
-    rows: RowLookup
+    rows: compiled.RowLookup
 
     @classmethod
     def of(cls, trial: KernelTrial, trials: int) -> "StreamedTokens":
         """Run the first of ``trials`` trials again and keep their tokens."""
-        rows = RowLookup.of(trial.model, trial.tables)
+        rows = compiled.RowLookup.of(trial.model, trial.tables)
         tokens = trial.sample(trials)
         by_slot = trial.by_slot
         judged = tokens.positions < (trial.gamma if by_slot else trial.positions)
-        features = calls = sample_features(tokens, rows, judged, trial.threads)
+        features = calls = compiled.sample_features(tokens, rows, judged, trial.threads)
         if not by_slot:
             first = trial.sample_first_calls(trials)
-            calls = sample_features(first, rows, first.positions < trial.gamma, trial.threads)
+            calls = compiled.sample_features(
+                first, rows, first.positions < trial.gamma, trial.threads
+            )
         return cls(tokens, judged, features, calls.ratios, rows)
 
     def tests(self, shares: dict[str, float]) -> tuple[stats.TestResult, ...]:
@@ -601,19 +563,19 @@ class StreamedTokens:
         words = f"mean one-token TV of the first {features.n:,} tokens, monotone in descending P"
         return (
             gate.test,
-            *feature_scores(features, shares["scores"]),
+            *battery.feature_scores(features, shares["scores"]),
             replace(descending, deviation=words),
-            *feature_pairs(features, shares["pairs"]),
+            *battery.feature_pairs(features, shares["pairs"]),
         )
 
-    def named(self, *, diagnose: bool) -> FaultDiagnosis:
+    def named(self, *, diagnose: bool) -> battery.FaultDiagnosis:
         """Say which faults are refuted, and on ``diagnose`` which fits best."""
-        result = stats.ratio_gate(self.calls, alpha=0.5, beta=REFUTATION_BETA)
+        result = stats.ratio_gate(self.calls, alpha=0.5, beta=battery.REFUTATION_BETA)
         # With ratios of 1, but for rounding, a fault emits the target itself in these slots.
         away = np.abs(self.calls.log_evalues) > _LOG_EVALUE_ROUNDING * self.calls.n
         identifiable = {self.calls.names[m] for m in np.flatnonzero(away.any(axis=1))}
         best = result.best if diagnose and result.best.log_evalue > 0.0 else None
-        return FaultDiagnosis(
+        return battery.FaultDiagnosis(
             refuted=result.refuted,
             not_refuted=tuple(fault for fault in result.not_refuted if fault in identifiable),
             best=best,
@@ -626,7 +588,7 @@ class StreamedTokens:
         Tokens of the mixture, each weighted by P over the mixture, follow P on average.
         """
         size = len(self.tokens.tokens)
-        pits, ratios = pits_and_ratios(self.tokens, self.rows, self.judged)
+        pits, ratios = compiled.pits_and_ratios(self.tokens, self.rows, self.judged)
         mixed = 1.0 - best.strength + best.strength * ratios[self.calls.names.index(best.fault)]
         with np.errstate(divide="ignore"):
             weights = 1.0 / mixed
@@ -664,13 +626,13 @@ PIT_ORDERS = ("q/p order", "token order")
 
 
 def judge_pits(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float], first: StreamedTokens
-) -> TestReport:
+    trial: KernelTrial, counts: compiled.Counts, shares: dict[str, float], first: StreamedTokens
+) -> battery.TestReport:
     """Test the PITs of every position, the first tokens, and for a Markov model cells of tokens.
 
     ``shares`` are those of :func:`~simverify.battery.battery.kernel_shares`.
     """
-    shares = shares | pit_shares(shares["output"], cells=trial.markov)
+    shares = shares | battery.pit_shares(shares["output"], cells=trial.markov)
     findings = []
     if counts.unsupported:
         findings.append(f"support: {counts.unsupported} tokens of probability 0 emitted")
@@ -686,10 +648,15 @@ def judge_pits(
     cells = list(_cell_tests(trial, counts, shares)) if trial.markov else []
     streamed = first.tests(shares)
     tests = [*by_order[0], *by_order[1], *cells, *streamed]
-    findings += rejection_findings(tests)
+    findings += battery.rejection_findings(tests)
     named = first.named(diagnose=bool(findings) and trial.by_slot)
     beside = [*cells, *(test for test in streamed if test.name == DESCENDING_TEST_NAME)]
-    return TestReport(
+    by_slot = np.zeros(trial.positions)
+    # Both orders have the same positions.
+    (seen,) = counts.pits[0].any(axis=1).nonzero()
+    for results in by_order:
+        by_slot[seen] = np.minimum(by_slot[seen], [test.log_pvalue for test in results])
+    return battery.TestReport(
         tests=tuple(tests),
         findings=tuple(findings),
         # Both orders have the same tokens and level, so they find the same distance.
@@ -697,42 +664,35 @@ def judge_pits(
         deviation=PIT_DEVIATION,
         beside=tuple((test.deviation, test.min_detectable) for test in beside),
         named=named,
-        located=_locate_in_pits(trial, counts, by_order, named) if findings else None,
+        located=_locate(trial, by_slot.tolist(), named) if findings else None,
     )
 
 
-def _locate_in_pits(
+def _locate(
     trial: KernelTrial,
-    counts: Counts,
-    by_order: list[list[stats.TestResult]],
-    named: FaultDiagnosis,
-) -> FaultLocation:
-    """Where the PITs of the slots and the named faults point."""
-    by_slot = [0.0] * trial.positions
-    # Both orders have the same positions.
-    (seen,) = counts.pits[0].any(axis=1).nonzero()
-    for tests in by_order:
-        for position, test in zip(seen, tests, strict=True):
-            by_slot[position] = min(by_slot[position], test.log_pvalue)
-    return locate_fault(
-        LocalisationEvidence(
-            independence=False,
-            tokens=True,
-            lossy=False,
-            by_slot=tuple(by_slot),
-            bonus=trial.gamma if trial.by_slot else None,
-            named=named,
-        )
+    by_slot: Sequence[float],
+    named: battery.FaultDiagnosis | None,
+    *,
+    tokens: bool = True,
+    independence: bool = False,
+) -> battery.FaultLocation:
+    """Return where the tests of the slots, ln p each, and the named faults point."""
+    bonus = trial.gamma if trial.by_slot else None
+    evidence = battery.LocalisationEvidence(
+        independence, tokens, False, tuple(by_slot), bonus, named
     )
+    return battery.locate_fault(evidence)
 
 
-def predict_pits(trial: KernelTrial, pilot: Counts, trials: int, shares: dict[str, float]) -> float:
+def predict_pits(
+    trial: KernelTrial, pilot: compiled.Counts, trials: int, shares: dict[str, float]
+) -> float:
     """Return the ``detectable`` of a run of ``trials``, from the positions of a pilot."""
-    each = _alpha_per_test(trial, pit_shares(shares["output"], cells=trial.markov))
+    each = _alpha_per_test(trial, battery.pit_shares(shares["output"], cells=trial.markov))
     totals = pilot.pits[0].sum(axis=1) * (trials / pilot.trials)
     sizes = [int(total) for total in totals if total >= 1]
     return _weighted_limit(
-        [(n, stats.ks_min_detectable(n, alpha=each, bins=PIT_BINS)) for n in sizes]
+        [(n, stats.ks_min_detectable(n, alpha=each, bins=compiled.PIT_BINS)) for n in sizes]
     )
 
 
@@ -747,19 +707,22 @@ def _weighted_limit(parts: list[tuple[int, float]]) -> float:
 
 
 def _cell_tests(
-    trial: KernelTrial, counts: Counts, shares: dict[str, float]
+    trial: KernelTrial, counts: compiled.Counts, shares: dict[str, float]
 ) -> Iterator[stats.TestResult]:
     """Transitions between rows and cells of tokens, pooled over positions."""
     vocab_size = trial.model.vocab_size
-    rows = merge_cells(trial.rows, cell_of_token(vocab_size, trial.cells))
-    coarse = coarse_cells(trial.cells, vocab_size)
+    rows = compiled.merge_cells(trial.rows, compiled.cell_of_token(vocab_size, trial.cells))
+    coarse = compiled.coarse_cells(trial.cells, vocab_size)
     tables = [table for table in counts.transitions if table.any()]
     yield from _transition_tests(
-        [(merge_cells(table, coarse), merge_cells(rows, coarse)) for table in tables],
+        [
+            (compiled.merge_cells(table, coarse), compiled.merge_cells(rows, coarse))
+            for table in tables
+        ],
         shares["coarse"],
-        f"between {COARSE_CELLS} cells of tokens",
+        f"between {compiled.COARSE_CELLS} cells of tokens",
     )
-    if trial.cells > COARSE_CELLS:
+    if trial.cells > compiled.COARSE_CELLS:
         every = trial.cells == vocab_size
         words = "of every token" if every else f"between {trial.cells} cells of tokens"
         yield from _transition_tests([(table, rows) for table in tables], shares["fine"], words)
@@ -786,11 +749,8 @@ MIN_NGRAM_BLOCKS = 300_000
 MAX_BLOCKS = 1 << 26
 
 PILOT_BLOCKS = 1 << 15
-PILOT_SHARE = 16
-"""A run is planned on a pilot of at least one in so many of its trials."""
-
-PILOT_TRIALS = 1 << 61
-"""First trial of pilot runs: they size a run and never enter its tests."""
+PILOT_SHARE = 16  # a pilot has at least one in 16 of the trials of the run that it plans
+PILOT_TRIALS = 1 << 61  # first trial of pilot runs: they size a run and never enter its tests
 
 PIT_MARGIN = 0.98
 """Share of the deviation to detect that is planned for: a run's tokens differ from a pilot's."""
@@ -811,16 +771,11 @@ class SampledCheck:
     it accepts as the declared rule does.
     """
 
-    counts: Counts
-    lossless: TestReport
-    acceptance: TestReport
+    counts: compiled.Counts
+    lossless: battery.TestReport
+    acceptance: battery.TestReport
     certificate: stats.Certificate
     seconds: float
-
-    @property
-    def tests(self) -> tuple[stats.TestResult, ...]:
-        """All tests, those of the declared rule last."""
-        return self.lossless.tests + self.acceptance.tests
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -831,7 +786,7 @@ class SampledCheck:
 def plan_blocks(trial: KernelTrial, *, calls: bool = False) -> int:
     """Return how many first calls make the intervals narrow and the acceptance test sharp."""
     floor = MIN_BLOCKS if trial.markov else MIN_NGRAM_BLOCKS
-    alpha = kernel_shares(trial.alpha, calls=calls)["acceptance"]
+    alpha = battery.kernel_shares(trial.alpha, calls=calls)["acceptance"]
     return _min_detecting_trials(
         floor, trial.detect, lambda blocks: acceptance_detectable(trial, blocks, alpha)
     )
@@ -849,7 +804,7 @@ def plan_trials(trial: KernelTrial, *, calls: bool = False) -> int:
     if not trial.by_slot:
         # A generation fills all its positions: fewer give as many tokens.
         floor, least = max(floor // trial.gamma, 1), least // trial.gamma
-    shares = kernel_shares(trial.alpha, calls=calls)
+    shares = battery.kernel_shares(trial.alpha, calls=calls)
     predict = predict_contexts if trial.by_context else predict_pits
     margin = CONTEXT_MARGIN if trial.by_context else PIT_MARGIN
     size, trials = least, floor
@@ -886,7 +841,7 @@ def _min_detecting_trials(floor: int, detect: float, detectable: Callable[[int],
 def sampled_check(
     trial: KernelTrial,
     trials: int,
-    first_calls: Counts | None = None,
+    first_calls: compiled.Counts | None = None,
     generations: GenerationLengths | None = None,
 ) -> SampledCheck:
     """Run and test the kernel.
@@ -899,10 +854,13 @@ def sampled_check(
     counts = trial.run(trials)
     seconds = time.perf_counter() - clock
     first = first_calls or counts
-    shares, delta = kernel_shares(trial.alpha, calls=generations is not None), CERTIFICATE_DELTA
+    shares, delta = (
+        battery.kernel_shares(trial.alpha, calls=generations is not None),
+        CERTIFICATE_DELTA,
+    )
     if trial.by_context:
         lossless = judge_contexts(trial, counts, shares, first_calls)
-        certificate = certify_slots(_slot_counts(trial, counts), delta=delta)
+        certificate = battery.certify_slots(_slot_counts(trial, counts), delta=delta)
     else:
         lossless = judge_pits(trial, counts, shares, StreamedTokens.of(trial, trials))
         certificate = stats.monotone_certificate(counts.pits[0].sum(axis=0), delta=delta)
@@ -910,7 +868,7 @@ def sampled_check(
     located = lossless.located
     if lossy and (located is None or located.part is None):
         why = "more is accepted than any lossless rule may accept"
-        located = FaultLocation("accept", None, why)
+        located = battery.FaultLocation("accept", None, why)
     tests, findings = (*lossless.tests, test), (*lossless.findings, *lossy)
     return SampledCheck(
         counts,

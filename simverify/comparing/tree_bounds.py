@@ -15,24 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.arrays import Floats, Ints
-from simverify.comparing.curves import (
-    AcceptanceCurve,
-    Method,
-    acceptance_curves,
-    enclose_curve,
-    exact_check,
-    sampled_curve,
-)
+from simverify.comparing import curves
 from simverify.comparing.trees import StateRows, closed_form_walk, enumerate_law, enumerate_walk
 from simverify.models.base import MarkovModel
 from simverify.results import ExactCheck
-from simverify.simulators.exact.bounds import (
-    best_hit,
-    coupling_bound,
-    memoryless_optimum,
-    traversal_bounds,
-    tree_bounds,
-)
+from simverify.simulators.exact import bounds as exact_bounds
 from simverify.simulators.run import RaoBlackwell
 from simverify.trees import ROOT, Drafting, TreeShape
 from simverify.verifiers import VERIFIERS
@@ -74,11 +61,6 @@ def walk_tails(
     return np.minimum(tails, 1.0)
 
 
-def target_row_law(p: Floats, q: Floats, siblings: Ints) -> Floats:
-    """Match, and the walk on a fixed tree: the token follows the target's row."""
-    return p
-
-
 def naive_law(p: Floats, q: Floats, siblings: Ints) -> Floats:
     """Naive with siblings: the first child is tested, then the residual drawn."""
     return _tested_law(siblings[0], p, q, np.maximum(p - q, 0.0), p)
@@ -93,7 +75,7 @@ def greedy_draft_law(p: Floats, q: Floats, siblings: Ints) -> Floats:
         others[each, tokens] = True
     last = _normalize_rows(last, np.zeros_like(last))
     left = np.where(others, p, np.maximum(p - last, 0.0))
-    # No sample of what is off the others: a token that came twice.
+    # No sample without the others: a token that came twice.
     left = np.where(last[each, siblings[-1]][:, np.newaxis] > 0, left, p)
     return _tested_law(siblings[-1], p, last, left, p)
 
@@ -145,17 +127,10 @@ def _normalize_rows(weights: Floats, otherwise: Floats) -> Floats:
 MAX_TREE_PAIRS = 1 << 15
 """Pairs of trees behind an estimate: some .003 either way of a Pr(tau >= l)."""
 
-MIN_TREE_PAIRS = 1 << 12
-"""The same where rows are long, or trees wide: some .01 either way."""
-
-_MAX_ROW_ENTRIES = 1 << 27
-"""Entries of rows that all pairs may read: some seconds."""
-
-_CHUNK_ENTRIES = 1 << 19
-"""Entries of rows that are laid out at a time."""
-
-_GENERATOR_STREAM = 7
-"""Of the generator, so that no other draw of the run is one of these."""
+MIN_TREE_PAIRS = 1 << 12  # the same where rows are long, or trees wide: some .01 either way
+_MAX_ROW_ENTRIES = 1 << 27  # entries of rows that all pairs may read: some seconds
+_CHUNK_ENTRIES = 1 << 19  # entries of rows that are laid out at a time
+_GENERATOR_STREAM = 7  # of the generator, so that no other draw of the run is one of these
 
 
 def tree_sample(
@@ -290,7 +265,8 @@ traversal_without_tails = partial(traversal_tails, replaced=False)
 naive_tails = partial(walk_tails, naive_law)
 greedy_draft_tails = partial(walk_tails, greedy_draft_law)
 recursive_without_tails = partial(walk_tails, recursive_without_law)
-target_tails = partial(walk_tails, target_row_law)
+# Match, and the walk on a fixed tree: the token follows the target's row.
+target_tails = partial(walk_tails, lambda p, q, siblings: p)
 
 
 # The exact acceptance curve of a rule on draft trees, by the best method that reaches it.
@@ -299,8 +275,7 @@ target_tails = partial(walk_tails, target_row_law)
 _LEVEL_ADDITIONS = 1 << 14
 """Roundings of a level: differences of powers in a closed form lose a few digits."""
 
-MAX_WRITTEN_TEXTS = 100_000
-"""Most texts V^depth of which a law is written out."""
+MAX_WRITTEN_TEXTS = 100_000  # most texts V^depth of which a law is written out
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +286,7 @@ class TreeCurve:
     the target's.
     """
 
-    curve: AcceptanceCurve | None = None
+    curve: curves.AcceptanceCurve | None = None
     nodes: tuple[float, ...] | None = None
     check: ExactCheck | None = None
 
@@ -332,7 +307,7 @@ def tree_curve(
         method, scope = "steps", "every step down the tree that can be taken"
         law = enumerate_walk(rule, drafting, rows)
     if law is not None and law.nodes is not None:
-        check = exact_check(method, rows.rational, scope, law.deviation, law.tv)
+        check = curves.exact_check(method, rows.rational, scope, law.deviation, law.tv)
         curve = enclose_levels(_rule_levels(rule, law.curve), "enumeration")
         return TreeCurve(curve, tuple(map(float, law.nodes)), check)
     if (closed := closed_form_walk(rule, drafting, rows)) is not None:
@@ -343,18 +318,18 @@ def tree_curve(
     if curve_by is not None and (rule_curve := curve_by(model, drafting, rows)) is not None:
         return TreeCurve(rule_curve)
     if (sample := tree_sample(rule, drafting, rows, seed)) is not None:
-        return TreeCurve(sampled_curve(sample, drafting.shape.depth))
+        return TreeCurve(curves.sampled_curve(sample, drafting.shape.depth))
     return TreeCurve()
 
 
-def chain_curve(rule: str, model: MarkovModel, gamma: int) -> AcceptanceCurve:
+def chain_curve(rule: str, model: MarkovModel, gamma: int) -> curves.AcceptanceCurve:
     """Return the curve of a rule for one draft of ``gamma`` tokens."""
-    return acceptance_curves(model, {rule: VERIFIERS[rule]}, gamma, seed=0, threads=2)[rule]
+    return curves.acceptance_curves(model, {rule: VERIFIERS[rule]}, gamma, seed=0, threads=2)[rule]
 
 
-def enclose_levels(levels: Sequence[Any], method: Method) -> AcceptanceCurve:
+def enclose_levels(levels: Sequence[Any], method: curves.Method) -> curves.AcceptanceCurve:
     """Enclose a curve, which is exact where its levels are fractions."""
-    return enclose_curve(method, levels, additions=_LEVEL_ADDITIONS)
+    return curves.enclose_curve(method, levels, additions=_LEVEL_ADDITIONS)
 
 
 def _rule_levels(rule: TreeVerifier, levels: Sequence[Any]) -> Sequence[Any]:
@@ -362,7 +337,9 @@ def _rule_levels(rule: TreeVerifier, levels: Sequence[Any]) -> Sequence[Any]:
     return levels if rule.rational else [float(level) for level in levels]
 
 
-def gbv_curve(model: MarkovModel, drafting: Drafting, rows: StateRows) -> AcceptanceCurve | None:
+def gbv_curve(
+    model: MarkovModel, drafting: Drafting, rows: StateRows
+) -> curves.AcceptanceCurve | None:
     """Return the curve of greedy multi-path block: block's, against the law of the chosen chain.
 
     f(x^l) = min(f(x^(l-1)) p(x_l), (A + Q)^K - A^K), Q the draft's mass of x^l and A that of
@@ -392,7 +369,7 @@ def gbv_curve(model: MarkovModel, drafting: Drafting, rows: StateRows) -> Accept
 
 def traversal_curve(
     model: MarkovModel, drafting: Drafting, rows: StateRows
-) -> AcceptanceCurve | None:
+) -> curves.AcceptanceCurve | None:
     """Return the curve of traversal on chains from the root, a mixture of block's curves.
 
     None on other shapes, or where siblings are not independent.
@@ -400,8 +377,8 @@ def traversal_curve(
     shape = drafting.shape
     if drafting.scheme.name != "iid" or not GBV.fits(shape):
         return None
-    bounds = traversal_bounds(model, len(shape.children[ROOT]), shape.depth)
-    return AcceptanceCurve.between("dp", bounds.lower, bounds.upper)
+    bounds = exact_bounds.traversal_bounds(model, len(shape.children[ROOT]), shape.depth)
+    return curves.AcceptanceCurve.between("dp", bounds.lower, bounds.upper)
 
 
 # Bounds on the best rule on draft trees: the memoryless optimum, the coupling bound.
@@ -412,11 +389,8 @@ OptimumMethod = Literal["linear-programme", "closed-form", "coupling", "counting
 MAX_TEXTS = 3_000
 """Most drafted texts V^n, on all nodes of a tree, for its linear programs: a second or two."""
 
-MAX_COUNTED_PAIRS = 100_000
-"""Most pairs of a node and a text V^depth that are counted one by one."""
-
-MAX_SIBLING_ORDERS = 50_000
-"""Most ordered siblings V^k of which a level's law is listed."""
+MAX_COUNTED_PAIRS = 100_000  # most pairs of a node and a text V^depth that are counted one by one
+MAX_SIBLING_ORDERS = 50_000  # most ordered siblings V^k of which a level's law is listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,8 +413,8 @@ class TreeBounds:
 
     memoryless: BestRule
     coupling: BestRule
-    levels: AcceptanceCurve
-    of_any: AcceptanceCurve | None = None
+    levels: curves.AcceptanceCurve
+    of_any: curves.AcceptanceCurve | None = None
 
 
 def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows) -> TreeBounds:
@@ -464,10 +438,12 @@ def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows)
         return TreeBounds(best, best, curve)
     levels = _coupling_levels(drafting, model, rows)
     if rows.vocab_size ** len(shape) <= MAX_TEXTS:
-        # The programs' own rounding must not lift them above what is counted.
+        # The programs' own rounding must not lift them above the counted bound.
         most = levels.expected_upper
-        coupling = min(coupling_bound(drafting, model.target, model.draft).value, most)
-        memoryless = min(memoryless_optimum(drafting, model.target, model.draft).value, coupling)
+        coupling = min(exact_bounds.coupling_bound(drafting, model.target, model.draft).value, most)
+        memoryless = min(
+            exact_bounds.memoryless_optimum(drafting, model.target, model.draft).value, coupling
+        )
         return TreeBounds(
             BestRule(memoryless, "linear-programme"), BestRule(coupling, "linear-programme"), levels
         )
@@ -477,10 +453,12 @@ def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows)
 
 def _first_level(drafting: Drafting, rows: StateRows) -> Any:
     k = len(drafting.shape.children[ROOT])
-    return best_hit(rows.target[-1], rows.draft[-1], k, drafting.scheme)
+    return exact_bounds.best_hit(rows.target[-1], rows.draft[-1], k, drafting.scheme)
 
 
-def _coupling_levels(drafting: Drafting, model: MarkovModel, rows: StateRows) -> AcceptanceCurve:
+def _coupling_levels(
+    drafting: Drafting, model: MarkovModel, rows: StateRows
+) -> curves.AcceptanceCurve:
     """Bound Pr(tau >= l) by the target's own text being in the tree, for the best coupling.
 
     At the first level that is the optimal transport. A text o of l tokens is accepted with
@@ -499,7 +477,7 @@ def _coupling_levels(drafting: Drafting, model: MarkovModel, rows: StateRows) ->
         # A text is on one of the chains at most, by its first token.
         first = scheme.included(model.draft_start, len(shape.children[ROOT]))
         scaled = replace(model, draft_start=first, rational=None)
-        bounds = tree_bounds(scaled, shape.depth, "greedy").upper.tolist()
+        bounds = exact_bounds.tree_bounds(scaled, shape.depth, "greedy").upper.tolist()
     else:
         bounds = [1.0] * shape.depth
     if listable:
@@ -581,5 +559,5 @@ def _scaled_levels(drafting: Drafting, model: MarkovModel) -> list[float]:
         if n not in bounds:
             longest = len(nodes) - nodes[::-1].index(n)
             scaled = replace(model, draft_start=n * model.draft_start, rational=None)
-            bounds[n] = tree_bounds(scaled, longest, "greedy").upper
+            bounds[n] = exact_bounds.tree_bounds(scaled, longest, "greedy").upper
     return [float(bounds[n][level]) for level, n in enumerate(nodes)]

@@ -52,7 +52,14 @@ def parse_drafting(
     if drafts is not None and tree is not None:
         raise OptionError("{drafts} and {tree} are two ways to say one thing: name one of them")
     if tree is not None:
-        shape = _parse_shape(tree)
+        if not tree.strip():
+            raise UsageError("tree is empty: expected children per level, such as 3,2,1, or a file")
+        try:
+            levels = [int(count) for count in tree.split(",")]
+        except ValueError:
+            shape = _read_shape(Path(tree))
+        else:
+            shape = shape_of_levels(levels)
         if gamma is not None and shape.depth > gamma:
             raise OptionError(
                 f"the tree has a depth of {shape.depth}, above {{gamma}} {gamma}: cut it, or raise "
@@ -69,16 +76,6 @@ def parse_drafting(
     if not 1 <= gamma <= MAX_GAMMA:
         raise UsageError(f"gamma is {gamma}: expected 1 to {MAX_GAMMA}")
     return Drafting(shape_of_levels([drafts] + [1] * (gamma - 1)), draft_scheme)
-
-
-def _parse_shape(tree: str) -> TreeShape:
-    if not tree.strip():
-        raise UsageError("tree is empty: expected children per level, such as 3,2,1, or a file")
-    try:
-        levels = [int(count) for count in tree.split(",")]
-    except ValueError:
-        return _read_shape(Path(tree))
-    return shape_of_levels(levels)
 
 
 def _read_shape(path: Path) -> TreeShape:
@@ -110,8 +107,7 @@ def _read_shape(path: Path) -> TreeShape:
 # The rows of a Markov pair by state, and how mass goes from one state to the next.
 
 
-Array = npt.NDArray[Any]
-"""Float64, or object arrays of :class:`fractions.Fraction`."""
+Array = npt.NDArray[Any]  # float64, or object arrays of :class:`fractions.Fraction`
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,8 +252,9 @@ class RuleLaw:
 
 def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> RuleLaw | None:
     """Return the law of ``rule`` from every step's, or None: too many, or not such a rule."""
-    shape = drafting.shape
-    if rule.one_step is None or _enumeration_size(shape, rows) > MAX_STEPS:
+    shape, size = drafting.shape, rows.vocab_size
+    work = sum(len(rows.target) * size ** (k + 1) for k in _child_counts(shape))
+    if rule.one_step is None or work > MAX_STEPS:
         return None
     steps = {
         k: [_step_law(rule, drafting.scheme, p, q, k) for p, q in zip(rows.target, rows.draft)]  # noqa: B905
@@ -282,8 +279,8 @@ def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> R
     }
     gaps = []
     for k, state in taken:
-        hits, misses = steps[k][state]
-        gaps.append(abs(hits.sum(axis=0) + misses - rows.target[state]))
+        reached, missed = steps[k][state]
+        gaps.append(abs(reached.sum(axis=0) + missed - rows.target[state]))
     return RuleLaw(curve, nodes, max(gap.max() for gap in gaps), max(gap.sum() for gap in gaps) / 2)
 
 
@@ -297,8 +294,8 @@ def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) ->
     form_of: dict[int, int] = {}
     forms: dict[tuple[int, ...], int] = {}
     for node in reversed(range(ROOT, len(shape))):
-        form = tuple(form_of[child] for child in shape.children[node])
-        form_of[node] = forms.setdefault(form, len(forms))
+        below_it = tuple(form_of[child] for child in shape.children[node])
+        form_of[node] = forms.setdefault(below_it, len(forms))
     alike = all(len(set(children)) <= 1 for children in forms)
     if hits is None or not alike or cases * len(rows.target) > MAX_CLOSED_FORM_WORK:
         return None
@@ -354,26 +351,17 @@ def _child_counts(shape: TreeShape) -> list[int]:
     return sorted({len(children) for children in shape.children.values()} - {0})
 
 
-def _enumeration_size(shape: TreeShape, rows: StateRows) -> int:
-    size = rows.vocab_size
-    return sum(len(rows.target) * size ** (k + 1) for k in _child_counts(shape))
-
-
 # The law of a readable rule over all trees that can be drafted and all of its coins.
 
 
 MAX_TREES = 2_000
-MAX_WALKED_TREES = 100
-"""Of a rule that walks; beyond, the law of its steps says the same."""
-
-MAX_NODES = 64
-"""Of trees that are drawn one by one."""
+MAX_WALKED_TREES = 100  # of a rule that walks; beyond, the law of its steps says the same
+MAX_NODES = 64  # of trees that are drawn one by one
 
 MAX_PATHS = 12_000
 """Most paths of a rule, trees and coins together: a second, or a few where a step is slow."""
 
-MAX_OUTPUTS = 4_096
-"""Most completed outputs V^(depth+1) that are compared with the target's."""
+MAX_OUTPUTS = 4_096  # most completed outputs V^(depth+1) that are compared with the target's
 
 Text = tuple[int, ...]
 
@@ -442,7 +430,7 @@ def _output_deviation(law: dict[Text, Any], rows: StateRows, depth: int) -> tupl
     completed: dict[Text, Any] = {}
     expected: dict[Text, Any] = {(): 1}
     for length in range(depth + 1):
-        # What ended here goes on as the target does; what is longer comes later.
+        # Texts that end here are continued by the target; longer ones come later.
         for text in [text for text in law if len(text) == length]:
             completed[text] = completed.get(text, 0) + law[text]
         completed = _extend_law(completed, target, size)

@@ -29,17 +29,13 @@ from simverify.results import LayerSimilarity
 
 
 class PlainDrafter:
-    """Drafts of a causal model, which is fed every token once.
+    """Drafts of a causal model, which is fed every token once, for a batch of ``requests``.
 
-    Parameters
-    ----------
-    model
-        As :class:`~simverify.models.kv_cache.CachedModel` takes it.
-    requests
-        Size of the batch.
-    whole
-        Whether nothing can be taken back from the model's memory, so that it is to have none.
+    ``whole``: nothing can be taken back from the model's memory, so that it gets none.
     """
+
+    through: Any = None
+    """What drafts are fed through, in the place of the model itself."""
 
     def __init__(self, model: Any, requests: int, *, whole: bool = False) -> None:
         self.cached = (UncachedModel if whole else CachedModel)(model, requests)
@@ -57,13 +53,15 @@ class PlainDrafter:
     def extend(self, tokens: Sequence[int]) -> Logits:
         """Append one draft to each request's; return float32 (requests, V), for the next ones."""
         self.drafted += 1
-        return last_logits(self.cached.feed([[token] for token in tokens]))
+        self._count([[token] for token in tokens])
+        return last_logits(self.cached.feed([[token] for token in tokens], through=self.through))
 
     def grow(
         self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
     ) -> list[Logits]:
         """Append nodes to the requests' draft trees; return (n_r, V), the logits after each."""
-        return self.cached.grow(tokens, parents)
+        self._count(tokens)
+        return self.cached.grow(tokens, parents, through=self.through)
 
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""
@@ -81,6 +79,9 @@ class PlainDrafter:
         """Go on with these requests of the batch, in this order."""
         self.cached.select(requests)
 
+    def _count(self, tokens: Sequence[Sequence[int]]) -> None:
+        """Note the next drafts of each request."""
+
 
 def last_logits(logits: Sequence[Logits]) -> Logits:
     """Stack the last row of each request: float32 (requests, V)."""
@@ -90,25 +91,12 @@ def last_logits(logits: Sequence[Logits]) -> Logits:
 class EasySpec(PlainDrafter):
     """Drafts of a causal model whose layers run in groups.
 
-    With one layer a group no pass is fuzzy, nothing has to be mended, and drafts are plain ones
-    to the last bit.
+    With one layer a group (``layer_parallel``) no pass is fuzzy, nothing has to be mended, and
+    drafts are plain ones to the last bit. ``calibration`` replaces fuzzy entries of the cache by
+    exact ones. Without it those of accepted drafts stay, and the first draft of a phase is fuzzy
+    too.
 
-    Parameters
-    ----------
-    model
-        A Llama- or Qwen2-type model.
-    requests
-        Size of the batch.
-    layer_parallel
-        Layers a group, 1 or more.
-    calibration
-        Whether fuzzy entries of the cache are replaced by exact ones. Without, those of accepted
-        drafts stay, and the first draft of a phase is fuzzy too.
-
-    Raises
-    ------
-    UsageError
-        If ``layer_parallel`` is below 1, or the model is of another type.
+    Raises ``UsageError`` if ``layer_parallel`` is below 1, or the model is no Llama or Qwen2.
     """
 
     def __init__(
@@ -116,9 +104,9 @@ class EasySpec(PlainDrafter):
     ) -> None:
         super().__init__(model, requests)
         groups = layer_groups(model.config.num_hidden_layers, layer_parallel)
-        self._fuzzy = group_layers(model, layer_parallel, devices=group_devices(model.device))
+        self.through = group_layers(model, layer_parallel, devices=group_devices(model.device))
         self._calibrates = calibration and any(len(group) > 1 for group in groups)
-        self._exactly = None if self._calibrates else self._fuzzy
+        self._exactly = None if self._calibrates else self.through
         # Of this phase the drafts of each request; of the last one those to be run again.
         self._drafts: list[list[int]] = [[] for _ in range(requests)]
         self._owed: list[list[int]] = [[] for _ in range(requests)]
@@ -128,19 +116,6 @@ class EasySpec(PlainDrafter):
         pending = [[*owed, *own] for owed, own in zip(self._owed, tokens, strict=True)]
         self._owed = [[] for _ in tokens]
         return last_logits(self.cached.feed(pending, through=self._exactly))
-
-    def extend(self, tokens: Sequence[int]) -> Logits:
-        """Append one draft to each request's; return float32 (requests, V), for the next ones."""
-        self.drafted += 1
-        self._count([[token] for token in tokens])
-        return last_logits(self.cached.feed([[token] for token in tokens], through=self._fuzzy))
-
-    def grow(
-        self, tokens: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
-    ) -> list[Logits]:
-        """Append nodes to the requests' draft trees; return (n_r, V), the logits after each."""
-        self._count(tokens)
-        return self.cached.grow(tokens, parents, through=self._fuzzy)
 
     def accept(self, kept: Sequence[Sequence[int]]) -> None:
         """End the phase: of each request the drafts that have come into the text, by number."""
@@ -192,34 +167,13 @@ def layer_similarities(
     """Compare a fuzzy pass over texts with the exact one.
 
     Every layer of the fuzzy pass works on what the fuzzy layers below it gave, so that deviations
-    add up as they do in drafting.
+    add up as they do in drafting. ``layer_parallel``: layers of a group at most; at 1 all
+    similarities are 1, up to rounding. ``exact_tokens``: so many tokens at the start of each of the
+    texts (batch, n) are read exactly by both, as after calibration; the others alone are compared.
+    At 0 the fuzzy pass reads fuzzy keys and values throughout. (Table 4 of Wu et al., "EasySpec:
+    Layer-Parallel Speculative Decoding for Efficient Multi-GPU Utilization".)
 
-    Parameters
-    ----------
-    model
-        A causal model of Transformers, of type llama or qwen2, in ``eval`` mode.
-    input_ids
-        Token ids, int (batch, n).
-    layer_parallel
-        N, layers of a group at most; at 1 all similarities are 1, up to rounding.
-    exact_tokens
-        How many tokens at the start of each text are read exactly by both, as after calibration;
-        the others alone are compared. At 0 the fuzzy pass reads fuzzy keys and values throughout.
-
-    Returns
-    -------
-    list of LayerSimilarity
-        One a layer.
-
-    Raises
-    ------
-    UsageError
-        If the model has no layers to group, or no token is left to compare.
-
-    Notes
-    -----
-    Table 4 of Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU
-    Utilization".
+    Raises ``UsageError`` if the model has no layers to group, or no token is left to compare.
     """
     from transformers import DynamicCache
 
@@ -302,34 +256,13 @@ def measure_blocks(
 ) -> BlockTimes:
     """Measure a draft model while each of ``lanes`` requests feeds one token.
 
-    Each figure is a median over ``repeats`` rounds through all layers, or all groups of the
-    largest size, so that no block finds its weights where it alone left them. On CUDA each
-    timing waits for the device and so includes the start of its kernels.
+    Each figure, in seconds, is a median over ``repeats`` rounds through all layers, or all groups
+    of the largest size, so that no block finds its weights where it alone left them. On CUDA each
+    timing waits for the device and so includes the start of its kernels. ``context``: tokens that
+    each request holds in the cache. Threads that run at once on a CPU, streams and ``devices``
+    count as workers.
 
-    Parameters
-    ----------
-    model
-        A causal model of Transformers, of type llama or qwen2, in ``eval`` mode.
-    layer_parallel
-        N, layers of a group at most.
-    lanes
-        Requests that decode side by side.
-    context
-        Tokens that each holds in the cache, one or more.
-    repeats
-        Rounds.
-    devices
-        As in :func:`simverify.drafting.fuzzy.group_layers`, which is asked for the groups.
-
-    Returns
-    -------
-    BlockTimes
-        In seconds. Threads that run at once on a CPU, streams or devices count as workers.
-
-    Raises
-    ------
-    UsageError
-        If the model has no layers to group, or a count is below 1.
+    Raises ``UsageError`` if the model has no layers to group, or a count is below 1.
     """
     counts = {"lanes": lanes, "context": context, "repeats": repeats}
     check_ranges((name, count, count >= 1, "1 or more") for name, count in counts.items())

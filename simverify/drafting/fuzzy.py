@@ -77,25 +77,21 @@ def _run_on_streams(
     None stays on the present stream, and each has the same stream in every call: memory that is
     let go on one is then taken again only behind what still reads it.
     """
+    make: Any = torch.cuda.Stream  # its stubs have no types
+    streams = _CUDA_STREAMS.setdefault(device, [])
+    streams += [make(device) for _ in range(len(members) - len(streams))]
     present = torch.cuda.current_stream(device)
     results = []
-    for member, stream in zip(members, _cuda_streams(device, len(members)), strict=True):
+    for member, stream in zip(members, streams, strict=False):
         stream.wait_stream(present)
         with torch.cuda.stream(stream):
             results.append(run(member))
-    for stream in _cuda_streams(device, len(members)):
+    for stream in streams[: len(members)]:
         present.wait_stream(stream)
     return results
 
 
 _CUDA_STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
-
-
-def _cuda_streams(device: torch.device, count: int) -> list[torch.cuda.Stream]:
-    stream: Any = torch.cuda.Stream  # its stubs have no types
-    streams = _CUDA_STREAMS.setdefault(device, [])
-    streams += [stream(device) for _ in range(count - len(streams))]
-    return streams[:count]
 
 
 # Attention blocks on other devices than the rest of their model.
@@ -129,9 +125,7 @@ def _move_layer(layer: Any, device: torch.device, home: torch.device) -> None:
         hook.remove()
 
     def to_device(_: Any, args: Any, kwargs: Any) -> Any:
-        return _move_tensors(args, device), {
-            key: _move_tensors(x, device) for key, x in kwargs.items()
-        }
+        return _move_tensors(args, device), {k: _move_tensors(x, device) for k, x in kwargs.items()}
 
     def to_home(_: Any, args: Any, found: Any) -> Any:
         return _move_tensors(found, home)
@@ -174,36 +168,20 @@ def group_layers(
     layer's own norm, positions and cache; then the MLPs run in order: h'_i = h_i + Attn_i(h),
     h_{i+1} = h'_i + MLP_i(h'_i), h_1 = h. A group of one layer is that layer.
 
-    Parameters
-    ----------
-    model
-        A causal model of Transformers, of type llama or qwen2, with full attention.
-    layer_parallel
-        N of :func:`simverify.drafting.layer_groups`. At 1 the pass is that of ``model``, bit by
-        bit.
-    devices
-        Where the attention blocks of a group lie, the first on the first and so on, around.
-        They are moved there, with what they write into a cache from then on, also when ``model``
-        itself runs, which takes and gives what it did. None leaves them where they are.
-    at_once
-        Whether the attention blocks of a group run at once: on as many threads as torch computes
-        on (on one thread they run in order), on CUDA on a stream each. The numbers are the same.
+    ``model``: a causal model of Transformers, of type llama or qwen2, with full attention. The
+    result takes and gives what ``model`` does, and shares its weights, which are not copied. A
+    ``DynamicCache`` of one serves the other. It tells no hidden states and no attentions. With
+    ``layer_parallel`` 1 the pass is that of ``model``, bit by bit.
 
-    Returns
-    -------
-    model
-        Takes and gives what ``model`` does, and shares its weights, which are not copied. A
-        ``DynamicCache`` of one serves the other. It tells no hidden states and no attentions.
+    ``devices``: where the attention blocks of a group lie, the first on the first, around.
+    They are moved there, with what they write into a cache from then on, also when ``model`` itself
+    runs. None leaves them where they are. ``at_once``: the attention blocks of a group run at once:
+    on as many threads as torch computes on, on CUDA on a stream each. The numbers are the same.
+    (Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU
+    Utilization".)
 
-    Raises
-    ------
-    UsageError
-        If the model is of another type or is wrapped, some of its attention is not full, or
-        ``layer_parallel`` is below 1.
-
-    Notes
-    -----
-    Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU Utilization".
+    Raises ``UsageError`` if the model is of another type or is wrapped, some of its attention is
+    not full, or ``layer_parallel`` is below 1.
     """
     layers = decoder_layers(model)
     groups = layer_groups(len(layers), layer_parallel)
@@ -262,11 +240,7 @@ def decoder_layers(model: Any) -> list[Any]:
             f"{' and '.join(SUPPORTED_MODEL_TYPES)}"
         )
     base = getattr(model, "base_model", None)
-    if (
-        base is None
-        or base is model
-        or not isinstance(getattr(base, "layers", None), nn.ModuleList)
-    ):
+    if base is model or not isinstance(getattr(base, "layers", None), nn.ModuleList):
         raise UsageError(f"{name} has no head or no list of layers: expected a causal model")
     # Such a forward is bound to the model itself, and a copy with other layers would not run them.
     if "forward" in {*vars(model), *vars(base)}:
@@ -301,7 +275,7 @@ class LayerGroup(nn.Module):
     def forward(self, hidden_states: torch.Tensor, **others: Any) -> torch.Tensor:
         """Return the hidden states (batch, n, width) behind the last layer of the group."""
         attended = self.attended(hidden_states, **others)
-        for layer, attention in zip(self._members(), attended, strict=True):
+        for layer, attention in zip(self.layers, attended, strict=True):
             mixed = hidden_states + attention
             hidden_states = mixed + layer.mlp(layer.post_attention_layernorm(mixed))
         return hidden_states
@@ -318,10 +292,7 @@ class LayerGroup(nn.Module):
             )[0]
             return output
 
-        members = self._members()
+        members: list[Any] = list(self.layers)
         # A cache that makes its layers when they are first written makes them in order.
         made = past_key_values is None or len(past_key_values) > members[-1].self_attn.layer_idx
         return run_members(run, members, hidden_states.device, self._at_once and made)
-
-    def _members(self) -> list[Any]:
-        return list(self.layers)

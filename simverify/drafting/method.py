@@ -11,8 +11,6 @@ from simverify.options.option import DRAFTERS, DrafterName
 if TYPE_CHECKING:  # they need torch
     from simverify.drafting.texts import Drafter
 
-DRAFTER_NAMES = DRAFTERS
-
 MAX_LAYERS_PER_GROUP = 1_000
 """Most layers a group; few models have a tenth as many."""
 
@@ -33,10 +31,9 @@ class DraftMethod:
     calibration: bool = True
 
     def __post_init__(self) -> None:
-        if self.name not in DRAFTER_NAMES:
+        if self.name not in DRAFTERS:
             raise OptionError(
-                f"{{drafter}} is {escape_braces(self.name)}: expected one of "
-                f"{', '.join(DRAFTER_NAMES)}"
+                f"{{drafter}} is {escape_braces(self.name)}: expected one of {', '.join(DRAFTERS)}"
             )
         if not 1 <= self.layer_parallel <= MAX_LAYERS_PER_GROUP:
             raise OptionError(
@@ -82,13 +79,12 @@ class DraftMethod:
         from simverify.drafting.easyspec import EasySpec, PlainDrafter
         from simverify.drafting.texts import NgramDrafter, PromptLookup
 
+        whole = pair.is_whole(pair.draft_model)
         match self.name:
             case "plain":
-                return PlainDrafter(
-                    pair.draft_model, requests, whole=pair.is_whole(pair.draft_model)
-                )
+                return PlainDrafter(pair.draft_model, requests, whole=whole)
             case "easyspec":
-                if pair.is_whole(pair.draft_model):
+                if whole:
                     raise OptionError(
                         "{drafter} easyspec keeps fuzzy keys and values in a cache, which "
                         f"{pair.draft_name} has none of that could be taken back: take plain"
@@ -118,8 +114,7 @@ def make_methods(
             if numbers.count(number) > 1:
                 raise OptionError(
                     f"{{layer_parallel}} is {escape_braces(given)}: {number} is there twice, "
-                    "expected "
-                    "each number once"
+                    "expected each number once"
                 )
         return tuple(DraftMethod("easyspec", number, calibration=calibration) for number in numbers)
     for option, value in (("layer_parallel", layer_parallel), ("no_calibration", not calibration)):
@@ -137,7 +132,6 @@ def _check_layer_parallel(text: str, given: str) -> int:
     ):
         raise OptionError(
             f"{{layer_parallel}} is {escape_braces(given)}: expected the layers a group, 1 to "
-            f"{MAX_LAYERS_PER_GROUP}, or "
-            "a list such as 1,2,4"
+            f"{MAX_LAYERS_PER_GROUP}, or a list such as 1,2,4"
         )
     return int(digits)

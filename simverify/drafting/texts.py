@@ -9,7 +9,7 @@ it, and nothing is learned from them.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -86,21 +86,20 @@ Context = tuple[int, ...]
 class TextDrafter(ABC):
     """A drafter that proposes one token after each text of a batch of requests.
 
-    Where a phase begins, what follows the last one, two and three tokens of each place is
-    learned, of the tokens that have come since: no text is gone through twice.
-
-    Parameters
-    ----------
-    vocab_size
-        V, the length of its rows.
-    requests
-        Size of the batch.
+    Where a phase begins, it learns what follows the last one, two and three tokens of each place,
+    of the tokens that have come since: no text is gone through twice. ``vocab_size``: V, the length
+    of its rows. ``requests``: size of the batch.
     """
+
+    forgets: ClassVar[bool]
+    """Whether a request forgets what it learned when its text ends."""
 
     def __init__(self, vocab_size: int, requests: int) -> None:
         self._vocab_size = vocab_size
         self._texts: list[list[int]] = [[] for _ in range(requests)]
         self._learned = [0] * requests
+        # What was learned of each request, by what stood before.
+        self._memory: list[dict[Context, Any]] = [{} for _ in range(requests)]
         self._drafted = 0  # tokens at the end of each text that are drafts of this phase
 
     @abstractmethod
@@ -155,13 +154,15 @@ class TextDrafter(ABC):
         """Forget the texts of the requests that have ended."""
         for request, ended in enumerate(requests):
             if ended:
-                self._texts[request] = []
-                self._learned[request] = 0
+                self._texts[request], self._learned[request] = [], 0
+                if self.forgets:
+                    self._memory[request] = {}
 
     def select(self, requests: Sequence[int]) -> None:
         """Go on with these requests of the batch, in this order."""
         self._texts = [self._texts[r] for r in requests]
         self._learned = [self._learned[r] for r in requests]
+        self._memory = [self._memory[r] for r in requests]
 
     def _logits(self) -> Logits:
         logits = np.full((len(self._texts), self._vocab_size), -np.inf, np.float32)
@@ -177,17 +178,15 @@ class PromptLookup(TextDrafter):
     The drafts of the phase count as text, so that a draft goes on behind a match that ends.
     """
 
-    def __init__(self, vocab_size: int, requests: int) -> None:
-        super().__init__(vocab_size, requests)
-        self._latest: list[dict[Context, int]] = [{} for _ in range(requests)]
+    forgets = True
 
     def learn(self, request: int, context: Context, token: int) -> None:
         """Note that ``token`` came after ``context``: what did so before is out of date."""
-        self._latest[request][context] = token
+        self._memory[request][context] = token
 
     def proposed(self, request: int) -> int:
         """Return the token that is proposed after a request's text and its drafts."""
-        text, latest = self._texts[request], self._latest[request]
+        text, latest = self._texts[request], self._memory[request]
         start = len(text) - self._drafted
         for length in range(min(MAX_MATCH_TOKENS, len(text) - 1), 0, -1):
             end = text[-length:]
@@ -195,20 +194,8 @@ class PromptLookup(TextDrafter):
                 if text[at - length : at] == end:
                     return text[at]
             if (token := latest.get(tuple(end))) is not None:
-                return token
+                return int(token)
         return text[-1]
-
-    def end(self, requests: Sequence[bool]) -> None:
-        """Forget the texts of the requests that have ended."""
-        super().end(requests)
-        self._latest = [
-            {} if ended else own for own, ended in zip(self._latest, requests, strict=True)
-        ]
-
-    def select(self, requests: Sequence[int]) -> None:
-        """Go on with these requests of the batch, in this order."""
-        super().select(requests)
-        self._latest = [self._latest[r] for r in requests]
 
 
 class NgramDrafter(TextDrafter):
@@ -220,25 +207,17 @@ class NgramDrafter(TextDrafter):
     not learn from one another, so that a text does not depend on the batch.
     """
 
-    def __init__(self, vocab_size: int, requests: int) -> None:
-        super().__init__(vocab_size, requests)
-        self._counts: list[dict[Context, Counter[int]]] = [{} for _ in range(requests)]
+    forgets = False
 
     def learn(self, request: int, context: Context, token: int) -> None:
         """Count that ``token`` came after ``context``."""
-        self._counts[request].setdefault(context, Counter())[token] += 1
+        self._memory[request].setdefault(context, Counter())[token] += 1
 
     def proposed(self, request: int) -> int:
         """Return the token that is proposed after a request's text and its drafts."""
-        text, counts = self._texts[request], self._counts[request]
+        text, counts = self._texts[request], self._memory[request]
         for length in range(min(MAX_MATCH_TOKENS, len(text)), 0, -1):
             if candidates := counts.get(tuple(text[-length:])):
-                return max(
-                    candidates, key=candidates.__getitem__
-                )  # the first that it met, of equals
+                # The first that it met, of equals.
+                return int(max(candidates, key=candidates.__getitem__))
         return text[-1]
-
-    def select(self, requests: Sequence[int]) -> None:
-        """Go on with these requests of the batch, in this order."""
-        super().select(requests)
-        self._counts = [self._counts[r] for r in requests]

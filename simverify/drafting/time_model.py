@@ -37,11 +37,8 @@ class TimeModel:
 
     def fuzzy_pass(self, devices: int) -> float:
         """Return what a fuzzy pass takes on so many devices."""
-        return self._pass(
-            sum(
-                self._group(len(g), devices) for g in layer_groups(self.layers, self.layer_parallel)
-            )
-        )
+        groups = layer_groups(self.layers, self.layer_parallel)
+        return self._pass(sum(self._group(len(group), devices) for group in groups))
 
     def plain_drafting(self, gamma: int) -> float:
         """Return what drafting a block of ``gamma`` tokens takes in exact passes."""
@@ -68,18 +65,15 @@ def predict_drafting(
 ) -> list[OnDevices]:
     """Return what drafting blocks of ``gamma`` tokens takes, by number of devices.
 
-    Raises
-    ------
-    UsageError
-        If ``gamma`` or a number of devices is below 1.
+    Raises ``UsageError`` if ``gamma`` or a number of devices is below 1.
     """
     check_ranges([("gamma", gamma, gamma >= 1, "1 or more")])
     check_ranges(("devices", d, d >= 1, "1 or more") for d in devices)
     plain = times.plain_drafting(gamma)
-    durations = [(d, times.drafting(gamma, d)) for d in devices]
     return [
-        OnDevices(devices=d, iteration=due, per_token=due / gamma, speed_up=plain / due)
-        for d, due in durations
+        OnDevices(devices=d, iteration=took, per_token=took / gamma, speed_up=plain / took)
+        for d in devices
+        for took in [times.drafting(gamma, d)]
     ]
 
 

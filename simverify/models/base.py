@@ -97,31 +97,17 @@ class MarkovModel:
 # The two small models, whose laws are all known as fractions.
 
 
-Fractions = Sequence[Fraction]
+def rational_markov(name: str, *parts: Any) -> MarkovModel:
+    """Markov model from fractions; the float rows are their rounded values.
 
-
-def rational_markov(
-    name: str,
-    target_start: Fractions,
-    target_rows: Sequence[Fractions],
-    draft_start: Fractions,
-    draft_rows: Sequence[Fractions],
-) -> MarkovModel:
-    """Markov model from fractions; the float rows are their rounded values."""
-    rational = FractionRows(
-        tuple(target_start),
-        tuple(map(tuple, target_rows)),
-        tuple(draft_start),
-        tuple(map(tuple, draft_rows)),
-    )
-    return MarkovModel(
-        name,
-        np.array(target_start, dtype=np.float64),
-        np.array(target_rows, dtype=np.float64),
-        np.array(draft_start, dtype=np.float64),
-        np.array(draft_rows, dtype=np.float64),
-        rational,
-    )
+    ``parts``: the target's start (V,) and rows (S, V), then the draft's.
+    """
+    floats: dict[str, Any] = {}
+    fractions: dict[str, Any] = {}
+    for field, part in zip(_ROW_ARRAYS, parts, strict=True):
+        floats[field] = np.array(part, dtype=np.float64)
+        fractions[field] = tuple(tuple(x) if isinstance(x, Sequence) else x for x in part)
+    return MarkovModel(name, **floats, rational=FractionRows(**fractions))
 
 
 def toy() -> MarkovModel:
@@ -186,13 +172,10 @@ def load_model(path: Path) -> MarkovModel:
         model = rational_markov(name, *(fractions[part] for part in _ROW_ARRAYS))
         return replace(model, file_sha256=sha256)
     # What the tolerance allows would show as a fault of the rule: greedy's debt keeps it.
-    p_start, p_rows, q_start, q_rows = (_normalize_row(arrays[part]) for part in _ROW_ARRAYS)
-    return MarkovModel(name, p_start, p_rows, q_start, q_rows, file_sha256=sha256)
-
-
-def _normalize_row(rows: Row) -> Row:
-    result: Row = rows / rows.sum(axis=-1, keepdims=True)
-    return result
+    rows: dict[str, Any] = {
+        part: array / array.sum(axis=-1, keepdims=True) for part, array in arrays.items()
+    }
+    return MarkovModel(name, **rows, file_sha256=sha256)
 
 
 def _read_json(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -323,11 +306,11 @@ def _check_rows(path: Path, part: str, array: Row, vocab: int) -> None:
         where = part if part.endswith("start") else f"{part} row {i}"
         if not np.isfinite(row).all():
             raise UsageError(f"{path}: {where} has a value that is not a finite number")
-        if (row < 0).any():
-            token = int(np.argmax(row < 0))
+        if (negative := row < 0).any():
+            token = int(np.argmax(negative))
             raise UsageError(f"{path}: {where} is negative at token {token}: {row[token]:g}")
-        if ((row > 0) & (row < MIN_PROBABILITY)).any():
-            token = int(np.argmax((row > 0) & (row < MIN_PROBABILITY)))
+        if (tiny := (row > 0) & (row < MIN_PROBABILITY)).any():
+            token = int(np.argmax(tiny))
             raise UsageError(
                 f"{path}: {where} is {row[token]:g} at token {token}; float64 cannot divide by "
                 f"entries below {MIN_PROBABILITY:g}: write 0"

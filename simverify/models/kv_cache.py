@@ -45,14 +45,8 @@ class CachedModel:
     way from the root and no other; :meth:`keep` makes one way of it tokens of the request.
 
     Tokens may be fed ``through`` another model that fills the same cache: one that computes the
-    same weights in another way.
-
-    Parameters
-    ----------
-    model
-        A Transformers model with a head over the vocabulary, in ``eval`` mode.
-    requests
-        Size of the batch.
+    same weights in another way. ``model``: of Transformers, with a head over the vocabulary, in
+    ``eval`` mode.
     """
 
     def __init__(self, model: Any, requests: int) -> None:
@@ -86,15 +80,7 @@ class CachedModel:
         fresh = (torch.arange(width) < counts[:, None]).to(self._device)
         self._used = torch.cat([self._used, fresh], dim=1)
         positions = (self._used.cumsum(dim=1) - 1)[:, -width:]
-        with self._memory():
-            logits = (through or self._model)(
-                padded.to(self._device),
-                attention_mask=self._used.long(),
-                position_ids=positions,
-                past_key_values=self._cache,
-                use_cache=True,
-            ).logits
-            rows = logits.float().cpu().numpy()
+        rows = self._rows(padded, self._used.long(), positions, through)
         return [rows[r, :n] for r, n in enumerate(counts.tolist())]
 
     @torch.no_grad()
@@ -137,14 +123,12 @@ class CachedModel:
         number in the request's tree, or -1, the request's last token. float32 (n_r, V) for
         request r, which appended n_r nodes, of which there may be none.
         """
-        start, requests = self._used.shape[1], range(len(tokens))
-        width = max(map(len, tokens))
+        start, width = self._used.shape[1], max(map(len, tokens))
         padded = torch.zeros((len(tokens), width), dtype=torch.long)
         depths = torch.ones((len(tokens), width), dtype=torch.long)
         # What is no node sees the request's own tokens, so that no row of attention is empty.
         seen = torch.nn.functional.pad(self._used, (0, width))[:, None].repeat(1, width, 1)
-        for r in requests:
-            ways = self._ways[r]
+        for r, ways in enumerate(self._ways):
             for i, parent in enumerate(parents[r]):
                 ways.append([*(ways[parent] if parent >= 0 else ()), start + i])
                 padded[r, i], depths[r, i] = tokens[r][i], len(ways[-1])
@@ -156,16 +140,8 @@ class CachedModel:
         hidden.masked_fill_(~seen, torch.finfo(self._model.dtype).min)
         positions = self._used.sum(dim=1)[:, None] + depths.to(self._device) - 1
         self._used = torch.nn.functional.pad(self._used, (0, width))
-        with self._memory():
-            logits = (through or self._model)(
-                padded.to(self._device),
-                attention_mask=hidden[:, None],
-                position_ids=positions,
-                past_key_values=self._cache,
-                use_cache=True,
-            ).logits
-            rows = logits.float().cpu().numpy()
-        return [rows[r, : len(tokens[r])] for r in requests]
+        rows = self._rows(padded, hidden[:, None], positions, through)
+        return [rows[r, : len(own)] for r, own in enumerate(tokens)]
 
     def keep(self, ways: Sequence[Sequence[int]]) -> None:
         """Make of each request's tree the nodes ``ways[r]`` its next tokens, and drop the others.
@@ -196,6 +172,19 @@ class CachedModel:
                 # A layer of a model that is spread over devices keeps its entries on its own.
                 local_index = index.to(layer.keys.device)
                 layer.keys, layer.values = layer.keys[local_index], layer.values[local_index]
+
+    def _rows(self, ids: Any, mask: Any, positions: Any, through: Any | None) -> Float32Array:
+        """Feed padded ids (requests, n); return the logits (requests, n, V) after each."""
+        with self._memory():
+            logits = (through or self._model)(
+                ids.to(self._device),
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=self._cache,
+                use_cache=True,
+            ).logits
+            rows: Float32Array = logits.float().cpu().numpy()
+        return rows
 
     def _memory(self) -> AbstractContextManager[None]:
         return check_memory(self._device, *self._used.shape)
@@ -260,7 +249,8 @@ def rotary_change_length(model: Any) -> int | None:
     config = text_config(model)
     given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     lengths = []
-    for scaling in _rotary_scalings(given):
+    # One for all layers, or one for each kind of them.
+    for scaling in [own for own in given.values() if isinstance(own, dict)] or [given]:
         kind = str(scaling.get("rope_type") or scaling.get("type"))
         if kind == "longrope" or "dynamic" in kind:
             lengths.append(
@@ -269,12 +259,6 @@ def rotary_change_length(model: Any) -> int | None:
                 or config.max_position_embeddings
             )
     return min(lengths, default=None)
-
-
-def _rotary_scalings(given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One for all layers, or one for each kind of them."""
-    nested = [own for own in given.values() if isinstance(own, dict)]
-    yield from nested or [given]
 
 
 # A causal model without a cache: every row is computed from all of its tokens.
@@ -288,15 +272,7 @@ class UncachedModel:
     """Feeds tokens to a causal model and takes them back, request by request, with no memory.
 
     For models whose memory cannot be taken back: attention windows, states, chunks. It gives what
-    :class:`~simverify.models.kv_cache.CachedModel` gives, of the same calls, at the price of
-    all tokens at each call.
-
-    Parameters
-    ----------
-    model
-        A Transformers model with a head over the vocabulary, in ``eval`` mode.
-    requests
-        Size of the batch.
+    :class:`CachedModel` gives, of the same calls, at the price of all tokens at each call.
     """
 
     def __init__(self, model: Any, requests: int) -> None:
@@ -314,10 +290,7 @@ class UncachedModel:
     def feed(
         self, tokens: Sequence[Sequence[int]], *, through: Any | None = None
     ) -> list[Float32Array]:
-        """Append ``tokens``, one or more a request; return the logits after each.
-
-        float32 (n_r, V) for request r, which appended n_r tokens.
-        """
+        """As :meth:`CachedModel.feed`."""
         for history, sequence in zip(self._tokens, tokens, strict=True):
             history += [int(token) for token in sequence]
         return self._last(self._tokens, [len(own) for own in tokens], through)
@@ -335,11 +308,7 @@ class UncachedModel:
         *,
         through: Any | None = None,
     ) -> list[Float32Array]:
-        """Append nodes to the trees of the requests; return the logits after each.
-
-        ``parents``: of each new node its parent's number in the request's tree, or -1, the
-        request's last token. float32 (n_r, V) for request r, which appended n_r nodes.
-        """
+        """As :meth:`CachedModel.grow`."""
         texts = []
         for ways, history, sequence, above in zip(
             self._ways, self._tokens, tokens, parents, strict=True
@@ -428,17 +397,18 @@ def check_causal(model: Any, name: str) -> None:
         ) from None
     (again,) = UncachedModel(model, 1).feed([changed])
     deviation = np.sqrt(((again[:16] - whole[:16]) ** 2).mean(axis=1)) / max(whole.std(), 1e-30)
-    # The middle row: a choice among experts that rounding tips moves single ones.
     if not np.isfinite(whole).all():
         raise UsageError(
             f"{name} gives logits that are no numbers in {str(model.dtype).removeprefix('torch.')}:"
             f" take --dtype bfloat16, or float32"
         )
     limits = _EXPERT_LOOKAHEAD_LIMIT if has_experts(model) else _LOOKAHEAD_LIMIT
-    if not float(np.median(deviation)) <= limits.get(model.dtype, 1e-4):
+    # The middle row: a choice among experts that rounding tips moves single ones.
+    middle = float(np.median(deviation))
+    if not middle <= limits.get(model.dtype, 1e-4):
         raise UsageError(
             f"{name} gives other logits for a token when later ones are others, off by "
-            f"{float(np.median(deviation)):.2g} of their spread: expected a causal model"
+            f"{middle:.2g} of their spread: expected a causal model"
         )
     for part, expected in ((actual[0][:16], whole[:16]), (actual[1], short), (whole[:9], short)):
         if (off := _logit_deviation(model, part, expected)) is not None:
@@ -466,12 +436,9 @@ def supports_rollback(model: Any) -> bool:
         actual = cached.feed([texts[0][20:], texts[1][9:]])
     except Exception:
         return False  # whatever it is, it is no cache of keys and values
-    expected = [
-        _uncached_logits(model, text)[-len(own) :] for text, own in zip(texts, actual, strict=True)
-    ]
     return all(
-        _logit_deviation(model, own, rows) is None
-        for own, rows in zip(actual, expected, strict=True)
+        _logit_deviation(model, rows, _uncached_logits(model, text)[-len(rows) :]) is None
+        for text, rows in zip(texts, actual, strict=True)
     )
 
 
@@ -481,8 +448,7 @@ def consistent_length(model: Any) -> int | None:
     An engine feeds them piece by piece, and its keys stay as they were. Where the config says
     that angles change it is tried: a text that is fed at once, and in two pieces.
     """
-    length = rotary_change_length(model)
-    if length is None:
+    if (length := rotary_change_length(model)) is None:
         return None
     (text,) = _random_texts(model, length + 4)
     ids = torch.tensor([text], device=model.device)
@@ -493,10 +459,8 @@ def consistent_length(model: Any) -> int | None:
             actual = model(ids[:, first:], past_key_values=cache, use_cache=True).logits[0]
     except Exception:
         return length
-    expected = _uncached_logits(model, text)[first:]
-    return (
-        None if _logit_deviation(model, actual.float().cpu().numpy(), expected) is None else length
-    )
+    rows, expected = actual.float().cpu().numpy(), _uncached_logits(model, text)[first:]
+    return None if _logit_deviation(model, rows, expected) is None else length
 
 
 def _random_texts(model: Any, *lengths: int) -> list[list[int]]:
@@ -527,8 +491,7 @@ def check_tree_attention(model: Any, name: str) -> None:
         raise UsageError(
             f"{name} takes no mask that shows a node its own way of a draft tree alone "
             f"({_error_line(error)}): take a single draft, or a model whose attention takes masks "
-            "of "
-            "four axes"
+            "of four axes"
         ) from None
     for logits, whole in zip(actual, expected, strict=True):
         if (off := _logit_deviation(model, logits, whole)) is not None:
@@ -546,7 +509,7 @@ def _uncached_logits(model: Any, text: list[int]) -> Any:
     return logits.float().cpu().numpy()
 
 
-def _logit_deviation(model: Any, own: Any, due: Any) -> float | None:
-    """Return how far logits are from those that are due, over their spread; None: near enough."""
-    off = float(np.sqrt(((own - due) ** 2).mean()) / max(due.std(), 1e-30))
+def _logit_deviation(model: Any, actual: Any, expected: Any) -> float | None:
+    """Return how far logits are from the expected ones, over their spread; None: near enough."""
+    off = float(np.sqrt(((actual - expected) ** 2).mean()) / max(expected.std(), 1e-30))
     return None if off <= _LOGIT_TOLERANCE.get(model.dtype, 0.03) else off

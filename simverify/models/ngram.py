@@ -64,23 +64,18 @@ def corpus_text(library: Path | None = None) -> bytes:
     Raises ``SimverifyError`` if neither topics nor sources are there.
     """
     folder = Path(sysconfig.get_path("stdlib")) if library is None else library
-    parts = [_help_topics()]
-    size = len(parts[0])
+    text = bytearray(_help_topics())
     for name in _source_names(folder):
-        if size >= _MAX_CORPUS_BYTES:
+        if len(text) >= _MAX_CORPUS_BYTES:
             break
-        try:
-            parts.append((folder / name).read_bytes())
-        except OSError:
-            continue
-        size += len(parts[-1])
-    text = b"".join(parts)[:_MAX_CORPUS_BYTES]
+        with suppress(OSError):
+            text += (folder / name).read_bytes()
     if not text:
         raise SimverifyError(
             f"ngram needs a text to train on, and this Python has neither pydoc_data nor sources "
             f"in {folder}: install the full standard library"
         )
-    return text
+    return bytes(text[:_MAX_CORPUS_BYTES])
 
 
 def split_corpus(text: bytes) -> tuple[Bytes, Bytes]:
@@ -208,7 +203,11 @@ def train_ngram(text: bytes) -> NgramModel:
 
     11.4 MB take about 3 s and 300 MB. Raises ``ValueError`` if the text is shorter.
     """
-    _check_text(text)
+    least = CHUNK_BYTES * HELD_OUT_PERIOD
+    if len(text) < least:
+        raise ValueError(
+            f"text has {len(text)} bytes: ngram needs {least} or more to hold some out"
+        )
     training, held_out = split_corpus(text)
     orders = tuple(_make_order(*_count_windows(training, k)) for k in range(1, TARGET_LENGTH + 1))
     unseen = _window_codes(held_out, TARGET_LENGTH)
@@ -243,14 +242,6 @@ def load_ngram(*, announce: Callable[[str], None] | None = None) -> NgramModel:
             with suppress(OSError):
                 _write_cached(path, model)
     return model
-
-
-def _check_text(text: bytes) -> None:
-    least = CHUNK_BYTES * HELD_OUT_PERIOD
-    if len(text) < least:
-        raise ValueError(
-            f"text has {len(text)} bytes: ngram needs {least} or more to hold some out"
-        )
 
 
 def _window_codes(chunks: Bytes, length: int) -> Codes:
@@ -310,12 +301,8 @@ def _read_cached(path: Path, sha256: str) -> NgramModel | None:
 
 
 def _write_cached(path: Path, model: NgramModel) -> None:
-    fields = {
-        "corpus_sha256": np.array(model.corpus_sha256),
-        "target_perplexity": np.array(model.target_perplexity),
-        "draft_perplexity": np.array(model.draft_perplexity),
-        "contexts": model.contexts,
-    }
+    names = ("corpus_sha256", "target_perplexity", "draft_perplexity", "contexts")
+    fields = {name: np.asarray(getattr(model, name)) for name in names}
     for k, order in enumerate(model.orders, 1):
         fields[f"codes_{k}"] = order.codes
         fields[f"counts_{k}"] = order.counts

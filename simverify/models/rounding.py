@@ -58,13 +58,11 @@ def _join_blocks(blocks: "Tensor", like: "Tensor") -> "Tensor":
 
 def q4_0(weight: "Tensor") -> "Tensor":
     """Round to ggml's Q4_0: blocks of 32, -8 to 7 times the largest over -8, a half float."""
-    import torch
-
     x = _split_blocks(weight.float(), 32)
     largest = x.gather(1, x.abs().argmax(dim=1, keepdim=True))
     scale = largest / -8.0
-    inverse = torch.where(scale == 0.0, torch.zeros_like(scale), 1.0 / scale)
-    codes = torch.clamp(torch.floor(x * inverse + 8.5), 0, 15) - 8.0
+    inverse = (1.0 / scale).where(scale != 0.0, 0.0)
+    codes = (x * inverse + 8.5).floor().clamp(0, 15) - 8.0
     return _join_blocks(codes * scale.half().float(), weight)
 
 
@@ -73,9 +71,8 @@ def asymmetric_groups(size: int) -> RoundingFunction:
 
     def rule(weight: "Tensor") -> "Tensor":
         x = _split_blocks(weight.float(), size)
-        return _join_blocks(
-            _round_between(x, x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)), weight
-        )
+        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+        return _join_blocks(_round_between(x, low, high), weight)
 
     return rule
 
@@ -84,11 +81,9 @@ def symmetric_groups(size: int) -> RoundingFunction:
     """Round to 16 levels about zero, the largest magnitude of a group 7.5 steps away."""
 
     def rule(weight: "Tensor") -> "Tensor":
-        import torch
-
         x = _split_blocks(weight.float(), size)
         scale = (x.abs().amax(dim=1, keepdim=True) / 7.5).clamp(min=1e-12)
-        return _join_blocks(torch.clamp(torch.round(x / scale), -8, 7) * scale, weight)
+        return _join_blocks((x / scale).round().clamp(-8, 7) * scale, weight)
 
     return rule
 
@@ -97,16 +92,14 @@ def fitted_groups(size: int) -> RoundingFunction:
     """Round as :func:`asymmetric_groups`, with the limits of least squared error."""
 
     def rule(weight: "Tensor") -> "Tensor":
-        import torch
-
         x = _split_blocks(weight.float(), size)
         low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
-        best, least = x, torch.full_like(low, torch.inf)
+        best, least = x, low.new_full(low.shape, float("inf"))
         for step in range(_FIT_STEPS):
             share = 1.0 - step / (2.0 * _FIT_STEPS)
             candidate = _round_between(x, low * share, high * share)
             off = ((candidate - x) ** 2).sum(dim=1, keepdim=True)
-            best, least = torch.where(off < least, candidate, best), torch.minimum(off, least)
+            best, least = candidate.where(off < least, best), off.minimum(least)
         return _join_blocks(best, weight)
 
     return rule
@@ -116,41 +109,30 @@ def mlx(size: int) -> RoundingFunction:
     """Round as MLX does: 16 levels of groups, of which one is the end that is farther from zero."""
 
     def rule(weight: "Tensor") -> "Tensor":
-        import torch
-
         x = _split_blocks(weight.float(), size)
         low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
         down = low.abs() > high.abs()
         scale = ((high - low) / 15.0).clamp(min=1e-7)
-        scale, end = torch.where(down, scale, -scale), torch.where(down, low, high)
-        steps = torch.round(end / scale)
-        scale = torch.where(steps == 0.0, scale, end / steps)
-        end = torch.where(steps == 0.0, torch.zeros_like(end), end)
-        return _join_blocks(
-            torch.clamp(torch.round((x - end) / scale), 0, 15) * scale + end, weight
-        )
+        scale, end = scale.where(down, -scale), low.where(down, high)
+        steps = (end / scale).round()
+        scale, end = scale.where(steps == 0.0, end / steps), end.where(steps != 0.0, 0.0)
+        return _join_blocks(((x - end) / scale).round().clamp(0, 15) * scale + end, weight)
 
     return rule
 
 
 def _round_between(x: "Tensor", low: "Tensor", high: "Tensor") -> "Tensor":
-    import torch
-
     low, high = low.clamp(max=0.0), high.clamp(min=0.0)
     scale = ((high - low) / 15.0).clamp(min=1e-12)
-    zero = torch.round(-low / scale)
-    return (torch.clamp(torch.round(x / scale) + zero, 0, 15) - zero) * scale
+    zero = (-low / scale).round()
+    return (((x / scale).round() + zero).clamp(0, 15) - zero) * scale
 
 
 def nf4(weight: "Tensor") -> "Tensor":
     """Round to the 16 levels of NF4, blocks of 64 over their largest magnitude."""
-    import torch
-
     x = _split_blocks(weight.float(), 64)
     scale = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-12)
-    return _join_blocks(
-        _nearest_level(x / scale, torch.tensor(_NF4_LEVELS, device=x.device)) * scale, weight
-    )
+    return _join_blocks(_nearest_level(x / scale, x.new_tensor(_NF4_LEVELS)) * scale, weight)
 
 
 def fp8(weight: "Tensor") -> "Tensor":
@@ -164,11 +146,9 @@ def fp8(weight: "Tensor") -> "Tensor":
 
 def mxfp4(weight: "Tensor") -> "Tensor":
     """Round to MXFP4: floats of 4 bits, blocks of 32 with a power of two as their scale."""
-    import torch
-
     x = _split_blocks(weight.float(), 32)
     largest = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
-    return _join_blocks(_round_fp4(x, torch.exp2(torch.floor(torch.log2(largest)) - 2.0)), weight)
+    return _join_blocks(_round_fp4(x, (largest.log2().floor() - 2.0).exp2()), weight)
 
 
 def nvfp4(weight: "Tensor") -> "Tensor":
@@ -184,7 +164,7 @@ def nvfp4(weight: "Tensor") -> "Tensor":
 def _round_fp4(x: "Tensor", scale: "Tensor") -> "Tensor":
     import torch
 
-    half = torch.tensor(_FP4_MAGNITUDES, device=x.device)
+    half = x.new_tensor(_FP4_MAGNITUDES)
     levels = torch.cat([-half.flip(0), half[1:]])
     return _nearest_level((x / scale.clamp(min=1e-30)).clamp(-6.0, 6.0), levels) * scale
 
@@ -197,13 +177,11 @@ def _nearest_level(x: "Tensor", levels: "Tensor") -> "Tensor":
 
 def q4_1(weight: "Tensor") -> "Tensor":
     """Round to ggml's Q4_1: blocks of 32, 16 levels from the least to the largest, half floats."""
-    import torch
-
     x = _split_blocks(weight.float(), 32)
     low = x.amin(dim=1, keepdim=True)
     scale = (x.amax(dim=1, keepdim=True) - low) / 15.0
-    inverse = torch.where(scale == 0.0, torch.zeros_like(scale), 1.0 / scale)
-    codes = torch.clamp(torch.floor((x - low) * inverse + 0.5), 0, 15)
+    inverse = (1.0 / scale).where(scale != 0.0, 0.0)
+    codes = ((x - low) * inverse + 0.5).floor().clamp(0, 15)
     return _join_blocks(codes * scale.half().float() + low.half().float(), weight)
 
 
@@ -213,31 +191,25 @@ def q4_k(weight: "Tensor") -> "Tensor":
     Scale and least of a block are those of the least weighted squared error, large values
     weighing more, of the scales that are tried; then both are rounded, and the codes set anew.
     """
-    import torch
-
     x = _split_blocks(weight.float(), 256).reshape(-1, 32)
     heavy = (x * x).mean(dim=1, keepdim=True).sqrt() + x.abs()
     scale, least = _fit_scale_and_minimum(x, heavy)
     scale, least = scale.reshape(-1, 8), -least.reshape(-1, 8)
-    rounded = (_round_six_bits(scale), _round_six_bits(least))
-    scale, least = (value.reshape(-1, 1) for value in rounded)
-    inverse = torch.where(scale > 0.0, 1.0 / scale.clamp(min=1e-30), torch.zeros_like(scale))
-    codes = torch.clamp(torch.round((x + least) * inverse), 0, 15)
+    scale, least = (_round_six_bits(values).reshape(-1, 1) for values in (scale, least))
+    inverse = (1.0 / scale.clamp(min=1e-30)).where(scale > 0.0, 0.0)
+    codes = ((x + least) * inverse).round().clamp(0, 15)
     return _join_blocks((scale * codes - least).reshape(-1, 256), weight)
 
 
 def _round_six_bits(values: "Tensor") -> "Tensor":
     """Round to 0 to 63 times a half float, a row each."""
-    import torch
-
     unit = values.amax(dim=1, keepdim=True) / 63.0
-    codes = torch.clamp(torch.round(values / unit.clamp(min=1e-30)), 0, 63)
+    codes = (values / unit.clamp(min=1e-30)).round().clamp(0, 63)
     return codes * unit.half().float()
 
 
 def _fit_scale_and_minimum(x: "Tensor", heavy: "Tensor") -> tuple["Tensor", "Tensor"]:
     """Return the scale and the least value, 0 at most, of each row: float32 (rows, 1) each."""
-    import torch
 
     def total(value: "Tensor") -> "Tensor":
         return (heavy * value).sum(dim=1, keepdim=True)
@@ -245,23 +217,21 @@ def _fit_scale_and_minimum(x: "Tensor", heavy: "Tensor") -> tuple["Tensor", "Ten
     low = x.amin(dim=1, keepdim=True).clamp(max=0.0)
     span = (x.amax(dim=1, keepdim=True) - low).clamp(min=1e-12)
     scale, least = span / 15.0, low
-    codes = torch.clamp(torch.round((x - low) / scale), 0, 15)
+    codes = ((x - low) / scale).round().clamp(0, 15)
     error = total((scale * codes + least - x) ** 2)
     for step in range(_FIT_STEPS + 1):
-        codes = torch.clamp(torch.round((14.0 + 0.1 * step) / span * (x - low)), 0, 15)
-        weights, ones, squares = total(torch.ones_like(x)), total(codes), total(codes**2)
+        codes = ((14.0 + 0.1 * step) / span * (x - low)).round().clamp(0, 15)
+        weights, ones, squares = total(x.new_ones(x.shape)), total(codes), total(codes**2)
         both, sums = total(x * codes), total(x)
         spread = weights * squares - ones**2
-        slope, start = (
-            (weights * both - sums * ones) / spread,
-            (squares * sums - ones * both) / spread,
-        )
-        slope = torch.where(start > 0.0, both / squares.clamp(min=1e-30), slope)
+        slope = (weights * both - sums * ones) / spread
+        start = (squares * sums - ones * both) / spread
+        slope = slope.where(~(start > 0.0), both / squares.clamp(min=1e-30))
         start = start.clamp(max=0.0)
         off = total((slope * codes + start - x) ** 2)
         better = (spread > 0.0) & (off < error)
-        scale, least = torch.where(better, slope, scale), torch.where(better, start, least)
-        error = torch.where(better, off, error)
+        scale, least = slope.where(better, scale), start.where(better, least)
+        error = off.where(better, error)
     return scale, least
 
 

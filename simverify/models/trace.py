@@ -68,8 +68,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def sampling(self) -> Sampling:
         """Temperature, top-k and top-p that make rows of the logits."""
-        found = self.decoding
-        return Sampling(found.temperature, found.top_k, found.top_p)
+        decoding = self.decoding
+        return Sampling(decoding.temperature, decoding.top_k, decoding.top_p)
 
     @property
     def blocks(self) -> int:
@@ -109,10 +109,8 @@ class Trace:
     def blocks(self) -> Iterator[RecordedBlock]:
         """Yield the blocks in the order in which they were recorded, a shard in memory at once.
 
-        Raises
-        ------
-        UsageError
-            If a shard is not what the manifest says, or holds what no model can have made.
+        Raises ``UsageError`` if a shard is not what the manifest says, or holds what no model can
+        have made.
         """
         for shard in self.manifest.shards:
             arrays = self._arrays(shard)
@@ -176,10 +174,7 @@ def _release_memory() -> None:
 def open_trace(folder: Path) -> Trace:
     """Return the trace in ``folder``.
 
-    Raises
-    ------
-    UsageError
-        If there is none, it is not whole, or it is of another version.
+    Raises ``UsageError`` if there is none, it is not whole, or it is of another version.
     """
     require_safetensors()
     path = folder / MANIFEST_FILE
@@ -189,13 +184,10 @@ def open_trace(folder: Path) -> Trace:
     data = _read_bytes(path)
     try:
         version = msgspec.json.decode(data, type=_VersionField).version
-    except msgspec.DecodeError as error:
-        raise UsageError(f"trace: {path} is no manifest of a trace: {error}") from None
-    if version != TRACE_VERSION:
-        raise UsageError(
-            f"trace: {path} is of version {version}, expected {TRACE_VERSION}: record it again"
-        )
-    try:
+        if version != TRACE_VERSION:
+            raise UsageError(
+                f"trace: {path} is of version {version}, expected {TRACE_VERSION}: record it again"
+            )
         manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
         raise UsageError(f"trace: {path} is no manifest of a trace: {error}") from None
@@ -214,7 +206,14 @@ def open_trace(folder: Path) -> Trace:
             f"intervals come from what differs between lanes"
         )
     for shard in manifest.shards:
-        _check_file(folder / shard.file, shard.bytes)
+        file = folder / shard.file
+        if not file.is_file():
+            raise UsageError(f"trace: {file} is missing, which {MANIFEST_FILE} names")
+        if (actual := file.stat().st_size) != shard.bytes:
+            raise UsageError(
+                f"trace: {file} has {actual:,} bytes, expected {shard.bytes:,}: it was cut or "
+                "changed"
+            )
     return Trace(folder, manifest)
 
 
@@ -233,16 +232,6 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"trace: cannot read {path}: {error.strerror}") from None
-
-
-def _check_file(path: Path, size: int) -> None:
-    if not path.is_file():
-        raise UsageError(f"trace: {path} is missing, which {MANIFEST_FILE} names")
-    actual = path.stat().st_size
-    if actual != size:
-        raise UsageError(
-            f"trace: {path} has {actual:,} bytes, expected {size:,}: it was cut or changed"
-        )
 
 
 def _check_shard(path: Path, arrays: Arrays, manifest: Manifest, blocks: int) -> None:
@@ -293,7 +282,7 @@ class PartialTrace:
     @property
     def emitted(self) -> list[tuple[int, ...]]:
         """Tokens of each block."""
-        return [tuple(own[own >= 0].tolist()) for own in self.arrays["emitted"]]
+        return [tuple(row[row >= 0].tolist()) for row in self.arrays["emitted"]]
 
 
 def read_partial_shards(folder: Path) -> list[PartialTrace]:
@@ -325,15 +314,15 @@ def complete_rounds(
     """
     counts: Counter[int] = Counter()
     emitted: Counter[int] = Counter()
-    order: list[tuple[int, int]] = []
+    order: list[int] = []
     for shard in shards:
         for lane, tokens in zip(shard.arrays["lane"].tolist(), shard.emitted, strict=True):
-            order.append((lane, counts[lane]))
+            order.append(counts[lane])
             counts[lane] += 1
             emitted[lane] += len(tokens)
     going = [counts[lane] for lane in range(lanes) if emitted[lane] < lane_tokens]
     rounds = min(going, default=max(counts.values(), default=0))
-    return rounds, sum(number >= rounds for _, number in order)
+    return rounds, sum(number >= rounds for number in order)
 
 
 def pending_blocks(shard: PartialTrace, most: int) -> list[tuple[Any, ...]]:
@@ -362,13 +351,9 @@ SHARD_BYTES = 1 << 26
 class TraceWriter:
     """Writes a trace into a new folder; used as a context.
 
-    A context that ends with an exception, an interrupt too, takes away what it has written.
-    One that is killed leaves shards without a manifest, which :meth:`resume` goes on with.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds files already, or cannot be written to.
+    A context that ends with an exception, an interrupt too, takes away what it has written. One
+    that is killed leaves shards without a manifest, which :meth:`resume` continues. Raises
+    ``UsageError`` if the folder holds files already, or cannot be written to.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
@@ -383,12 +368,11 @@ class TraceWriter:
             taken = any(folder.iterdir())
         except OSError as error:
             raise UsageError(f"trace: cannot write to {folder}: {error.strerror}") from None
-        self._begun = (folder / PARTIAL_MANIFEST).is_file() and not (
-            folder / MANIFEST_FILE
-        ).exists()
+        begun = folder / PARTIAL_MANIFEST
+        self._begun = begun.is_file() and not (folder / MANIFEST_FILE).exists()
         if taken and not self._begun:
             raise UsageError(f"trace: {folder} holds files already: name a new folder")
-        if self._begun and (folder / PARTIAL_MANIFEST).read_bytes() != _sealed_manifest(manifest):
+        if self._begun and begun.read_bytes() != _sealed_manifest(manifest):
             raise UsageError(
                 f"trace: {folder} holds an unfinished recording that was asked for otherwise: "
                 f"name a new folder, or delete it"
@@ -514,11 +498,9 @@ def check_space(folder: Path, tokens: int, gamma: int, vocab_size: int, max_byte
     """
     each = bytes_per_block(gamma, vocab_size)
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    limits = (
-        (max_bytes, f"--max-bytes is {max_bytes:,}"),
-        (shutil.disk_usage(there).free, f"{there} has {shutil.disk_usage(there).free:,} left"),
-    )
-    for limit, words in limits:
+    free = shutil.disk_usage(there).free
+    limits = {f"--max-bytes is {max_bytes:,}": max_bytes, f"{there} has {free:,} left": free}
+    for words, limit in limits.items():
         if tokens * each > limit:
             raise UsageError(
                 f"trace: {tokens:,} tokens at gamma {gamma} and V = {vocab_size:,} may take "

@@ -33,12 +33,8 @@ def read_prompts(path: Path) -> tuple[str, ...]:
 
     A ``.jsonl`` file holds an object a line with ``prompt`` or ``text``, a string, or
     ``turns``, a list of strings of which the first is taken (Spec-Bench). Any other file is
-    text: its paragraphs, parted by empty lines, are the prompts.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be read, is not UTF-8, a line is no such object, or none is there.
+    text: its paragraphs, parted by empty lines, are the prompts. Raises ``UsageError`` if the file
+    cannot be read, is not UTF-8, a line is no such object, or none is there.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -94,12 +90,8 @@ class Sampling:
 
     ``temperature`` 0 is one-hot at the largest logit, the lowest id of equals. ``top_k`` keeps
     the k largest logits and their equals; ``top_p`` the fewest tokens, likeliest first, whose
-    probability after temperature and top-k reaches it. None: all tokens are kept.
-
-    Raises
-    ------
-    UsageError
-        If temperature is negative or not finite, top_k below 1 or top_p outside (0, 1].
+    probability after temperature and top-k reaches it. None: all tokens are kept. Raises
+    ``UsageError`` if temperature is negative or not finite, top_k below 1 or top_p outside (0, 1].
     """
 
     temperature: float = 1.0
@@ -125,8 +117,7 @@ class Sampling:
         if not np.isfinite(top).all():
             raise ValueError("logits hold NaN or +inf, or a row is -inf throughout")
         if self.temperature == 0.0:
-            first: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
-            return first
+            return (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(np.float64)
         if self.top_k is not None and self.top_k < x.shape[-1]:
             least = -np.partition(-x, self.top_k - 1, axis=-1)[..., self.top_k - 1, None]
             x = np.where(x < least, -np.inf, x)
@@ -206,12 +197,10 @@ class TransformerPair:
         """Raise ``UsageError`` unless both models take the masks of draft trees."""
         from simverify.models.kv_cache import check_tree_attention
 
-        for model, name in (
-            (self.target_model, self.target_name),
-            (self.draft_model, self.draft_name),
-        ):
+        for side in ("target", "draft"):
+            model = getattr(self, f"{side}_model")
             if not self.is_whole(model):
-                check_tree_attention(model, name)
+                check_tree_attention(model, getattr(self, f"{side}_name"))
 
     def encode(self, prompt: str) -> list[int]:
         """Return a prompt's token ids, one or more."""
@@ -241,13 +230,9 @@ def load_pair(
     ``tiny-llama`` is the bundled target, and ``tiny-llama`` or ``tiny-llama-deep`` a bundled
     draft; None lets the target draft for itself, loaded once. A folder is read without network.
 
-    Raises
-    ------
-    UsageError
-        If torch or transformers is missing, a model is not there or no causal language model,
-        the device is not there, or vocabularies or tokenizers differ.
-    SimverifyError
-        If a model does not load, or does not fit into memory.
+    Raises ``UsageError`` if torch or transformers is missing, a model is not there or no causal
+    language model, the device is not there, or vocabularies or tokenizers differ;
+    ``SimverifyError`` if a model does not load, or does not fit into memory.
     """
     _check_packages()
     from simverify.models.kv_cache import (

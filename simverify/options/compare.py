@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from simverify.checks import MAX_COST_RATIO, MAX_GAMMA
 from simverify.options.option import (
@@ -11,6 +11,7 @@ from simverify.options.option import (
     COMPARED,
     DETECT,
     MODELS,
+    OUTPUT,
     SEED,
     SIMULATED,
     SPEED,
@@ -34,15 +35,18 @@ BUNDLED_PAIRS = ("tiny-llama", "tiny-llama-deep")
 class _Compared(Options):
     models: Sequence[Any] | None = option(
         None,
-        "Models, or their names: toy, compact, markov-V for any V, ngram, or files (.json, .npz). "
-        "Or one real pair: tiny-llama, or tiny-llama-deep with a draft of twelve layers.",
+        "Models, or their names, comma-separated on the command line: toy, compact, markov-V for "
+        "any V, ngram, or files (.json, .npz). Or one real pair: tiny-llama, or tiny-llama-deep "
+        "with a draft of twelve layers. By default toy, compact, markov-64 and ngram; on draft "
+        "trees the first three.",
         COMPARED,
     )
     verifiers: Sequence[Code] | None = option(
         None,
-        "Names of built-in verifiers, or your own rules as audit takes them. By default token, "
-        "block, greedy and match; for real models the first three; on a trace those of the four "
-        "without state; on draft trees every rule that is lossless there.",
+        "Names of built-in verifiers, comma-separated on the command line, or your own rules as "
+        "audit takes them. By default token, block, greedy and match; for real models the first "
+        "three; on a trace those of the four without state; on draft trees every rule that is "
+        "lossless there. simverify verifiers lists the names.",
         COMPARED,
     )
     _: KW_ONLY
@@ -196,3 +200,51 @@ NO_GAMMA = "{gamma} requires an argument: the draft length, such as {gamma} 8"
 
 COMPARISONS: tuple[type[Options], ...] = (CompareOptions, TracedOptions, RealPairOptions)
 """Comparisons, the usual one first: an option of a later one chooses it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(Options):
+    """Of a plan: what a claim costs."""
+
+    alpha: float = inherited(_Compared, "alpha", 1e-6)
+    power: float = option(0.9, "Probability of finding the deviation.", BUDGET)
+    deviation: float | None = option(
+        None, "Deviation to detect (mean one-token TV); .01 if no budget is given.", BUDGET
+    )
+    vocab: int = option(64, "Vocabulary size.", COMPARED)
+    gamma: int = option(8, "Draft length: tokens proposed per target call.", COMPARED)
+    seconds: float | None = option(
+        None, "A budget in seconds on this machine, instead of a deviation.", BUDGET
+    )
+    samples: int | None = option(
+        None, "A budget in emitted tokens, instead of a deviation.", BUDGET
+    )
+    threads: int | None = inherited(_Compared, "threads")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureOptions(Drafting, Compute, Law, Options):
+    """Of a recording of two real models."""
+
+    gamma: int | None = option(None, "Draft length; required.", COMPARED)
+    tokens: int | None = option(
+        None, "Number of tokens to emit, by token verification; required.", BUDGET
+    )
+    out: PathName | None = option(None, "A new folder; required.", OUTPUT)
+    models: Literal["tiny-llama", "tiny-llama-deep"] | None = option(
+        None, "A bundled pair, instead of --target and --draft.", COMPARED
+    )
+    target: str | None = inherited(RealPairOptions, "target")
+    draft: str | None = inherited(RealPairOptions, "draft")
+    prompts: PathName | None = inherited(RealPairOptions, "prompts")
+    temperature: float | None = option(
+        None, "Temperature that target and draft sample with; 1 by default.", MODELS
+    )
+    statistics: bool = option(
+        False,
+        "Leave out the rows, which are large. Record sums for every rule without state. Only "
+        "compare can replay them.",
+        OUTPUT,
+    )
+    max_bytes: int = option(2_000_000_000, "Largest size of the rows, in bytes.", OUTPUT)
+    seed: int = inherited(_Compared, "seed", 0)

@@ -17,11 +17,11 @@ import tempfile
 import tomllib
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace as replace_struct
 from packaging.requirements import Requirement
@@ -52,7 +52,14 @@ def run_pip(
 
     ``folder``: where relative paths begin.
     """
-    command = [*_pip_command(python), *words, "--disable-pip-version-check", "--no-input"]
+    if importlib.util.find_spec("pip") is not None:
+        program = [sys.executable, "-m", "pip"]
+    elif (path := shutil.which("pip")) is not None:
+        program, python = [path], python or Path(sys.executable)
+    else:
+        raise UsageError("releases are listed and installed by pip, which is missing: install pip")
+    place = [] if python is None else ["--python", str(python)]
+    command = [*program, *place, *words, "--disable-pip-version-check", "--no-input"]
     try:
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=PIP_TIMEOUT, cwd=folder
@@ -61,22 +68,12 @@ def run_pip(
         return subprocess.CompletedProcess(command, 1, "", f"not done within {PIP_TIMEOUT:g} s")
 
 
-def _pip_command(python: Path | None) -> Sequence[str]:
-    if importlib.util.find_spec("pip") is not None:
-        command = [sys.executable, "-m", "pip"]
-        return command if python is None else [*command, "--python", str(python)]
-    if (program := shutil.which("pip")) is not None:
-        return [program, "--python", str(python or sys.executable)]
-    raise UsageError("releases are listed and installed by pip, which is missing: install pip")
-
-
 def pip_error(done: "subprocess.CompletedProcess[str]") -> str:
     """Return the line of pip's that says what went wrong."""
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    return (
-        clean_line(errors[-1].removeprefix("ERROR:").strip()) if errors else "it does not say why"
-    )
+    last = errors[-1].removeprefix("ERROR:").strip() if errors else "it does not say why"
+    return clean_line(last)
 
 
 # A virtual environment for each version, kept and used again.
@@ -99,8 +96,7 @@ class CheckoutError(Exception):
     """A release that cannot be installed, or a commit that cannot be checked out, and why."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """``python``: its interpreter. ``packages``: the folder that it was installed into."""
 
     python: Path
@@ -124,18 +120,10 @@ def get_environment(
 ) -> Environment:
     """Return the environment of a version, made if it is not there.
 
-    Parameters
-    ----------
-    steps
-        The words of each ``pip install``, one after the other.
-    key
-        What it is called; in it stands all that ``steps`` leave open.
-    project
-        The folder that pip reads files of a version in, if it does.
-    root
-        The folder that keeps it; if None one of the user's cache.
-
-    Raises ``NotLaidOut`` with pip's complaint where something cannot be installed.
+    ``steps``: the words of each ``pip install``, one after the other. ``key``: its name, which
+    says all that ``steps`` leave open. ``project``: the folder in which pip reads files of the
+    version. ``root``: the folder that keeps the environment; by default one of the user's cache.
+    Raises :class:`CheckoutError` with pip's complaint where something cannot be installed.
     """
     root = root or cache_folder("environments")
     if root is None:
@@ -158,23 +146,17 @@ def _make_environment(place: Path, steps: Sequence[Sequence[str]], project: Path
     try:
         venv.EnvBuilder(symlinks=os.name != "nt").create(made)
         paths = _open_environment(made)
-        lines = "".join(f"import site; site.addsitedir({folder!r})\n" for folder in _site_folders())
+        user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+        folders = [x for x in (*site.getsitepackages(), *user) if os.path.isdir(x)]
+        lines = "".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders)
         (paths.packages / _PATH_FILE).write_text(lines, encoding="utf-8")
         limits = made / "limits.txt"
-        limits.write_text(
-            "".join(f"{line}\n" for line in pip_constraints("simverify")), encoding="utf-8"
-        )
+        constraints = "".join(f"{line}\n" for line in pip_constraints("simverify"))
+        limits.write_text(constraints, encoding="utf-8")
         for words in steps:
-            done = run_pip(
-                "install",
-                "--quiet",
-                "--no-compile",
-                "--constraint",
-                str(limits),
-                *(word.replace(PROJECT_PLACEHOLDER, str(project)) for word in words),
-                python=paths.python,
-                folder=project,
-            )
+            install = ["install", "--quiet", "--no-compile", "--constraint", str(limits)]
+            given = [word.replace(PROJECT_PLACEHOLDER, str(project)) for word in words]
+            done = run_pip(*install, *given, python=paths.python, folder=project)
             if done.returncode != 0:
                 raise CheckoutError(f"pip: {pip_error(done)}")
         (made / _COMPLETE_MARKER).touch()
@@ -192,31 +174,19 @@ def _make_environment(place: Path, steps: Sequence[Sequence[str]], project: Path
 def pip_constraints(name: str) -> Iterator[str]:
     """Yield, as lines of pip's constraints, which releases a distribution and its needs allow."""
     constraints: dict[str, set[str]] = {}
-    _collect_requirements(name, constraints)
+    waiting = [name]
+    while waiting:
+        try:
+            needs = distribution(waiting.pop()).requires or []
+        except PackageNotFoundError:
+            continue
+        for need in map(Requirement, needs):
+            if need.marker is None or need.marker.evaluate({"extra": ""}):
+                if need.name not in constraints:
+                    waiting.append(need.name)
+                constraints.setdefault(need.name, set()).add(str(need.specifier))
     for package, limits in sorted(constraints.items()):
         yield from sorted(f"{package}{limit}" for limit in limits if limit)
-
-
-def _collect_requirements(name: str, found: dict[str, set[str]]) -> None:
-    try:
-        needs = distribution(name).requires or []
-    except PackageNotFoundError:
-        return
-    for need in map(Requirement, needs):
-        if need.marker is not None and not need.marker.evaluate({"extra": ""}):
-            continue
-        known = need.name in found
-        found.setdefault(need.name, set()).add(str(need.specifier))
-        if not known:
-            _collect_requirements(need.name, found)
-
-
-def _site_folders() -> list[str]:
-    candidates = [
-        *site.getsitepackages(),
-        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else []),
-    ]
-    return [folder for folder in candidates if os.path.isdir(folder)]
 
 
 def _environment_name(steps: Sequence[Sequence[str]], key: str) -> str:
@@ -239,38 +209,26 @@ def project_environment(top: Path, below: Path, version: str) -> Environment | N
     ``top`` says it. Requirements that it lists are installed by themselves, and commits with the
     same ones share an environment; where they are computed, pip builds the project.
     """
-    folder = _project_folder(top, below)
-    if folder is None:
+    start = below if below.is_dir() else below.parent
+    for folder in (start, *start.parents):
+        pyproject = _read_pyproject(folder)
+        files = [folder / name for name in ("setup.py", "requirements.txt")]
+        if any(file.is_file() for file in files) or {"project", "build-system"} & {*pyproject}:
+            break
+        if folder == top:
+            return None
+    else:
         return None
-    listed = _listed_requirements(folder)
-    if listed is not None:
+    project = pyproject.get("project")
+    if isinstance(project, dict) and "dependencies" not in project.get("dynamic", []):
+        listed = [str(one) for one in project.get("dependencies", [])]
         return get_environment([listed], top.name) if listed else None
-    file = folder / "requirements.txt"
+    file = files[1]
     if file.is_file():
         digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
         steps = [["--requirement", f"{PROJECT_PLACEHOLDER}/{file.name}"]]
         return get_environment(steps, f"{top.name}-{digest}", folder)
     return get_environment([[PROJECT_PLACEHOLDER]], f"{top.name}-{version}", folder)
-
-
-def _project_folder(top: Path, below: Path) -> Path | None:
-    start = below if below.is_dir() else below.parent
-    for folder in (start, *start.parents):
-        if any((folder / name).is_file() for name in ("setup.py", "requirements.txt")):
-            return folder
-        if any(key in _read_pyproject(folder) for key in ("project", "build-system")):
-            return folder
-        if folder == top:
-            return None
-    return None
-
-
-def _listed_requirements(folder: Path) -> list[str] | None:
-    """Return the requirements that ``pyproject.toml`` lists; None where it lists none."""
-    project = _read_pyproject(folder).get("project")
-    if not isinstance(project, dict) or "dependencies" in project.get("dynamic", []):
-        return None
-    return [str(one) for one in project.get("dependencies", [])]
 
 
 def _read_pyproject(folder: Path) -> dict[str, object]:
@@ -296,36 +254,10 @@ class CheckedOutVersion:
     python_path: tuple[Path, ...] = ()
     python: str = sys.executable
 
-    def within(self, environment: Environment | None) -> "CheckedOutVersion":
+    def within(self, environment: Environment) -> "CheckedOutVersion":
         """Return the same in an environment, whose packages come before all that is inherited."""
-        if environment is None:
-            return self
         path = (*self.python_path, environment.packages)
         return replace(self, python_path=path, python=str(environment.python))
-
-
-class VersionSource(Protocol):
-    """Where versions come from. ``package``: whose they are, as users know it."""
-
-    @property
-    def kind(self) -> Literal["releases", "commits"]:
-        """What its versions are."""
-
-    @property
-    def package(self) -> str:
-        """Return the package's name, or the repository's."""
-
-    def between(self, good: str, bad: str) -> tuple[str, ...]:
-        """Return the versions from ``good`` to ``bad``, both included, oldest first.
-
-        Raises ``UsageError`` if there is no such version, or ``bad`` does not come after ``good``.
-        """
-
-    def title(self, version: str) -> str:
-        """Return what a version calls itself beside its name, or nothing."""
-
-    def laid_out(self, version: str) -> AbstractContextManager[CheckedOutVersion]:
-        """Lay out a version while the block runs; raises ``NotLaidOut``."""
 
 
 @dataclass(frozen=True)
@@ -353,7 +285,7 @@ class BisectedCode:
     def engine_in(self, place: Path, folder: Path) -> CheckedOutVersion:
         """Return how the engine is audited from a checkout or from packages; ``folder``: all of it.
 
-        Raises ``NotLaidOut`` if the function's file is not there.
+        Raises :class:`CheckoutError` if the function's file is not there.
         """
         assert self.engine is not None
         if self.engine.find(place) is None:
@@ -363,7 +295,7 @@ class BisectedCode:
     def imported_from(self, folder: Path, below: Sequence[str]) -> CheckedOutVersion:
         """Return how a module of ``folder`` is audited, or of one of those ``below`` it.
 
-        Raises ``NotLaidOut`` if none has it: Python would go on and import the one installed here.
+        Raises :class:`CheckoutError` if none has it: Python would import the installed one then.
         """
         package = self.place.partition(".")[0]
         files = (f"{package}/__init__.py", f"{package}.py")
@@ -391,19 +323,13 @@ def resolve_code(spec: str) -> BisectedCode:
     return BisectedCode(spec, engine, "", "")
 
 
-def middle_first(open_places: list[int]) -> Iterator[int]:
-    """Yield the places, the middle first and then those nearest to it."""
-    middle = (len(open_places) - 1) / 2
-    yield from sorted(open_places, key=lambda x: abs(open_places.index(x) - middle))
-
-
 # Commits of a checkout: listed, and checked out in a clone that leaves the checkout alone.
 
 
 class Commits:
     """The commits of the repository around ``folder``, along the first parents.
 
-    What is not committed is not looked at.
+    What is not committed is not looked at. ``package``: the name of the repository's folder.
     """
 
     kind: Literal["commits"] = "commits"
@@ -418,16 +344,8 @@ class Commits:
             raise UsageError(f"{start} has no git history: clone the repository, with its commits")
         self._code = code
         self._top = Path(top).resolve()
-        self._below = (
-            _path_inside(Path(code.place), self._top)
-            if code.is_file
-            else _path_inside(start, self._top)
-        )
-
-    @property
-    def package(self) -> str:
-        """Return the name of the repository's folder."""
-        return self._top.name
+        self.package = self._top.name
+        self._below = _path_inside(Path(code.place) if code.is_file else start, self._top)
 
     def between(self, good: str, bad: str) -> tuple[str, ...]:
         """Return the commits from ``good`` to ``bad``, whole hashes, oldest first."""
@@ -444,9 +362,8 @@ class Commits:
 
     def title(self, version: str) -> str:
         """Return the commit's subject."""
-        return clean_line(
-            run_git(self._top, "show", "--no-patch", "--format=%s", version) or "", 200
-        )
+        title = run_git(self._top, "show", "--no-patch", "--format=%s", version)
+        return clean_line(title or "", 200)
 
     @contextmanager
     def laid_out(self, version: str) -> Iterator[CheckedOutVersion]:
@@ -456,9 +373,8 @@ class Commits:
         """
         with tempfile.TemporaryDirectory(prefix="simverify-") as folder:
             clone = Path(folder) / self._top.name
-            _require_git(
-                "clone", "--quiet", "--shared", "--no-checkout", str(self._top), str(clone)
-            )
+            top = str(self._top)
+            _require_git("clone", "--quiet", "--shared", "--no-checkout", top, str(clone))
             _require_git("-C", str(clone), "checkout", "--quiet", "--detach", version)
             place = clone / self._below
             made = project_environment(clone, place, version) if self._code.is_imported else None
@@ -468,7 +384,7 @@ class Commits:
                 layout = self._code.engine_in(place, clone)
             else:
                 layout = self._code.imported_from(place, ["", "src", "python"])
-            yield layout.within(made)
+            yield layout if made is None else layout.within(made)
 
     def _check_holds(self, *commits: str) -> None:
         """Raise ``UsageError`` if this is no checkout of the engine: none of its places has it."""
@@ -525,31 +441,26 @@ def law_differences(before: doc.AuditRun, after: doc.AuditRun) -> tuple[LawDiffe
     audits call rounding makes no difference. None if no instance was followed in both.
     """
     rounding = max(before.tolerance, after.tolerance)
-    theirs = {_instance_key(one): one for one in after.instances if not _is_searched(one)}
-    common = [
-        (one, theirs[_instance_key(one)])
-        for one in before.instances
-        if _instance_key(one) in theirs
-    ]
+    names = {_instance_key(x): x for x in after.instances}
+    theirs = {k: x for k, x in names.items() if not x.name.startswith(_SEARCHED_PREFIXES)}
+    common = [(x, theirs[_instance_key(x)]) for x in before.instances if _instance_key(x) in theirs]
     if not common:
         return None
-    entries = [
-        (size, one, other)
-        for one, other in common
-        if (size := _law_distance(one, other))
-        > rounding + (one.left_out or 0) + (other.left_out or 0)
-    ]
+    entries = []
+    for one, other in common:
+        size = _law_distance(one, other)
+        if size > rounding + (one.left_out or 0) + (other.left_out or 0):
+            laws = (
+                InstanceLaw(
+                    max_abs_deviation=x.max_abs_deviation,
+                    tv=x.tv,
+                    expected_accepted=x.expected_accepted,
+                )
+                for x in (one, other)
+            )
+            entries.append((size, LawDifference(one.name, one.vocab_size, one.gamma, *laws)))
     entries.sort(key=lambda entry: -entry[0])
-    return tuple(
-        LawDifference(
-            instance=one.name,
-            vocab_size=one.vocab_size,
-            gamma=one.gamma,
-            before=_instance_law(one),
-            after=_instance_law(other),
-        )
-        for _, one, other in entries
-    )
+    return tuple(difference for _, difference in entries)
 
 
 def has_changed(before: doc.AuditRun, after: doc.AuditRun, what: ComparedBy) -> bool | str:
@@ -574,19 +485,13 @@ def change_words(before: doc.AuditRun, after: doc.AuditRun) -> str:
         parts.append(f"{before.verdict} becomes {after.verdict}")
     changes = law_differences(before, after)
     if changes:
-        most = changes[0]
-        one, other = most.before, most.after
-        shift = abs(one.max_abs_deviation - other.max_abs_deviation)
-        if shift > max(before.tolerance, after.tolerance):
-            parts.append(
-                f"on {most.instance} the law deviates by {other.max_abs_deviation:.3g}, before by "
-                f"{one.max_abs_deviation:.3g}"
-            )
+        name, one, other = changes[0].instance, changes[0].before, changes[0].after
+        deviation, earlier = other.max_abs_deviation, one.max_abs_deviation
+        if abs(deviation - earlier) > max(before.tolerance, after.tolerance):
+            parts.append(f"on {name} the law deviates by {deviation:.3g}, before by {earlier:.3g}")
         elif one.expected_accepted is not None and other.expected_accepted is not None:
-            parts.append(
-                f"on {most.instance} E[tau] is {other.expected_accepted:.6g}, before "
-                f"{one.expected_accepted:.6g}"
-            )
+            taken, earlier = other.expected_accepted, one.expected_accepted
+            parts.append(f"on {name} E[tau] is {taken:.6g}, before {earlier:.6g}")
     elif after.findings and before.verdict != after.verdict:
         parts.append(after.findings[0].text)
     return "; ".join(parts)
@@ -598,23 +503,11 @@ def _instance_key(one: ExactInstance) -> tuple[str, int, int, float | None]:
     return one.name, one.vocab_size, one.gamma, optimum
 
 
-def _is_searched(one: ExactInstance) -> bool:
-    return one.name.startswith(_SEARCHED_PREFIXES)
-
-
 def _law_distance(one: ExactInstance, other: ExactInstance) -> float:
     sizes = [abs(one.max_abs_deviation - other.max_abs_deviation), abs(one.tv - other.tv)]
     if one.expected_accepted is not None and other.expected_accepted is not None:
         sizes.append(abs(one.expected_accepted - other.expected_accepted) / one.gamma)
     return max(size for size in sizes if not math.isnan(size))
-
-
-def _instance_law(one: ExactInstance) -> InstanceLaw:
-    return InstanceLaw(
-        max_abs_deviation=one.max_abs_deviation,
-        tv=one.tv,
-        expected_accepted=one.expected_accepted,
-    )
 
 
 # Releases of a package, as pip lists them, each installed into its own environment.
@@ -624,7 +517,7 @@ _VERSIONS_PREFIX = "Available versions:"
 
 
 class Releases:
-    """The releases of the package that holds the code."""
+    """The releases of the package that holds the code; ``package``: what pip calls it."""
 
     kind: Literal["releases"] = "releases"
 
@@ -640,14 +533,12 @@ class Releases:
                 f"engine {engine.name!r} is no package: {engine.how_to_get}, and name the folder "
                 "by --engine-path"
             )
-        module = code.place.partition(".")[0] if engine is None else ""
+        if engine is None:
+            usual = code.place.partition(".")[0]
+        else:
+            usual = engine.distribution or engine.package
         self._code = code
-        self._name = package or module or (engine.distribution or engine.package if engine else "")
-
-    @property
-    def package(self) -> str:
-        """Return what pip calls the package."""
-        return self._name
+        self.package = package or usual
 
     def between(self, good: str, bad: str) -> tuple[str, ...]:
         """Return the releases from ``good`` to ``bad`` in the order of their versions.
@@ -664,7 +555,7 @@ class Releases:
             if version not in known:
                 some = sorted(known)
                 span = f"the index has {known[some[0]]} to {known[some[-1]]}" if some else "none"
-                raise UsageError(f"{self._name} has no release {given}: {span}")
+                raise UsageError(f"{self.package} has no release {given}: {span}")
         return tuple(known[v] for v in sorted(known) if first <= v <= last)
 
     def title(self, version: str) -> str:
@@ -674,18 +565,18 @@ class Releases:
     @contextmanager
     def laid_out(self, version: str) -> Iterator[CheckedOutVersion]:
         """Install a release into an environment, with what it asks for where it is imported."""
-        steps = pip_steps(f"{self._name}=={version}", whole=self._code.is_imported)
-        made = get_environment(steps, f"{self._name}-{version}")
+        steps = pip_steps(f"{self.package}=={version}", whole=self._code.is_imported)
+        made = get_environment(steps, f"{self.package}-{version}")
         if self._code.engine is not None:
-            yield self._code.engine_in(made.packages, made.packages).within(made)
+            layout = self._code.engine_in(made.packages, made.packages)
         else:
             layout = self._code.imported_from(made.packages, [""])
-            yield layout.within(made)
+        yield layout.within(made)
 
     def _listed(self, *, early: bool) -> list[str]:
-        done = run_pip("index", "versions", self._name, *(["--pre"] if early else []))
+        done = run_pip("index", "versions", self.package, *(["--pre"] if early else []))
         if done.returncode != 0:
-            raise UsageError(f"pip lists no release of {self._name}: {pip_error(done)}")
+            raise UsageError(f"pip lists no release of {self.package}: {pip_error(done)}")
         lines = [line for line in done.stdout.splitlines() if line.startswith(_VERSIONS_PREFIX)]
         names = lines[0].removeprefix(_VERSIONS_PREFIX).split(",") if lines else []
         return [name.strip() for name in names if name.strip()]
@@ -701,6 +592,7 @@ def _parse_version(text: str, name: str) -> Version:
         ) from None
 
 
+VersionSource = Commits | Releases
 Say = Callable[[str], None]
 Contract = Literal["verify", "step", "tree", "draft"]
 
@@ -734,8 +626,8 @@ class _Bisection:
                 )
             if audited.run is not None:
                 self.lines[place] = failure_lines(audited.run, layout.folder)
-            reason = audited.reason.replace(f"{layout.folder}/", "")
             named = f"{self.source.package} {short_version(version)}"
+            reason = audited.reason.replace(f"{layout.folder}/", "")
             audited = replace(audited, reason=reason.replace(str(layout.folder), named))
         except CheckoutError as error:
             audited = AuditOutcome("untestable", None, str(error), None, 0.0)
@@ -748,27 +640,20 @@ class _Bisection:
 
     def _visited(self, place: int, audited: AuditOutcome) -> doc.Visited:
         version, run = self.versions[place], audited.run
-        one = doc.Visited(
+        change: bool | str | None = None
+        if run is not None:
+            self.runs[place] = run
+            change = has_changed(self.runs.get(0, run), run, self.what)
+        instances = run.instances if run is not None else ()
+        return doc.Visited(
             version=version,
             title=self.source.title(version),
             state=audited.state,
-            verdict=None,
-            reason=audited.reason,
-            max_abs_deviation=None,
-            instances=0,
-            changed=None,
-        )
-        if run is None:
-            return one
-        self.runs[place] = run
-        change = has_changed(self.runs.get(0, run), run, self.what)
-        return replace_struct(
-            one,
-            verdict=run.verdict,
-            max_abs_deviation=max((x.max_abs_deviation for x in run.instances), default=None),
-            instances=len(run.instances),
+            verdict=None if run is None else run.verdict,
+            reason=change if isinstance(change, str) else audited.reason,
+            max_abs_deviation=max((x.max_abs_deviation for x in instances), default=None),
+            instances=len(instances),
             changed=None if isinstance(change, str) else change,
-            reason=change if isinstance(change, str) else one.reason,
         )
 
     def ends(self) -> bool:
@@ -794,7 +679,7 @@ class _Bisection:
         """Return the last place that does not differ, and the first that does, as far as known."""
         low, high, skipped = 0, len(self.versions) - 1, set[int]()
         while left := [place for place in range(low + 1, high) if place not in skipped]:
-            place = next(middle_first(left))
+            place = left[(len(left) - 1) // 2]
             visit = self.look(place)
             if visit.changed is None:
                 skipped.add(place)
@@ -833,7 +718,7 @@ def bisect(
     with AuditProcesses() as processes:
         search = _Bisection(code, source, versions, sizes, what, options, processes, say)
         pair = search.narrow() if search.ends() else None
-    open_run = doc.BisectRun(
+    run = doc.BisectRun(
         schema_version=doc.SCHEMA_VERSION,
         spec=code.spec,
         seed=sizes.seed,
@@ -854,11 +739,11 @@ def bisect(
         meta=stamp(),
     )
     if pair is None:
-        return open_run
+        return run
     low, high = pair
     before, after = search.runs[low], search.runs[high]
     return replace_struct(
-        open_run,
+        run,
         outcome="changed" if high - low == 1 else "open",
         last=versions[low],
         first=versions[high],

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, structs
 from msgspec.structs import replace as replace_struct
 
 from simverify import results as doc
@@ -130,14 +130,7 @@ class AuditProcesses:
             (folder / "pyproject.toml").touch()  # the nearest one, with nothing in it
             file = folder / "run.json"
             command = [python, "-P", "-c", _AUDIT_PROGRAM, "audit", *words, "--json", str(file)]
-            with (
-                (folder / "said").open("wb") as output,
-                self._started(command, folder, output.fileno(), python_path) as process,
-            ):
-                try:
-                    code: int | None = process.wait(limit)
-                except subprocess.TimeoutExpired:
-                    code = None
+            code = self._run(command, folder, limit, python_path)
             seconds = time.monotonic() - began
             complaint = _last_line(folder / "said")
             audited = _read_outcome(code, file, complaint, limit, seconds)
@@ -157,46 +150,42 @@ class AuditProcesses:
             folder = Path(scratch)
             file = folder / "said.json"
             command = [sys.executable, "-P", "-c", _ENGINE_PROGRAM, name, str(file)]
-            output = (folder / "said").open("wb")
-            with output, self._started(command, folder, output.fileno(), ()) as process:
-                try:
-                    process.wait(min(limit, _LOAD_SECONDS))
-                except subprocess.TimeoutExpired:
-                    return None, None, ""
-            if not file.exists():
+            code = self._run(command, folder, min(limit, _LOAD_SECONDS))
+            if code is None or not file.exists():
                 return None, None, ""
             gamma, vocab, note = json.loads(file.read_text(encoding="utf-8"))
             return gamma, vocab, note
 
-    @contextmanager
-    def _started(
-        self, command: Sequence[str], folder: Path, said: int, python_path: Sequence[Path]
-    ) -> Iterator["subprocess.Popen[bytes]"]:
+    def _run(
+        self, command: Sequence[str], folder: Path, limit: float, python_path: Sequence[Path] = ()
+    ) -> int | None:
+        """Run a command in ``folder``, which gets what it says; None if ``limit`` ended it."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_DROPPED_VARIABLES)}
-        before = [str(path) for path in python_path]
-        if inherited := environment.get("PYTHONPATH"):
-            before.append(inherited)
-        environment["PYTHONPATH"] = os.pathsep.join(before)
-        with self._lock:
-            if self._closed:
-                raise KeyboardInterrupt
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-                start_new_session=True,
-            )
-            self._running.add(process)
-        try:
-            yield process
-        finally:
+        path = [*map(str, python_path), *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        with (folder / "said").open("wb") as output:
             with self._lock:
-                self._running.discard(process)
-                _kill_process_group(process)
-            process.wait()
+                if self._closed:
+                    raise KeyboardInterrupt
+                process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=output,
+                    start_new_session=True,
+                )
+                self._running.add(process)
+            try:
+                return process.wait(limit)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+                    _kill_process_group(process)
+                process.wait()
 
 
 def _kill_process_group(process: "subprocess.Popen[bytes]") -> None:
@@ -208,25 +197,25 @@ def _kill_process_group(process: "subprocess.Popen[bytes]") -> None:
 def _read_outcome(
     code: int | None, file: Path, complaint: str, limit: float, seconds: float
 ) -> AuditOutcome:
+    def ended(state: State, reason: str, run: AuditRun | None = None) -> AuditOutcome:
+        return AuditOutcome(state, run, reason, code, seconds)
+
     if code is None:
-        reason = f"not done within {limit:g} s: raise --limit, or lower --gamma or --vocab"
-        return AuditOutcome("out of time", None, reason, None, seconds)
+        advice = "raise --limit, or lower --gamma or --vocab"
+        return ended("out of time", f"not done within {limit:g} s: {advice}")
     if code in _REFUSED_EXIT_CODES and not file.exists():
         broke = complaint.startswith(_CRASH_PREFIXES)
-        state: State = "crashed" if broke else "not loaded"
-        return AuditOutcome(state, None, complaint or "it does not say why", code, seconds)
+        return ended("crashed" if broke else "not loaded", complaint or "it does not say why")
     if code not in _VERDICT_BY_EXIT_CODE or not file.exists():
         how = f"ended by signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        words = f": {complaint}" if complaint else ""
-        return AuditOutcome("crashed", None, f"{how}{words}", code, seconds)
+        return ended("crashed", f"{how}: {complaint}" if complaint else how)
     try:
         run = read_audit(file)
     except UsageError as error:
-        return AuditOutcome("crashed", None, clean_line(str(error)), code, seconds)
+        return ended("crashed", clean_line(str(error)))
     if run.verdict != _VERDICT_BY_EXIT_CODE[code]:
-        reason = f"exit code {code} with the verdict {run.verdict}"
-        return AuditOutcome("crashed", None, reason, code, seconds)
-    return AuditOutcome("judged", run, run.inconclusive or "", code, seconds)
+        return ended("crashed", f"exit code {code} with the verdict {run.verdict}")
+    return ended("judged", run.inconclusive or "", run)
 
 
 def _last_line(file: Path) -> str:
@@ -247,25 +236,25 @@ MAX_JOBS = 256
 
 def audit_words(sizes: SizeOptions, engine: Engine | None = None) -> list[str]:
     """Return the options of an audit of these sizes; of an engine's, they are its own at most."""
-    given = {
-        "gamma": _cpu_quota(sizes.gamma, None if engine is None else engine.gamma),
-        "vocab": _cpu_quota(sizes.vocab, None if engine is None else engine.vocab),
-        "seconds": sizes.seconds,
-        "seed": sizes.seed,
+    given: dict[str, int | float | None] = {
+        name: min(
+            (size for x in (sizes, engine) if (size := getattr(x, name, None)) is not None),
+            default=None,
+        )
+        for name in ("gamma", "vocab")
     }
+    given |= {"seconds": sizes.seconds, "seed": sizes.seed}
     return [word for name, value in given.items() for word in words_of(name, value)]
 
 
 def size_words(sizes: SizeOptions) -> list[str]:
     """Return the options that make these sizes, where they are no defaults."""
-    default = SizeOptions()
-    values = {name: getattr(sizes, name) for name in SizeOptions.names()}
-    given = {name: value for name, value in values.items() if value != getattr(default, name)}
-    return [
-        word
-        for name, value in given.items()
-        for word in words_of(name, f"{value:g}" if name == "limit" else value)
-    ]
+    default, words = SizeOptions(), []
+    for name in SizeOptions.names():
+        value = getattr(sizes, name)
+        if value != getattr(default, name):
+            words += words_of(name, f"{value:g}" if name == "limit" else value)
+    return words
 
 
 @dataclass(frozen=True)
@@ -320,11 +309,10 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def _cpu_quota(*sizes: int | None) -> int | None:
-    return min((size for size in sizes if size is not None), default=None)
-
-
 # Rows of the table, from an engine and its audit.
+
+
+StrippedStruct = TypeVar("StrippedStruct", doc.Finding, doc.Localisation)
 
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> doc.EngineRow:
@@ -383,30 +371,15 @@ def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) ->
         row,
         verdict=run.verdict,
         contract=run.contract,
-        tier=_row_tier(engine, run),
+        tier="coins" if run.tier == "exact" and engine.here.tier == "coins" else run.tier,
         instances=len(run.instances),
         paths=run.paths,
         tolerance=run.tolerance,
         max_abs_deviation=max(deviations, default=None),
         certificate=None if run.sampled is None else run.sampled.certificate,
         least=least_share(run),
-        findings=tuple(
-            replace_struct(
-                found,
-                text=strip_folder(found.text, place.top),
-                line=found.line and strip_folder(found.line, place.top),
-                callers=_strip_folders(found.callers, place.top),
-                sources=_strip_folders(found.sources, place.top),
-            )
-            for found in run.findings
-        ),
-        localisation=None
-        if run.localisation is None
-        else replace_struct(
-            run.localisation,
-            lines=tuple(strip_folder(line, place.top) for line in run.localisation.lines),
-            sources=_strip_folders(run.localisation.sources, place.top),
-        ),
+        findings=tuple(_strip_folders(found, place.top) for found in run.findings),
+        localisation=run.localisation and _strip_folders(run.localisation, place.top),
         lines=failure_lines(run, place.top),
         counterexample=run.counterexample,
         reproduce=strip_folder(run.reproduce, place.top, "CHECKOUT"),
@@ -450,8 +423,16 @@ def failure_lines(run: AuditRun, top: Path) -> tuple[str, ...]:
     return tuple(strip_folder(line, top) for line in dict.fromkeys(filter(None, named)))
 
 
-def _strip_folders(lines: tuple[str, ...] | UnsetType, top: Path) -> tuple[str, ...] | UnsetType:
-    return tuple(strip_folder(line, top) for line in lines) if lines else UNSET
+def _strip_folders(struct: StrippedStruct, top: Path) -> StrippedStruct:
+    """Return a part of a document, of whose texts and lines no folder leads to the engine."""
+    texts: dict[str, str | tuple[str, ...]] = {}
+    for name in struct.__struct_fields__:
+        value = getattr(struct, name)
+        if isinstance(value, str):
+            texts[name] = strip_folder(value, top)
+        elif isinstance(value, tuple):
+            texts[name] = tuple(strip_folder(line, top) for line in value)
+    return replace_struct(struct, **texts)
 
 
 def strip_folder(text: str, top: Path, instead: str = "") -> str:
@@ -464,10 +445,6 @@ def strip_folder(text: str, top: Path, instead: str = "") -> str:
         if instead:
             text = re.sub(rf"{re.escape(folder)}(?=$|[\s'\"])", instead, text)
     return text
-
-
-def _row_tier(engine: Engine, run: AuditRun) -> Literal["exact", "coins", "sampled"]:
-    return "coins" if run.tier == "exact" and engine.here.tier == "coins" else run.tier
 
 
 Say = Callable[[str], None]
@@ -516,14 +493,29 @@ def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.T
     if settings.audits is not None:
         settings.audits.mkdir(parents=True, exist_ok=True)
     ended = _audit_all(known, settings, progress or (lambda _line: None))
-    rows, seconds = [], []
+    rows: list[doc.EngineRow] = []
+    seconds: list[float | None] = []
     for one in known:
-        rows.append(
-            _engine_row(one, ended.get(one.engine.name), asked=settings.engines is not None)
-        )
         audited = ended.get(one.engine.name)
+        if one.place is None:
+            asked = settings.engines is not None
+            rows.append(absent_row(one.engine, asked=asked, missing=one.missing))
+        elif audited is None:
+            rows.append(pending_row(one.engine, one.place))
+        else:
+            rows.append(audited_row(one.engine, one.place, audited))
         seconds.append(None if audited is None else round(audited.seconds, 1))
-    return _table_document(tuple(rows), tuple(seconds), settings, stamp())
+    meta = stamp()
+    fields = {name: getattr(meta, name) for name in doc.Meta.__struct_fields__}
+    return doc.TableRun(
+        schema_version=doc.SCHEMA_VERSION,
+        seed=settings.sizes.seed,
+        limit=settings.sizes.limit,
+        reproduce=settings.command(),
+        verdict=doc.table_verdict(tuple(rows)),
+        rows=tuple(rows),
+        meta=doc.TableMeta(**fields, jobs=settings.at_a_time, row_seconds=tuple(seconds)),
+    )
 
 
 def _audit_all(
@@ -542,7 +534,10 @@ def _audit_all(
             for future in as_completed(waiting):
                 name = waiting[future]
                 ended[name] = future.result()
-                say(f"{len(ended)} of {len(jobs)}: {name}: {_outcome_words(ended[name])}")
+                run = ended[name].run
+                outcome = ended[name].state if run is None else run.verdict
+                took = f"{ended[name].seconds:.0f} s"
+                say(f"{len(ended)} of {len(jobs)}: {name}: {outcome} in {took}")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             processes.close()
@@ -564,39 +559,6 @@ def _audit_engine(
         write_whole(settings.audits / f"{engine.name}.json", document_text(audited.run))
     # On a GPU it may be another engine, and to ask for one is slow: only where there is a verdict.
     return audited if audited.run is None else dataclasses.replace(audited, note=engine.here.note)
-
-
-def _outcome_words(audited: AuditOutcome) -> str:
-    outcome = audited.state if audited.run is None else audited.run.verdict
-    return f"{outcome} in {audited.seconds:.0f} s"
-
-
-def _engine_row(
-    one: EngineCandidate, audited: AuditOutcome | None, *, asked: bool
-) -> doc.EngineRow:
-    if one.place is None:
-        return absent_row(one.engine, asked=asked, missing=one.missing)
-    if audited is None:
-        return pending_row(one.engine, one.place)
-    return audited_row(one.engine, one.place, audited)
-
-
-def _table_document(
-    rows: tuple[doc.EngineRow, ...],
-    seconds: tuple[float | None, ...],
-    settings: TableSettings,
-    meta: doc.Meta,
-) -> doc.TableRun:
-    fields = {name: getattr(meta, name) for name in doc.Meta.__struct_fields__}
-    return doc.TableRun(
-        schema_version=doc.SCHEMA_VERSION,
-        seed=settings.sizes.seed,
-        limit=settings.sizes.limit,
-        reproduce=settings.command(),
-        verdict=doc.table_verdict(rows),
-        rows=rows,
-        meta=doc.TableMeta(**fields, jobs=settings.at_a_time, row_seconds=seconds),
-    )
 
 
 def join_tables(runs: Sequence[doc.TableRun]) -> doc.TableRun:

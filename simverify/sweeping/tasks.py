@@ -147,7 +147,8 @@ def _cell_kernel(cell: ComparisonCell) -> "ModelKernel":
 
 def _judge_cell(task: JudgeTask) -> ResultRecord:
     from simverify.comparing.comparison import resolve_rules
-    from simverify.comparing.model import ComparisonSettings, ModelComparison
+    from simverify.comparing.documents import ComparisonSettings
+    from simverify.comparing.model import ModelComparison
 
     cell = task.cell
     counted = {part: unpack_counts(counts) for part, counts in task.counts.items()}

@@ -9,8 +9,8 @@ import cyclopts
 import pytest
 
 from simverify import cli
-from simverify.cli.common import EXIT_CODES
 from simverify.errors import SimverifyError, UsageError
+from simverify.results.common import EXIT_CODES
 
 FULL = "No space left on device"
 MEMORY = "out of memory: take a smaller vocabulary, gamma or --blocks"

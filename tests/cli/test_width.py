@@ -1,10 +1,14 @@
 """Nothing above 80 columns, no blanks at the end of a line, and no name cut short."""
 
-import pytest
+from pathlib import Path
 
-from simverify.cli.common import check_output, output_console, run_and_report, write_outputs
+import pytest
+from support.pages.report_runs import example
+
+from simverify.cli.common import Outputs, document_command, output_console
 from simverify.errors import UsageError
 from simverify.history import record
+from simverify.options.surveys import BisectOptions
 
 # What commands share, called by itself: what is refused before a run, what is lost after one.
 
@@ -12,18 +16,21 @@ from simverify.history import record
 def test_a_folder_for_reports_that_cannot_be_made_is_refused_before_the_run(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file"):
-        check_output(None, tmp_path / "file" / "reports")
-    check_output(None, tmp_path / "reports")
+        Outputs(report=tmp_path / "file" / "reports").check()
+    Outputs(report=tmp_path / "reports").check()
     assert (tmp_path / "reports").is_dir()
 
 
-@pytest.mark.parametrize("where", [{"json": "run.json"}, {"report": "reports"}])
-def test_a_name_that_no_file_can_hold_is_refused_before_the_run(where):
-    def make(_say):
+@pytest.mark.parametrize("where", [{"json": "run.json"}, {"report": Path("reports")}])
+def test_a_name_that_no_file_can_hold_is_refused_before_the_run(where, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    @document_command(BisectOptions, arguments={"spec": ""})
+    def make(_options, _outputs):
         pytest.fail("it was run")
 
     with pytest.raises(UsageError, match="is not UTF-8"):
-        run_and_report(make, **{"json": None, "report": None} | where, quiet=True, names=["\udcff"])
+        make("\udcff", **where)
 
 
 def test_a_store_that_takes_no_run_takes_no_verdict(monkeypatch, tmp_path, capsys):
@@ -33,8 +40,10 @@ def test_a_store_that_takes_no_run_takes_no_verdict(monkeypatch, tmp_path, capsy
     monkeypatch.setattr(record, "store_path", lambda: tmp_path / "runs.db")
     monkeypatch.setattr(record, "add_run", full)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    assert write_outputs(None, None)
-    assert capsys.readouterr() == ("", "simverify: not recorded: the disk is full\n")
+    Outputs().write(example("transformers"))
+    out, err = capsys.readouterr()
+    assert out.startswith("PASS")
+    assert err == "simverify: not recorded: the disk is full\n"
 
 
 # An option under its old name works for a release, and the new one is said once.

@@ -30,7 +30,6 @@ from simverify.surveying.bisect import (
     CheckedOutVersion,
     Releases,
     bisect,
-    middle_first,
     resolve_code,
 )
 from simverify.surveying.table import AuditOutcome, AuditProcesses
@@ -232,11 +231,6 @@ def test_a_package_that_pip_does_not_know_is_one_line(audits, monkeypatch, tmp_p
 def test_what_has_no_versions_is_one_line(spec, options, words):
     with pytest.raises(UsageError, match=words):
         simverify.bisect(spec, "1.0", "1.1", **options)
-
-
-def test_the_middle_is_asked_first():
-    assert list(middle_first([5, 6, 7, 8, 9]))[:3] == [7, 6, 8]
-    assert list(middle_first([4])) == [4]
 
 
 @pytest.mark.thorough

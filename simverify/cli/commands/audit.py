@@ -1,31 +1,15 @@
 """``simverify audit``: of code, or of tokens already emitted (``--outputs``, ``--endpoint``)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from simverify.cli.common import (
-    EXIT_CODES,
-    check_json_text,
-    check_output,
-    output_console,
-    progress,
-    write_outputs,
-)
+from simverify.cli.common import Outputs, document_command
 from simverify.cli.interrupt import Terminated, handle_sigterm
-from simverify.cli.settings import (
-    IN_OTHERS,
-    IN_SUBJECT,
-    Json,
-    Report,
-    Switch,
-    command_options,
-    given_by,
-)
+from simverify.cli.settings import IN_OTHERS
 from simverify.errors import UsageError
 from simverify.options.audit import CODE, SelfTestOptions
 from simverify.options.modes import made, mode_of
@@ -38,98 +22,65 @@ if TYPE_CHECKING:
 MODES = (CODE[0], AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
 """In the order in which their options choose them."""
 
-if TYPE_CHECKING:
-    Given = Any
-else:
-    Given = command_options(MODES, without=("rule",))
-
-AUDIT_DEFAULTS = Given()
-
-
-def audit(
-    spec: Annotated[str | None, Parameter(show_env_var=False, group=IN_SUBJECT)] = None,
-    /,
-    *,
-    options: Annotated[Given, Parameter(name="*")] = AUDIT_DEFAULTS,
-    self_test: Annotated[bool, Parameter(group=IN_OTHERS)] = False,
-    json: Json = None,
-    report: Report = None,
-    verbose: Switch = False,
-    quiet: Switch = False,
-) -> int:
-    """Put a verifier on trial, such as simverify audit my_sampler.py:verify.
-
-    Parameters
-    ----------
-    spec
-        A built-in verifier or fault, module:attr, path/file.py:attr, or an engine.
-    self_test
-        Audit every catalogued fault and every must-pass control instead.
-    json
-        Write the result document to this file, or to standard output for "-".
-    report
-        Write HTML, Markdown, JUnit XML and the run file to this folder.
-    verbose
-        Print every note, and name every fault that is ruled out.
-    quiet
-        Show no progress on standard error.
-    """
-    given = given_by(MODES, options) | {"rule": spec}
-    mode = SelfTestOptions if self_test else mode_of(MODES, given)
-    asked = made(mode, MODES, given)
-    if mode in CODE and spec is None and not any(given[name] for name in _INSTEAD):
-        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    check_output(json, report)
-    run: AgainstRun | AuditRun | OutputRun | SelfTestRun
-    if isinstance(asked, AgainstOptions | OutputOptions):
-        run = judge_emitted(asked, json, report, quiet=quiet)
-    else:
-        for named in (spec, given["command"], given["library"]):
-            if named is not None and json is not None:
-                check_json_text(named)
-        with progress(quiet) as say:
-            run = _of_code(made(mode, MODES, given, progress=say), json, report)
-    if write_outputs(run, json, report):
-        from simverify.reports.present import print_run
-
-        print_run(run, output_console(), verbose=verbose)
-    return EXIT_CODES[run.verdict]
-
-
 _INSTEAD = ("drafter", "verifier", "command", "library")
 """Options that name what is audited in the place of SPEC."""
 
+_SELF_TEST_HELP = "Audit every catalogued fault and every must-pass control instead."
 
-def _of_code(options: Options, json: str | None, report: Path | None) -> "AuditRun | SelfTestRun":
+
+def _choose_mode(
+    given: Mapping[str, Any],
+    outputs: Outputs,
+    *,
+    self_test: Annotated[bool, Parameter(group=IN_OTHERS, help=_SELF_TEST_HELP)] = False,
+) -> Options:
+    mode = SelfTestOptions if self_test else mode_of(MODES, given)
+    options = made(mode, MODES, given)
+    if mode in CODE and not any(given[name] for name in ("rule", *_INSTEAD)):
+        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
+    keep = given["keep"] if isinstance(options, AgainstOptions | OutputOptions) else None
+    if keep is not None and outputs.json and keep.resolve() == Path(outputs.json).resolve():
+        raise UsageError(f"--keep and --json are both {keep}: name two files")
+    return options
+
+
+@document_command(
+    *MODES,
+    arguments={
+        "rule": "A built-in verifier or fault, module:attr, path/file.py:attr, or an engine."
+    },
+    optional=True,
+    verbose="Print every note, and name every fault that is ruled out.",
+    prepare=_choose_mode,
+)
+def audit(options: Options, outputs: Outputs) -> "AgainstRun | AuditRun | OutputRun | SelfTestRun":
+    """Put a verifier on trial, such as simverify audit my_sampler.py:verify."""
+    if isinstance(options, AgainstOptions | OutputOptions):
+        return _judge_emitted(options)
     from simverify.api.audit import run_audit, run_self_test
     from simverify.reports.present import RUN_FILE
 
     if isinstance(options, SelfTestOptions):
         return run_self_test(options)
-    kept = report / RUN_FILE if report is not None and json in (None, "-") else json
-    again = None if kept in (None, "-") else f"simverify replay {kept}#0"
-    return run_audit(options, reproduce=again)
+    file = None if outputs.json == "-" else outputs.json
+    if file is None and outputs.report is not None:
+        file = str(outputs.report / RUN_FILE)
+    return run_audit(options, reproduce=file and f"simverify replay {file}#0")
 
 
-def judge_emitted(
-    options: AgainstOptions | OutputOptions, json: str | None, report: Path | None, *, quiet: bool
-) -> "AgainstRun | OutputRun":
+def _judge_emitted(options: AgainstOptions | OutputOptions) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
     from simverify.api.served import check_against, check_outputs, compare_engines, judge_outputs
 
     keep = None if options.keep is None else Path(options.keep)
-    if keep is not None and json is not None and keep.resolve() == Path(json).resolve():
-        raise UsageError(f"--keep and --json are both {keep}: name two files")
     if isinstance(options, AgainstOptions):
         check_against(options)
     else:
         check_outputs(options)
-    if json is not None or report is not None:
-        check_json_text(str(options.endpoint if options.outputs is None else options.outputs))
-        check_json_text(str(keep))
-    with _keep_answers_on_interrupt(keep), progress(quiet) as say:
-        told = replace(options, progress=say)
-        return compare_engines(told) if isinstance(told, AgainstOptions) else judge_outputs(told)
+    with _keep_answers_on_interrupt(keep):
+        if isinstance(options, AgainstOptions):
+            return compare_engines(options)
+        return judge_outputs(options)
 
 
 @contextmanager

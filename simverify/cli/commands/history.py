@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from simverify.cli.common import EXIT_CODES, output_console, print_entries, print_lines
+from simverify.cli.common import output_console, print_entries, print_lines
 from simverify.errors import UsageError
 from simverify.reports.view import WIDTH
+from simverify.results.common import EXIT_CODES
 
 _EXPECTED_WORDS = {
     "list": "no more words",

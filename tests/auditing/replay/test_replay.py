@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,9 +202,13 @@ def test_a_replay_runs_in_a_child():
         tv=0.0,
     )
 
+    run = SimpleNamespace(
+        spec="mine", contract="verify", counterexample=counterexample, batch=None, company=None
+    )
+
     def replayed(rule):
         subject = Subject("mine", rule, None)
-        return supervised_explain(lambda: subject, "verify", counterexample, spec="mine")
+        return supervised_explain(lambda: subject, run)
 
     assert replayed(reuse) == explain_output(reuse, "verify", COMPACT, (0, 2))
     with pytest.raises(SimverifyError, match="mine ends the replay: the process was ended"):

@@ -124,7 +124,5 @@ def test_a_counterexample_of_batched_code_is_shown_on_one_block(tmp_path):
     subject = Subject("mine", batched, None)
     run = audit(subject, None, AuditSettings(gamma=2, vocab=3, batch=4))
     assert (run.verdict, run.tier, run.batch) == ("FAIL", "exact", 4)
-    found = supervised_explain(
-        lambda: subject, "verify", run.counterexample, spec="mine", batch=run.batch
-    )
+    found = supervised_explain(lambda: subject, run)
     assert found.emitted == pytest.approx(run.counterexample.probability_emitted)

@@ -169,7 +169,4 @@ def test_help_has_examples(command):
 def test_an_audit_cannot_be_read_from_a_plan(command):
     assert command("plan", *QUICK, "--json", "plan.json") == 0
     assert command("replay", "plan.json#0") == 2
-    assert (
-        "plan.json holds a plan, which has no path to replay: expected an audit"
-        in command.complaint()
-    )
+    assert "plan.json holds a plan, which has no path to replay" in command.complaint()

@@ -99,4 +99,4 @@ def test_it_is_no_audit_to_replay(command, outcome):
     outcome(GOOD)
     command("audit", "--self-test", "--quiet", "--json", "run.json")
     assert command("replay", "run.json#0") == 2
-    assert "run.json holds a self-test: expected an audit" in command.complaint()
+    assert "run.json holds a self-test, which has no path" in command.complaint()

@@ -165,7 +165,7 @@ def test_wrong_lengths_fail_a_comparison_and_not_its_losslessness(monkeypatch):
 def test_a_declared_rule_that_is_another_is_no_fault_of_losslessness(monkeypatch):
     """The token kernel run under the name of block: lossless, and not block."""
     monkeypatch.setattr(
-        "simverify.comparing.sampled.simulate",
+        "simverify.simulators.run.simulate",
         lambda tables, rule, *args, **options: simulate(tables, "token", *args, **options),
     )
     (row,) = simverify.compare(["compact"], ["block"], gamma=3, blocks=200_000, threads=1).results

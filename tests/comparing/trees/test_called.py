@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from simverify.comparing.comparison import compare
-from simverify.comparing.model import ComparisonSettings, ModelComparison
+from simverify.comparing.documents import ComparisonSettings
+from simverify.comparing.model import ModelComparison
 from simverify.models import get_model
 from simverify.reports.formats import html_report
 from simverify.results.reading import read_document

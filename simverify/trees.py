@@ -1,5 +1,9 @@
 """Draft trees: shapes, drafting schemes with their exact laws, and drafted tokens on a shape."""
 
+__simverify_role__ = "shared"
+
+
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +22,7 @@ from simverify.symbolic.paths import ForkedGenerator, explore
 # siblings without replacement, and the other way round. Rows may be floats or fractions.
 
 
-Array = npt.NDArray[Any]
-"""Float64, or object arrays of fractions."""
+Array = npt.NDArray[Any]  # float64, or object arrays of fractions
 
 Siblings = tuple[int, ...]
 
@@ -29,7 +32,7 @@ class Scheme:
     """How up to k siblings are drafted from the row q (V,) after their parent.
 
     ``certain(k)``: how many of k are certain, the likeliest of q; they come first. ``replaced``:
-    whether the others are independent samples of q; if not, each is sampled from q off all
+    whether the others are independent samples of q; if not, each is sampled from q without all
     before it. Where too few tokens have a probability there are fewer siblings.
     """
 
@@ -64,15 +67,15 @@ class Scheme:
 
     def law(self, q: Array, k: int) -> dict[Siblings, Any]:
         """Return the probability of every tuple of siblings; exact for fractions."""
-        law: dict[Siblings, Any] = {}
+        law: dict[Siblings, Any] = defaultdict(int)
         for siblings, mass in explore(lambda path: self.draw(q, k, ForkedGenerator(path))):
-            law[siblings] = law.get(siblings, 0) + mass
+            law[siblings] += mass
         return law
 
     def included(self, q: Array, k: int) -> Array:
         """Return the probability (V,) of each token to be one of ``k`` siblings.
 
-        Of m samples without replacement in some V^(m-2) steps on arrays.
+        For m samples without replacement it takes some V^(m-2) steps on arrays.
         """
         fixed = self.fixed(q, k)
         samples = k - len(fixed)
@@ -98,7 +101,7 @@ class Scheme:
 
 
 def _inclusion_probabilities(q: Array, samples: int) -> Array:
-    """Return the probability of each token to be one of some samples of q, each off the others."""
+    """Return the probability of each token to be one of some samples of q without replacement."""
     if samples == 0:
         return 0 * q
     if samples == 1:
@@ -121,7 +124,7 @@ def _inclusion_probabilities(q: Array, samples: int) -> Array:
 
 
 def _sums_of_others(values: Array) -> Array:
-    """Return for each of ``values`` (V,) the sum of the others, without taking it off the whole."""
+    """Return for each of ``values`` (V,) the sum of the others, without a subtraction."""
     before, after = np.cumsum(values), np.cumsum(values[::-1])[::-1]
     sums: Array = 0 * values
     sums[1:] = before[:-1]
@@ -149,11 +152,8 @@ def get_scheme(name: str) -> Scheme:
 # Shapes: how many nodes a tree has, and the parent of each.
 
 
-ROOT = -1
-"""The parent of the nodes that follow the prefix itself."""
-
-MAX_NODES = 4096
-"""More than any engine drafts for one sequence."""
+ROOT = -1  # the parent of the nodes that follow the prefix itself
+MAX_NODES = 4096  # more than any engine drafts for one sequence
 
 
 @dataclass(frozen=True)
@@ -174,18 +174,13 @@ class TreeShape:
         for node, parent in enumerate(self.parents):
             if isinstance(parent, bool) or not isinstance(parent, SupportsIndex):
                 raise UsageError(f"parent of node {node} is {parent!r}: expected an integer")
-            if not ROOT <= parent < len(self.parents):
-                raise UsageError(
-                    f"parent of node {node} is {parent}, which is no node: expected -1 for the "
-                    f"root, or a node before {node}"
-                )
             if parent == node:
                 raise UsageError(f"node {node} is its own parent: a tree has no cycle")
-            if parent > node:
-                raise UsageError(
-                    f"parent of node {node} is {parent}, which comes later: put parents before "
-                    "their children"
-                )
+            if not ROOT <= parent < node:
+                why = "which is no node: expected -1 for the root, or a node before {node}"
+                if node < parent < len(self.parents):
+                    why = "which comes later: put parents before their children"
+                raise UsageError(f"parent of node {node} is {parent}, {why.format(node=node)}")
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -277,8 +272,7 @@ def tree_text(shape: TreeShape, tokens: Sequence[int]) -> str:
     return below(ROOT)
 
 
-RowAfter = Callable[[Siblings], Array]
-"""Gives the row (V,) of a model after some tokens."""
+RowAfter = Callable[[Siblings], Array]  # gives the row (V,) of a model after some tokens
 
 
 @dataclass(frozen=True)
@@ -390,9 +384,9 @@ def _node_name(node: int) -> str:
 
 
 class GrowingTree:
-    """A tree by ``drafting`` that is being drawn after ``prefix``, one group of siblings at a time.
+    """A tree by ``drafting`` that is drawn after ``prefix``, one group of siblings at a time.
 
-    Whoever grows it goes by levels, or in any order that has parents before their children.
+    Grow parents before their children, such as level by level.
     """
 
     def __init__(self, drafting: Drafting, prefix: Siblings = ()) -> None:
@@ -403,8 +397,7 @@ class GrowingTree:
     def grow(self, node: int, row: Array, rng: Any) -> None:
         """Draw the children of ``node`` from the draft's row (V,) there: a draw of the scheme.
 
-        Where the row has too few tokens the nodes that are left over are missing, with all
-        below them.
+        Where the row has too few tokens the last nodes are missing, with all below them.
         """
         children = self._drafting.shape.children[node]
         tokens = self._drafting.scheme.draw(row, len(children), rng)
@@ -436,7 +429,8 @@ class GrowingTree:
 def draw_tree(drafting: Drafting, draft: RowAfter, rng: Any, prefix: Siblings = ()) -> DraftTree:
     """Draw the tokens of a tree from the rows of ``draft`` after ``prefix``.
 
-    A group of siblings is one draw of the scheme; :class:`GrowingTree` says what is missing where.
+    A group of siblings is one draw of the scheme; nodes may be missing as in
+    :meth:`GrowingTree.grow`.
     """
     return GrowingTree(drafting, prefix).complete(draft, rng).tree()
 
