@@ -85,17 +85,15 @@ _TYPE_KEYWORDS = {"dtype", "casting"}
 def _join_rule(func: Any) -> FunctionRule:
     def join(*args: Any, **kwargs: Any) -> Any:
         out = kwargs.get("out")
-        args, kwargs = _read_index_arguments(
-            func, args, {k: x for k, x in kwargs.items() if k != "out"}
-        )
+        inputs = {key: x for key, x in kwargs.items() if key != "out"}
+        args, kwargs = _read_index_arguments(func, args, inputs)
         arguments = kwargs if out is None else kwargs | {"out": copy_with_placeholders(out)}
         like = run_on_placeholders(func, args, arguments)
         if not isinstance(like, np.ndarray) or like.dtype.kind not in "biuf":
             return run_on_values(func, args, kwargs, name=f"np.{func.__name__}")
         options = {key: x for key, x in kwargs.items() if key not in _TYPE_KEYWORDS}
-        args, options = _map_arguments(
-            args, options, _JOIN_ARGUMENTS[func], several=func.__name__ in _LISTED_FUNCTIONS
-        )
+        several = func.__name__ in _LISTED_FUNCTIONS
+        args, options = _map_arguments(args, options, _JOIN_ARGUMENTS[func], several=several)
         joined = _joined_array(func(*args, **options), like.dtype, wraps=func is not np.insert)
         if out is None:
             return joined
@@ -114,9 +112,8 @@ def _write_rule(func: Any) -> FunctionRule:
             written, options = _map_arguments(args, kwargs, ((place, name), values))
             func(*written, **options)
             return
-        run_on_placeholders(
-            func, *_map_arguments(args, kwargs, ((place, name),), make=copy_with_placeholders)
-        )
+        blank = _map_arguments(args, kwargs, ((place, name),), make=copy_with_placeholders)
+        run_on_placeholders(func, *blank)
         if type(array) is not DrawArray:
             if array.dtype.kind != "f" or (draw := first_draw((*args, *kwargs.values()))) is None:
                 run_on_values(func, args, kwargs, name=f"np.{func.__name__}")
@@ -178,9 +175,8 @@ def _joined_array(joined: Any, kind: np.dtype[Any], *, wraps: bool = True) -> An
 
 
 def _block(arrays: Any) -> Any:
-    return _joined_array(
-        np.block(_block_leaves(arrays)), run_on_placeholders(np.block, (arrays,), {}).dtype
-    )
+    kind = run_on_placeholders(np.block, (arrays,), {}).dtype
+    return _joined_array(np.block(_block_leaves(arrays)), kind)
 
 
 def _block_leaves(x: Any) -> Any:
@@ -196,10 +192,8 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     if len(masks) == len(funclist) - 1:
         masks = np.concatenate([masks, ~masks.any(axis=0, keepdims=True)])
     kind = run_on_placeholders(np.asarray, (x,), {}).dtype
-    source = cast_object_array(
-        np.atleast_1d(np.asarray(as_object_array(x), dtype=object)), kind, wraps=True
-    )
-    source = source.view(DrawArray)
+    elements = np.atleast_1d(np.asarray(as_object_array(x), dtype=object))
+    source = cast_object_array(elements, kind, wraps=True).view(DrawArray)
     source._real = kind
     result = np.zeros(np.shape(source), kind).astype(object).view(DrawArray)
     result._real = kind
@@ -243,9 +237,8 @@ class _FlatView:
             plain.flat[index] = as_objects(array.conform(value))
             return
         # For what it raises. Of several values the first ones are taken, or they come again.
-        np.ones(array.shape, array.dtype).flat[index] = run_on_placeholders(
-            np.asarray, (value,), {}
-        )
+        blank = run_on_placeholders(np.asarray, (value,), {})
+        np.ones(array.shape, array.dtype).flat[index] = blank
         plain.flat[index] = as_object_array(value)
         plain[...] = cast_object_array(plain, array.dtype, wraps=False)
 

@@ -101,9 +101,8 @@ class Winner:
         return getattr(ufunc, method)(*map(resolve_winners, inputs), **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return func(
-            *resolve_winners(args), **{key: resolve_winners(x) for key, x in kwargs.items()}
-        )
+        kwargs = {key: resolve_winners(x) for key, x in kwargs.items()}
+        return func(*resolve_winners(args), **kwargs)
 
     def __copy__(self) -> "Winner":
         return self
@@ -243,9 +242,8 @@ class DrawArray(np.ndarray[Any, Any]):
         each = [race_winner(lanes[x].tolist(), site, largest=largest) for x in np.ndindex(shape)]
         indices = make_draw_array(each, shape) if each else np.empty(shape, dtype=np.intp)
         if keepdims is True:
-            return (
-                indices.reshape([1] * self.ndim) if axis is None else np.expand_dims(indices, axis)
-            )
+            whole = axis is None
+            return indices.reshape([1] * self.ndim) if whole else np.expand_dims(indices, axis)
         return indices[0] if axis is None else indices
 
     argmax: Any = partialmethod(_arg, largest=True)
@@ -444,10 +442,8 @@ def result_dtype(func: Callable[..., Any], *args: Any, **kwargs: Any) -> np.dtyp
 def run_on_placeholders(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Return what a function gives of ones; raises what it raises, for types and shapes."""
     with np.errstate(all="ignore"):
-        return func(
-            *map(with_placeholders, args),
-            **{key: with_placeholders(x) for key, x in kwargs.items()},
-        )
+        kwargs = {key: with_placeholders(x) for key, x in kwargs.items()}
+        return func(*map(with_placeholders, args), **kwargs)
 
 
 def as_object_array(x: Any, *, several: bool = False) -> Any:
@@ -657,9 +653,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         if kind is not None and kind != inputs[0].dtype:
             wide = getattr(ufunc, method)(inputs[0].astype(kind), *inputs[1:], **kwargs)
             kind = inputs[0].dtype if kind == np.float32 else kind
-            return (
-                wide.astype(kind) if isinstance(wide, np.ndarray) else convert_element(wide, kind)
-            )
+            array = isinstance(wide, np.ndarray)
+            return wide.astype(kind) if array else convert_element(wide, kind)
         plain = [x.view(np.ndarray) if isinstance(x, DrawArray) else x for x in inputs]
         if method == "outer":
             # Elements keep numpy's types.

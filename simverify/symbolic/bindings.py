@@ -120,11 +120,7 @@ class _Bindings:
 
 
 class _JointBindings(_Bindings):
-    """The bindings of many modules, compared at once.
-
-    They are asked for before every instance, and in a session of tests there are tens of thousands:
-    as few as possible are compared by a loop in Python.
-    """
+    """The bindings of thousands of modules, compared before each instance in a few C loops."""
 
     def __init__(self, parts: list[_Bindings]) -> None:
         every = [binding for part in parts for binding in part.all]

@@ -95,11 +95,8 @@ class DrawBase:
     if TYPE_CHECKING:
 
         @staticmethod
-        def kind(atom: "Atom", form: Form, machine: Machine) -> Any:
-            """See Draw."""
-
-        def is_below(self, bound: Any, *, closed: bool = False) -> bool:
-            """See Comparisons."""
+        def kind(atom: "Atom", form: Form, machine: Machine) -> Any: ...
+        def is_below(self, bound: Any, *, closed: bool = False) -> bool: ...
 
     def __init__(self, atom: "Atom", form: Form, machine: Machine) -> None:
         self.atom = atom

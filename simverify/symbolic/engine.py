@@ -249,11 +249,7 @@ class Enumeration:
         return True
 
     def _furthest(self, error: CannotEnumerate) -> CannotEnumerate:
-        """Return what stopped the try that got further, the last one or the one before it.
-
-        To fork on each value of a draw is the last resort. Where a draw has too many for it, it
-        stops there, and says nothing of what stopped the code as long as that stayed a draw.
-        """
+        """Return the error of the try that got further: to fork on each value may stop sooner."""
         if self._as_draws is None or not isinstance(error, TooManyValues):
             return error
         before, draws = self._as_draws
@@ -324,9 +320,8 @@ class Enumeration:
                 if heaviest is not None:
                     source.pruned += heaviest.rest
                 if real_generator_states() != before:
-                    source.refuse(
-                        f"{UNTRACKED_RANDOMNESS}: a global generator moved", UntrackedRandomness
-                    )
+                    moved = f"{UNTRACKED_RANDOMNESS}: a global generator moved"
+                    source.refuse(moved, UntrackedRandomness)
         except DeadlineExpired:
             spent = watch.seconds()
             # The path's part of them, by its part of the wall clock, which is cheap to read.
@@ -430,9 +425,8 @@ def exact_law(
             try:
                 hash(outcome)
             except TypeError as error:
-                raise InvalidTokens(
-                    "unhashable", f"returned what is not hashable: {error}"
-                ) from None
+                message = f"returned what is not hashable: {error}"
+                raise InvalidTokens("unhashable", message) from None
             return outcome, source.ways
 
         try:
@@ -470,9 +464,7 @@ def _plain_outcome(value: Any, source: Any) -> Any:
     if isinstance(value, set | frozenset):
         return frozenset(_plain_outcome(x, source) for x in value)
     if isinstance(value, dict):
-        return tuple(
-            (_plain_outcome(k, source), _plain_outcome(v, source)) for k, v in value.items()
-        )
+        return tuple(tuple(_plain_outcome(x, source) for x in pair) for pair in value.items())
     return value
 
 
@@ -559,11 +551,9 @@ class PathRecorder(RandomSource):
         _, shares = self.path.choices[self.path.position - 1]
         where = site_line(self.reading) or current_user_line()
         ran = 0 if self._steps is None else len(self._steps.now)
-        self._branches.append(
-            RecordedBranch(
-                decided, number, taken, len(shares), float(shares[taken]), left, where, ran
-            )
-        )
+        weight, ways = float(shares[taken]), len(shares)
+        branch = RecordedBranch(decided, number, taken, ways, weight, left, where, ran)
+        self._branches.append(branch)
         return taken
 
     def handing(self, rng: Any) -> None:

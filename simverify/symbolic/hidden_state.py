@@ -362,9 +362,8 @@ class HiddenState:
         if self.reason or not known:
             return NeverEqual()
         try:
-            inside = (
-                None if instance is None else StateReader(None, self._is_constant).image(instance)
-            )
+            reader = StateReader(None, self._is_constant)
+            inside = None if instance is None else reader.image(instance)
             if all(_is_unchanged(held, look()) for _, look, held in self._known):
                 return inside, None
             outside = StateReader(None, self._is_constant).image(self._roots)

@@ -140,9 +140,8 @@ class SymbolicSeedSequence(CopiedGenerator, SeedSequence):
         twin = type(self)(0, pool_size=self.pool_size)
         vars(twin).update(vars(self))
         if self.seed.shown is not None:
-            SeedSequence.__init__(
-                twin, self._entropy[0], spawn_key=self._spawn_key, pool_size=self.pool_size
-            )
+            options: Any = {"spawn_key": self._spawn_key, "pool_size": self.pool_size}
+            SeedSequence.__init__(twin, self._entropy[0], **options)
         return twin
 
 
@@ -230,13 +229,9 @@ class SymbolicBitGenerator(CopiedGenerator, BitGenerator):
     @property  # type: ignore[override]
     def state(self) -> dict[str, Any]:
         """The state, whose inside cannot be read."""
-        inside = StatePlaceholder(
-            self.source, self.real.__name__, self.source.sequences.state(self.stream)
-        )
-        return {
-            key: self.real.__name__ if key == "bit_generator" else inside
-            for key in self.real(0).state
-        }
+        name, state = self.real.__name__, self.source.sequences.state(self.stream)
+        inside = StatePlaceholder(self.source, name, state)
+        return dict.fromkeys(self.real(0).state, inside) | {"bit_generator": name}
 
     @state.setter
     def state(self, value: Any) -> None:

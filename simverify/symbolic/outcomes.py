@@ -90,11 +90,7 @@ class PathOutcome:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return ``ValueError: its message (file:line, called at file:line)``, the user's own lines.
-
-    Of the message the first line, cut to a readable length; a bare ``raise ValueError`` has none,
-    which is said.
-    """
+    """Return ``Type: first line (file:line, called at file:line)``, or that there is no message."""
     name = type(error).__name__
     try:
         lines = str(error).splitlines()
@@ -182,7 +178,10 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
             raise SimverifyError(
                 f"the engine's adapter does not fit it: {type(error).__name__}: {error} ({place})"
             ) from error
-        if isinstance(error, MemoryError) and _is_stand_in_error(error):
+        modules = (str(x.f_globals.get("__name__", "")) for x, _ in walk_tb(error.__traceback__))
+        # On draws a stand-in may need memory that the library does without.
+        ours = (role_of_module(module) == "stand-in" for module in modules)
+        if isinstance(error, MemoryError) and any(ours):
             source.refuse("what needs more memory than there is")
         outcome = PathOutcome(None, "raises", f"raised {describe_exception(error)}")
     if source.cut:
@@ -191,12 +190,6 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
         # The code may have swallowed it; the path was wrong from there on.
         raise source.failure
     return outcome
-
-
-def _is_stand_in_error(error: BaseException) -> bool:
-    """Whether a stand-in raised it: on draws it may need memory that the library does without."""
-    modules = (str(x.f_globals.get("__name__", "")) for x, _ in walk_tb(error.__traceback__))
-    return any(role_of_module(module) == "stand-in" for module in modules)
 
 
 def confirm_path(

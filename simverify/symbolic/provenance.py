@@ -285,11 +285,7 @@ def _user_namespaces_of(code: Any) -> list[dict[str, Any]]:
 
 
 class _LoadedModules:
-    """What looks through the loaded modules found, for as long as the very same are loaded.
-
-    A session of tests loads thousands, hundreds of which may be the user's, and every
-    instance of an audit may ask for them.
-    """
+    """The user's namespaces among thousands of modules, kept while the same ones are loaded."""
 
     def __init__(self) -> None:
         self._modules: dict[str, Any] = {}

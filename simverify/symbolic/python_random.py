@@ -60,7 +60,8 @@ def method_patches(source: RandomSource) -> list[tuple[Any, str, Callable[..., A
     return [
         *((random.Random, name, method) for name, method in methods.items()),
         *((random.SystemRandom, name, method) for name, method in (methods | system).items()),
-        (random.Random, "__new__", staticmethod(_new_instance)),
+        # Python's own hashes the seed, which may be a draw; __init__ seeds it anyway.
+        (random.Random, "__new__", staticmethod(lambda cls, *_, **__: _C_RANDOM.__new__(cls))),
     ]
 
 
@@ -88,17 +89,13 @@ def secrets_patches(source: RandomSource) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _new_instance(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    # Python's own hashes the seed, which may be a draw; __init__ seeds it anyway.
-    return _C_RANDOM.__new__(cls)
-
-
 def _unsupported_method(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError("System entropy source does not have state.")
 
 
 def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
-    streams = _streams_of(source)
+    streams: _RandomStreams = source.python_streams or _RandomStreams(source)
+    source.python_streams = streams
 
     def draw(self: Any) -> Any:
         return source.uniform(streams.of(self))
@@ -154,13 +151,6 @@ def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
     others = {name for name in dir(random.Random) if not name.startswith("_")}
     others -= known.keys() | DERIVED_METHODS | _NON_METHODS
     return known | {name: refusing_call(source, f"random.{name}") for name in others}
-
-
-def _streams_of(source: RandomSource) -> _RandomStreams:
-    if source.python_streams is None:
-        source.python_streams = _RandomStreams(source)
-    streams: _RandomStreams = source.python_streams
-    return streams
 
 
 def _constant_seed(seed: Any, version: int) -> GeneratorSeed:

@@ -362,7 +362,7 @@ class SharedNoise:
         self.known = list(known)
 
     def masses(self, options: Sequence[Sequence[ArrivalInequality]]) -> list[float]:
-        """Return the probability that what is known holds, and each of the options with it."""
+        """Return the probability of what is known together with each of the options."""
         return [_cone_mass(_numbered_inequalities([*self.known, *more])) for more in options]
 
     def learn(self, more: Iterable[ArrivalInequality]) -> None:

@@ -243,11 +243,7 @@ class SymbolicSampler(CopiedGenerator):
         return items[np.array(chosen, dtype=np.int64).reshape(np.atleast_1d(size))]
 
     def _without_replacement(self, p: Any, n: int, count: int) -> list[int]:
-        """Return ``count`` of 0..n-1 in the order drawn, each by weight off those before.
-
-        numpy draws as many as are missing at once, keeps the first of equal ones, and draws again
-        from what is left: that has the same law.
-        """
+        """Return ``count`` of 0..n-1 in the order drawn, one by one, which has numpy's law."""
         checked_cdf(p, n)
         left = np.array(p, dtype=np.float64)
         if count > n:

@@ -49,9 +49,12 @@ def _comparison(ufunc: Any, decide: Callable[[Any, Any], bool]) -> Callable[[Any
     """Return the method of a comparison; ``decide(draw, x)`` is that with a number."""
 
     def compare(self: "Draw", other: Any) -> Any:
-        if self.number(other) is not None:
-            return self._answer(other, decide(self, other))
-        return self._with_another(other, ufunc)
+        if self.number(other) is None:
+            return self._with_another(other, ufunc)
+        answer = decide(self, other)
+        # As the real types give it: ``~`` of numpy's is another matter.
+        plain = type(self.machine.sample) in _PYTHON_TYPES and type(other) in _PYTHON_TYPES
+        return answer if plain else np.bool_(answer)
 
     return compare
 
@@ -185,11 +188,6 @@ class Draw(DrawPairs):
     def has_values(self) -> bool:
         """Whether single values have a probability above that of a bit of a double."""
         return self.machine.blur > 1 or self.form.has_steps()
-
-    def _answer(self, other: Any, answer: bool) -> Any:
-        """Return the answer as the real types give it: ``~`` of numpy's is another matter."""
-        plain = type(self.machine.sample) in _PYTHON_TYPES and type(other) in _PYTHON_TYPES
-        return answer if plain else np.bool_(answer)
 
     __lt__ = _comparison(np.less, lambda u, x: u.is_below(x))
     __gt__ = _comparison(np.greater, lambda u, x: x == x and not u.is_below(x, closed=True))

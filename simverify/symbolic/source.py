@@ -207,9 +207,8 @@ class RandomSource:
         weights = tuple(weights)
         if path.position < len(path.choices):
             if path.choices[path.position][1] != weights:
-                self.refuse(
-                    f"{UNTRACKED_RANDOMNESS}: a repeated path went elsewhere", UntrackedRandomness
-                )
+                elsewhere = f"{UNTRACKED_RANDOMNESS}: a repeated path went elsewhere"
+                self.refuse(elsewhere, UntrackedRandomness)
         else:
             self.pruned += max(0.0, 1.0 - sum(weights)) * float(path.weight)
         index: int = path.fork(weights)
@@ -255,7 +254,12 @@ class RandomSource:
         return draw
 
     def exponential(self, stream: Stream, kind: Hashable = "exponential") -> Any:
-        return self._next_of(stream, kind, lambda: _negative_log_of(self._fresh()))
+
+        def new() -> Any:
+            u = self._fresh()
+            return exponential_from(u) if isinstance(u, Uniform) else -float(np.log(u))
+
+        return self._next_of(stream, kind, new)
 
     def _next_of(self, stream: Stream, kind: Hashable, new: Callable[[], Any]) -> Any:
         if stream.key is None:
@@ -345,9 +349,8 @@ class RandomSource:
     def _count(self) -> None:
         self._drawn += 1
         if self._drawn > _MAX_DRAWS_PER_PATH:
-            self.refuse(
-                f"a call that draws more than {_MAX_DRAWS_PER_PATH:,} numbers", InstanceTooLarge
-            )
+            call = f"a call that draws more than {_MAX_DRAWS_PER_PATH:,} numbers"
+            self.refuse(call, InstanceTooLarge)
 
     def _fresh(self, among: int | None = None) -> "Uniform | float":
         self._count()
@@ -390,10 +393,6 @@ def refusing_call(source: RandomSource, call: str) -> Callable[..., Any]:
 @lru_cache(maxsize=256)
 def _dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _negative_log_of(u: Any) -> Any:
-    return exponential_from(u) if isinstance(u, Uniform) else -float(np.log(u))
 
 
 # Effort: what an enumeration has run so far, as a count, so budgets end alike on any machine.

@@ -94,11 +94,7 @@ class TorchStreams:
         return self._stream_of_real(generator)
 
     def _stream_of_real(self, generator: Any) -> Stream:
-        """Return the stream of a generator that nothing stands for: one kept in a container.
-
-        Its methods are torch's own, so its state is what says where it stands. Since nothing is
-        drawn from it, it is moved on by hand, and never comes to a place twice by itself.
-        """
+        """Return the stream of a generator kept in a container, named by its state; move it on."""
         with torch._C.DisableTorchFunction():
             image = bytes(generator.get_state().numpy().tobytes())
             torch.rand((), generator=generator, device=generator.device)

@@ -207,11 +207,7 @@ class TorchOps(TorchPlaceholders):
     def _types(
         self, func: Any, args: Any, name: str, inputs: tuple[Any, ...]
     ) -> tuple[torch.dtype, torch.dtype]:
-        """Return the type of a result, and the one that torch computes in.
-
-        The elements are blank, but type and shape, and what torch refuses, are real. Of floats
-        they depend on no value, so torch is asked once.
-        """
+        """Return the types of a result and of its computation: torch says them of blank copies."""
         looks = (func, name, *map(type_signature, args))
         if None not in looks and (known := self._known_types.get(looks)) is not None:
             return known
@@ -264,9 +260,8 @@ class TorchOps(TorchPlaceholders):
             *[self._numbered(x, pool, everything) for x in args],
             **{k: self._numbered(x, pool, everything) for k, x in kwargs.items()},
         )
-        for part, index in zip(
-            parts, [traced] if isinstance(traced, torch.Tensor) else traced, strict=True
-        ):
+        numbered = [traced] if isinstance(traced, torch.Tensor) else traced
+        for part, index in zip(parts, numbered, strict=True):
             chosen = array_of_objects([pool[i] for i in index.reshape(-1).tolist()])
             self.shadows.write(part, chosen.reshape(tuple(part.shape)))
         return result
@@ -442,9 +437,8 @@ class TorchOps(TorchPlaceholders):
         side = kwargs.get("side") or ("right" if kwargs.get("right") else "left")
         kind = result_type([self._blank_copy(x) for x in (sorted_sequence, values)])
         self.source.meet(kind)
-        cells, keys = (
-            self._of_type(self.shadows.numbers(x), kind) for x in (sorted_sequence, values)
-        )
+        pair = map(self.shadows.numbers, (sorted_sequence, values))
+        cells, keys = (self._of_type(x, kind) for x in pair)
         return torch.as_tensor(np.asarray(sorted_positions(cells, keys, side)))
 
     def _on_bucketize(self, values: Any, boundaries: Any, *, right: bool = False) -> Any:
@@ -508,9 +502,8 @@ class TorchOps(TorchPlaceholders):
         self._elements(tensor)[_numpy_index(index)] = values
 
     def _on_copy_(self, tensor: torch.Tensor, other: Any, *rest: Any) -> torch.Tensor:
-        self.shadows.write(
-            tensor, np.broadcast_to(self.shadows.numbers(other), tuple(tensor.shape)).copy()
-        )
+        values = np.broadcast_to(self.shadows.numbers(other), tuple(tensor.shape))
+        self.shadows.write(tensor, values.copy())
         return tensor
 
     def _on_fill_(self, tensor: torch.Tensor, value: Any) -> torch.Tensor:

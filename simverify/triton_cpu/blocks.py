@@ -72,11 +72,7 @@ LaneFunction = Callable[[int, int], Any]
 
 
 class LazyLanes:
-    """Elements of a block from some place on; ``between`` computes some of them.
-
-    Those that were asked for last are kept: the rounds of a cipher use each word several times, and
-    would compute it as often at every round before.
-    """
+    """Elements of a block from some place on; the last ones are kept, as ciphers reuse them."""
 
     __slots__ = ("_computed", "_made", "_span")
 

@@ -68,7 +68,7 @@ class TensorMemory:
             dtype, shape, strides = tensor.dtype, tensor.shape, tensor.stride()
         kind = _TYPE_BY_TORCH_DTYPE.get(dtype)
         self.name, self.dtype = name, _triton_type(dtype, name) if kind is None else kind
-        self._tensor = tensor
+        self.tensor = tensor
         self.known: Any = None
         size = 1
         for side, step in zip(shape, strides, strict=True):
@@ -81,17 +81,9 @@ class TensorMemory:
         if self.known is None:
             source = active_source()
             if source is not None and source.tensors is not None:
-                self.known = source.tensors.memory(self._tensor, self.size)
+                self.known = source.tensors.memory(self.tensor, self.size)
             if self.known is None:
-                self.known = _numpy_view(self._tensor, self.size)
-        return self.known
-
-    def hold_draws(self) -> Any:
-        """Return the elements as objects, which may be draws."""
-        if self.elements.dtype != object:
-            source = active_source()
-            assert source is not None
-            self.known = source.tensors.memory(self._tensor, self.size, make=True)
+                self.known = _numpy_view(self.tensor, self.size)
         return self.known
 
     def beside(self, place: Any) -> NoReturn:
@@ -317,7 +309,9 @@ def _write_elements(memory: TensorMemory, places: Any, values: Any) -> None:
     elements = memory.elements
     draws = not is_number(values) and is_symbolic(values)
     if draws and elements.dtype != object:
-        elements = memory.hold_draws()
+        source = active_source()
+        assert source is not None
+        elements = memory.known = source.tensors.memory(memory.tensor, memory.size, make=True)
     elements[places] = values.view(np.ndarray) if isinstance(values, np.ndarray) else values
 
 
