@@ -117,7 +117,9 @@ def test_an_answer_that_takes_too_long_is_not_asked_for_again(pair, alone, monke
         return once(self if body else client.Transport(None, print, PATIENCE), address, body)
 
     monkeypatch.setattr(client.Transport, "_once", listed_in_time)
-    says = r"no answer in 0\.1 s; .* would favour short answers: start again with a longer --timeout"
+    says = (
+        r"no answer in 0\.1 s; .* would favour short answers: start again with a longer --timeout"
+    )
     with serving(complete) as address:
         hasty, patient = (Endpoint(address, None, 3, timeout=own) for own in (0.1, PATIENCE))
         with pytest.raises(UsageError, match=says):
