@@ -155,9 +155,7 @@ def main() -> None:
         verdicts, by, promised, spent, began = Counter(), Counter(), [], [], time.process_time()
         for run in range(given.runs):
             rng = np.random.default_rng(given.seed + run)
-            asked = run_schedule(
-                PROMPTS, settings, asking(texts, engine, given.max_tokens, rng)
-            ).asked
+            asked = run_schedule(PROMPTS, settings, asking(texts, engine, given.max_tokens, rng))
             found = audit_against(pair_answers(asked.first, asked.second), HERE, settings)
             verdicts[found.verdict] += 1
             by.update(test.name for test in found.tests if test.rejected)

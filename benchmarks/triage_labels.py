@@ -174,7 +174,7 @@ def runs(
         own = part(wrong, numbers)
         spots = []
         for i, path in enumerate(own.paths):
-            places = path.off(radius)
+            places = np.flatnonzero(path.gap > radius)
             if len(places):
                 at = int(places[0])
                 token = own.answers[i].request.tokens[at]

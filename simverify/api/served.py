@@ -4,9 +4,10 @@
 """
 
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simverify.api.real import RealModelOptions, check_json, check_law, declared_law, mask_of
 from simverify.errors import OptionError, UsageError
@@ -25,6 +26,7 @@ from simverify.results import AgainstRun, AskedFor, MatrixRun, OutputRun, Triage
 if TYPE_CHECKING:
     from simverify.models.transformer import TransformerPair
     from simverify.served import Endpoint
+    from simverify.served.answers import AgainstSettings
     from simverify.served.requests import Request
     from simverify.served.triage_explanations import LoggedAnswer
     from simverify.served.watch import PromptClient
@@ -33,13 +35,14 @@ if TYPE_CHECKING:
 # A server, as the options of any command name it.
 
 
-def server_of(options: Any, address: str, limit: int) -> "Endpoint":
+def server_of(options: Any, address: str, usual: int | None = None) -> "Endpoint":
     """Return the server at ``address``; ``UsageError`` for an address that is none.
 
-    ``limit``: tokens of one completion.
+    ``usual``: limit of one completion if the options name none.
     """
     from simverify.served import Endpoint
 
+    limit = (usual or Endpoint.max_tokens) if options.max_tokens is None else options.max_tokens
     seconds = Endpoint.timeout if options.timeout is None else options.timeout
     extra = check_extra_body(options)
     return Endpoint(address, options.served_model, limit, extra, seconds)
@@ -47,13 +50,29 @@ def server_of(options: Any, address: str, limit: int) -> "Endpoint":
 
 def check_extra_body(options: Any) -> dict[str, Any]:
     """Return the fields of ``extra_body``; ``UsageError`` for what is no object."""
-    found: dict[str, Any] = check_json(options.extra_body or {}, "extra_body", dict)
-    return found
+    fields: dict[str, Any] = check_json(options.extra_body or {}, "extra_body", dict)
+    return fields
 
 
 def is_address(name: object) -> bool:
     """Tell the address of a server from the name of a file."""
     return str(name).startswith(("http://", "https://"))
+
+
+T = TypeVar("T")
+
+
+def _settings(kind: type[T], options: Any, **more: Any) -> T:
+    """Return the settings that options give, by the names of their fields; the rest by default."""
+    given = {name: getattr(options, name, None) for name in vars(kind())} | more
+    return kind(**{name: value for name, value in given.items() if value is not None})
+
+
+def _refuse(options: Any, names: Iterable[str], why: str) -> None:
+    """Raise ``OptionError`` if one of the named options is given."""
+    for name in names:
+        if getattr(options, name) is not None:
+            raise OptionError(f"{{{name}}} {why}")
 
 
 _SERVER_OPTIONS = (
@@ -77,7 +96,7 @@ _SERVER_OPTIONS = (
 
 @keywords(TwoEngineOptions)
 def audit_against(options: TwoEngineOptions) -> AgainstRun:
-    """Judge whether two engines answer the same prompts by one law; no model is needed.
+    """Judge whether two engines answer the same prompts by one distribution; it needs no model.
 
     Returns
     -------
@@ -91,9 +110,8 @@ def audit_against(options: TwoEngineOptions) -> AgainstRun:
         not answer.
     """
     served = is_address(options.first)
-    asked = {name: value for name, value in vars(options).items() if name not in _TWO}
     both = AgainstOptions(
-        **asked,
+        **{name: value for name, value in vars(options).items() if name not in ("first", "second")},
         outputs=None if served else options.first,
         endpoint=str(options.first) if served else None,
         against=str(options.second),
@@ -102,38 +120,27 @@ def audit_against(options: TwoEngineOptions) -> AgainstRun:
     return compare_engines(both)
 
 
-_TWO = ("first", "second")
-
-
 def compare_engines(options: AgainstOptions) -> AgainstRun:
     """Compare two engines, whose options were checked."""
     from simverify.served.answers import AgainstSettings, pair_answers, read_answers
     from simverify.served.two_sample import AnswerSources, audit_against, second_answer_file
 
     assert options.against is not None
-    settings = AgainstSettings(
-        repeats=options.repeats,
-        alpha=options.alpha,
-        seed=options.seed,
-        detect=AgainstSettings.detect if options.detect is None else options.detect,
-    )
+    settings = _settings(AgainstSettings, options)
     if options.endpoint is not None:
         return _compare_servers(options, settings)
     assert options.outputs is not None
-    outputs = Path(options.outputs)
-    pairs = pair_answers(
-        read_answers(outputs, "outputs"), read_answers(Path(options.against), "against")
-    )
+    outputs, against = Path(options.outputs), Path(options.against)
+    pairs = pair_answers(read_answers(outputs, "outputs"), read_answers(against, "against"))
     first, second = str(options.outputs), options.against
-    again = _against_command(options, str(options.outputs), options.against, settings.detect)
-    together = second_answer_file(outputs) == Path(options.against)
-    return audit_against(
-        pairs, AnswerSources(first, second, again, side_by_side=together), settings
-    )
+    again = _against_command(options, first, second, settings.detect)
+    together = second_answer_file(outputs) == against
+    sources = AnswerSources(first, second, again, side_by_side=together)
+    return audit_against(pairs, sources, settings)
 
 
-def _compare_servers(options: AgainstOptions, settings: object) -> AgainstRun:
-    from simverify.served.answers import MAX_TOKENS, AgainstSettings, pair_answers
+def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> AgainstRun:
+    from simverify.served.answers import MAX_TOKENS, pair_answers
     from simverify.served.requests import read_prompts_and_chats
     from simverify.served.two_sample import (
         AnswerSources,
@@ -142,22 +149,22 @@ def _compare_servers(options: AgainstOptions, settings: object) -> AgainstRun:
         second_answer_file,
     )
 
-    assert isinstance(settings, AgainstSettings)
     assert options.endpoint is not None
     assert options.against is not None
     real = RealModelOptions.of(options)
     law = real.sampling()
     assert real.prompts is not None
-    limit = MAX_TOKENS if options.max_tokens is None else options.max_tokens
+    first, second = options.endpoint, options.against
     endpoints = (
-        server_of(options, options.endpoint, limit),
-        server_of(replace(options, served_model=options.against_model), options.against, limit),
+        server_of(options, first, MAX_TOKENS),
+        server_of(replace(options, served_model=options.against_model), second, MAX_TOKENS),
     )
+    limit = endpoints[0].max_tokens
     # Once each: what is asked twice as often would be two prompts of one name.
     prompts = tuple(dict.fromkeys(read_prompts_and_chats(real.prompts)))
     options.say(settings.plan(len(prompts), limit))
     keep = None if options.keep is None else Path(options.keep)
-    rounds = collect_in_rounds(
+    answers = collect_in_rounds(
         endpoints,
         prompts,
         law,
@@ -166,25 +173,21 @@ def _compare_servers(options: AgainstOptions, settings: object) -> AgainstRun:
         keep=keep,
         say=options.say,
     )
-    asked = rounds.asked
-    first, second = options.endpoint, options.against
-    if keep is None:
-        again = _against_command(options, first, second, settings.detect)
-    else:
-        again = _against_command(options, str(keep), str(second_answer_file(keep)), settings.detect)
+    files = (first, second) if keep is None else (str(keep), str(second_answer_file(keep)))
+    asked = AskedFor(
+        temperature=law.temperature, top_k=law.top_k, top_p=law.top_p, max_tokens=limit
+    )
     sources = AnswerSources(
         first,
         second,
-        again,
-        planned=rounds.planned,
+        _against_command(options, *files, settings.detect),
+        planned=answers.planned,
         endpoint=True,
         side_by_side=True,
-        notes=asked.notes,
-        asked=AskedFor(
-            temperature=law.temperature, top_k=law.top_k, top_p=law.top_p, max_tokens=limit
-        ),
+        notes=answers.notes,
+        asked=asked,
     )
-    return audit_against(pair_answers(asked.first, asked.second), sources, settings)
+    return audit_against(pair_answers(answers.first, answers.second), sources, settings)
 
 
 def check_against(options: AgainstOptions) -> None:
@@ -195,26 +198,21 @@ def check_against(options: AgainstOptions) -> None:
         raise OptionError("{against} is one of two: name the other, as {outputs} or {endpoint}")
     assert options.against is not None
     served = is_address(options.against)
-    if served != (options.endpoint is not None):
-        raise OptionError(
-            "{against} is "
-            + (
-                "a server: name another as {endpoint}, or two files"
-                if served
-                else f"{options.against}: expected http://HOST:PORT, as for {{endpoint}}"
-            )
-        )
+    if served and options.endpoint is None:
+        raise OptionError("{against} is a server: name another as {endpoint}, or two files")
+    if not served and options.endpoint is not None:
+        expected = "expected http://HOST:PORT, as for {endpoint}"
+        raise OptionError(f"{{against}} is {options.against}: {expected}")
     if options.endpoint is None:
-        for name in _SERVER_OPTIONS:
-            if getattr(options, name) is not None:
-                raise OptionError(f"{{{name}}} is for {{endpoint}}: two files hold what was asked")
+        why = "is for {endpoint}: two files hold what was asked"
+        _refuse(options, _SERVER_OPTIONS, why)
         return
     if options.prompts is None:
         raise OptionError("{prompts} is missing: both are asked to answer them")
     if options.temperature == 0.0:
         raise OptionError(
-            "{temperature} is 0: asked again an engine would copy itself, and nothing is drawn "
-            "that could be tested; expected more"
+            "{temperature} is 0: an engine would repeat its answer, and nothing is drawn that "
+            "could be tested; expected more"
         )
     if options.max_tokens == 1:
         raise OptionError(
@@ -222,8 +220,7 @@ def check_against(options: AgainstOptions) -> None:
             "expected 2 or more"
         )
     if options.endpoint == options.against and options.served_model == options.against_model:
-        say = "{endpoint} and {against} are one address: name two, or {against-model}"
-        raise OptionError(say.replace("{against-model}", "{against_model}"))
+        raise OptionError("{endpoint} and {against} are one address: name two, or {against_model}")
     if options.keep is not None:
         from simverify.results.reading import check_writable
         from simverify.served.two_sample import second_answer_file
@@ -233,7 +230,7 @@ def check_against(options: AgainstOptions) -> None:
 
 
 def _against_command(options: AgainstOptions, first: str, second: str, detect: float) -> str:
-    """Return the command that compares the same answers again; where none are kept, asks anew."""
+    """Return the command that compares the same answers again, or asks again if none are kept."""
     asks = options.endpoint is not None and options.keep is None
     words = replace(options, detect=detect).words(
         always=("alpha", "detect", "seed"),
@@ -279,47 +276,34 @@ def run_matrix(options: MatrixOptions) -> MatrixRun:
         raise OptionError(
             "{mask} and {mask_body} belong together: what may come, and how the server is told"
         )
-    mask = mask_of(options.mask)
-    server = server_of(options, options.endpoint, options.max_tokens)
+    server = server_of(options, options.endpoint)
     names = () if options.cells is None else tuple(options.cells.split(","))
-    settings = MatrixSettings(
-        tokens=options.tokens,
-        alpha=options.alpha,
+    settings = _settings(
+        MatrixSettings,
+        options,
         ball=options.row_tolerance,
-        gamma=options.gamma,
-        seed=options.seed,
         cells=tuple(name.strip() for name in names),
         order=STAGES if options.order is None else check_order(options.order),
-        mask=mask,
+        mask=mask_of(options.mask),
         mask_body=check_json(options.mask_body or {}, "mask_body", dict),
     )
     keep = None if options.keep is None else Path(options.keep)
     if keep is not None:
-        _prepare_answer_folder(keep)
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"keep: {keep} cannot be made a folder: {error.strerror}") from None
     real = RealModelOptions.of(options)
-    prompts = real.texts() if real.prompts is None else read_prompts_and_chats(real.prompts)
-    pair = real.load()
     return audit_matrix(
         server,
-        prompts,
-        pair,
-        _matrix_command(options),
+        real.texts() if real.prompts is None else read_prompts_and_chats(real.prompts),
+        real.load(),
+        shlex.join(["simverify", "matrix", *options.words(without=("threads",))]),
         settings,
         drafted=options.draft is not None,
         keep=keep,
         progress=options.progress,
     )
-
-
-def _prepare_answer_folder(keep: Path) -> None:
-    try:
-        keep.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"keep: {keep} cannot be made a folder: {error.strerror}") from None
-
-
-def _matrix_command(options: MatrixOptions) -> str:
-    return shlex.join(["simverify", "matrix", *options.words(without=("threads",))])
 
 
 # ``simverify.audit_outputs``: tokens that another engine emitted, in a file or on a server.
@@ -348,7 +332,6 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
 def judge_outputs(options: OutputOptions) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
     from simverify.served import (
-        Endpoint,
         OutputSettings,
         Request,
         RequestSource,
@@ -365,13 +348,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     say = options.say
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
-    settings = OutputSettings(
-        tokens=options.tokens,
-        alpha=options.alpha,
-        ball=options.row_tolerance,
-        seed=options.seed,
-        detect=OutputSettings.detect if options.detect is None else options.detect,
-    )
+    settings = _settings(OutputSettings, options, ball=options.row_tolerance)
     real = RealModelOptions.of(options)
     real.sampling()  # out of its range before anything is read
     check_law(options)
@@ -379,8 +356,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     plan = settings.plan(proxy)
     server = None
     if options.endpoint is not None:
-        limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
-        server = server_of(options, options.endpoint, limit)
+        server = server_of(options, options.endpoint)
         assert real.prompts is not None
         prompts = read_prompts_and_chats(real.prompts)
     say(plan)
@@ -388,7 +364,6 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     law = declared_law(options, pair)
     pair = replace(pair, sampling=law)
     planned = settings.planned(proxy)
-    notes: tuple[str, ...] = ()
     begun, spent = None, False
     if server is None:
         assert options.outputs is not None
@@ -404,33 +379,28 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     else:
 
         def text_alone(_first: Request) -> None:
-            blank = [Request(prompt_ids(own, pair), (), from_text=True) for own in prompts]
-            say(
-                retokenisation_words(
-                    *count_changed_tokens(blank, pair, settings.seed), settings, proxy
-                )
-            )
+            blank = [Request(prompt_ids(prompt, pair), (), from_text=True) for prompt in prompts]
+            drawn, changed = count_changed_tokens(blank, pair, settings.seed)
+            say(retokenisation_words(drawn, changed, settings, proxy))
 
         begun = StreamingEvidence(pair, settings, proxy, say)
-        keep = None if options.keep is None else Path(options.keep)
-        found = collect_answers(
+        answers = collect_answers(
             server,
             prompts,
             pair,
             planned,
             options.samples,
-            keep=keep,
+            keep=None if options.keep is None else Path(options.keep),
             progress=say,
             text_alone=text_alone,
             concurrency=options.concurrency,
             budget=options.max_tokens_total,
             enough=begun.enough,
         )
-        requests, notes, spent = found.requests, found.notes, found.spent
-    again = _outputs_command(options, planned, settings.detect)
+        requests, notes, spent = answers.requests, answers.notes, answers.spent
     source = RequestSource(
         name,
-        again,
+        _outputs_command(options, planned, settings.detect),
         endpoint=server is not None,
         notes=notes,
         budget=options.max_tokens_total,
@@ -449,10 +419,8 @@ def check_outputs(options: OutputOptions) -> None:
         raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
-    for name in _ASKING[1:]:
-        if options.outputs is not None and getattr(options, name) is not None:
-            why = "is for {endpoint}: a file of outputs holds its prompts"
-            raise OptionError(f"{{{name}}} {why}")
+    if options.outputs is not None:
+        _refuse(options, _ASKING[1:], "is for {endpoint}: a file of outputs holds its prompts")
     if options.keep is not None:
         from simverify.results.reading import check_writable
 
@@ -475,7 +443,7 @@ _ASKING = (
 
 
 def _outputs_command(options: OutputOptions, planned: int, detect: float) -> str:
-    """Return the command that judges the same answers again; where none are kept, asks anew."""
+    """Return the command that judges the same answers again, or asks again if none are kept."""
     if options.keep is not None:
         asked_no_more: dict[str, Any] = dict.fromkeys(_ASKING)
         options = replace(options, **asked_no_more, outputs=options.keep, tokens=planned)
@@ -519,9 +487,8 @@ def check_triage(options: TriageOptions) -> None:
     if asked and options.prompts is None:
         raise OptionError("{prompts} is missing: a server is asked to answer them")
     check_extra_body(options)
-    for name in _ASKING_OPTIONS:
-        if not asked and getattr(options, name) is not None:
-            raise OptionError(f"{{{name}}} is for servers: both logs are files")
+    if not asked:
+        _refuse(options, _ASKING_OPTIONS, "is for servers: both logs are files")
 
 
 def run_triage(options: TriageOptions) -> TriageRun:
@@ -564,7 +531,7 @@ def _load_answers(
     name: str, side: str, pair: "TransformerPair", options: TriageOptions, notes: list[str]
 ) -> "tuple[LoggedAnswer, ...]":
     from simverify.results.reading import check_writable
-    from simverify.served import Endpoint, collect_answers
+    from simverify.served import collect_answers
     from simverify.served.requests import read_prompts_and_chats
     from simverify.served.triage_explanations import LoggedAnswer, read_answers
 
@@ -577,17 +544,16 @@ def _load_answers(
         Path(options.keep).mkdir(parents=True, exist_ok=True)
         keep = Path(options.keep) / f"{side}.jsonl"
         check_writable(keep)
-    limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
-    server = server_of(options, name, limit)
-    found = collect_answers(
-        server, prompts, pair, limit * len(prompts), 1, keep=keep, progress=options.say
+    server = server_of(options, name)
+    answers = collect_answers(
+        server, prompts, pair, server.max_tokens * len(prompts), 1, keep=keep, progress=options.say
     )
-    notes += [f"{side.upper()}: {note}" for note in found.notes]
+    notes += [f"{side.upper()}: {note}" for note in answers.notes]
     if keep is not None:
         return read_answers(keep, pair)
     return tuple(
         LoggedAnswer(request, line, reason=_end_reason(request, pair))
-        for line, request in enumerate(found.requests, 1)
+        for line, request in enumerate(answers.requests, 1)
     )
 
 
@@ -599,7 +565,7 @@ def _end_reason(request: "Request", pair: "TransformerPair") -> str | None:
 
 
 def _triage_command(options: TriageOptions) -> str:
-    """Return the command that judges the same answers again; where none are kept, asks anew."""
+    """Return the command that judges the same answers again, or asks again if none are kept."""
     keep = None if options.keep is None else Path(options.keep)
     names = [
         str(keep / f"{side}.jsonl") if keep is not None and is_address(name) else str(name)
@@ -642,14 +608,15 @@ def check_watch(options: WatchOptions) -> None:
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
     check_extra_body(options)
-    for name in ("prompts", "max_tokens", "served_model", "extra_body", "timeout"):
-        if options.outputs is not None and getattr(options, name) is not None:
-            raise OptionError(f"{{{name}}} is for {{endpoint}}: a log holds its prompts")
+    if options.outputs is not None:
+        names = ("prompts", "max_tokens", "served_model", "extra_body", "timeout")
+        _refuse(options, names, "is for {endpoint}: a log holds its prompts")
 
 
 def run_watch(options: WatchOptions) -> WatchRun:
     """Watch as the options say, which were checked."""
     from simverify.served.monitor import WatchSettings, WatchState
+    from simverify.served.rescore import dtype_name
     from simverify.served.watch import Watch, WatchSubject, parse_address, serve_metrics, state_key
 
     settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
@@ -660,22 +627,23 @@ def run_watch(options: WatchOptions) -> WatchRun:
     real.sampling()  # out of its range before anything is read
     options.say(settings.plan(proxy))
     pair = real.load()
-    if options.weights and (kind := str(pair.target_model.dtype)) != "torch.float32":
+    if options.weights and (dtype := dtype_name(pair)) != "float32":
         raise OptionError(
-            f"{{weights}} is {options.weights} and the target computes in "
-            f"{kind.removeprefix('torch.')}: what rounding of the rows may come to hides rounded "
-            f"weights; {{dtype}} float32, or leave {{weights}} out"
+            f"{{weights}} is {options.weights} and the target computes in {dtype}: what rounding "
+            f"of the rows may come to hides rounded weights; {{dtype}} float32, or leave "
+            f"{{weights}} out"
         )
     assert options.state is not None
     folder = Path(options.state)
     asker = None if options.endpoint is None else _make_asker(options, pair, folder)
-    log = Path(options.outputs or "") if asker is None else asker.file
     usual = 1.0 if asker is None else 10.0
+    first = ("outputs", "endpoint", "target", "state")
+    words = [word for option in first for word in words_of(option, getattr(options, option))]
     watched = WatchSubject(
         name,
-        log,
+        Path(options.outputs or "") if asker is None else asker.file,
         folder,
-        _watch_command(options),
+        shlex.join(["simverify", "watch", *words, *options.words(without=(*first, "threads"))]),
         asker,
         options.once,
         options.stay,
@@ -699,20 +667,10 @@ def run_watch(options: WatchOptions) -> WatchRun:
 
 def _make_asker(options: WatchOptions, pair: "TransformerPair", folder: Path) -> "PromptClient":
     from simverify.models.transformer import read_prompts
-    from simverify.served import Endpoint
     from simverify.served.watch import PromptClient
 
     assert options.endpoint is not None
     assert options.prompts is not None
-    limit = Endpoint.max_tokens if options.max_tokens is None else options.max_tokens
-    server = server_of(options, options.endpoint, limit)
+    server = server_of(options, options.endpoint)
     prompts = read_prompts(Path(options.prompts))
     return PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
-
-
-def _watch_command(options: WatchOptions) -> str:
-    """Return the command that goes on with this life."""
-    first = ("outputs", "endpoint", "target", "state")
-    words = [word for name in first for word in words_of(name, getattr(options, name))]
-    words += options.words(without=(*first, "threads"))
-    return shlex.join(["simverify", "watch", *words])

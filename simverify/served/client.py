@@ -120,18 +120,14 @@ class Transport:
                 if not self.reached:
                     raise
                 failure = dropped
-            self._announce(failure, wait)
+            with self._lock:  # once for all requests that wait as long meanwhile
+                now = time.monotonic()
+                if now >= self._announced.get(wait, 0.0):
+                    self._announced[wait] = now + wait
+                    self._say(f"{failure}; once more in {wait:.3g} s")
             if self._left.wait(wait):
                 raise failure
         return self._once(address, body)
-
-    def _announce(self, failure: ServerFailure, wait: float) -> None:
-        """Say what is tried again, once for all requests that wait as long meanwhile."""
-        with self._lock:
-            now = time.monotonic()
-            if now >= self._announced.get(wait, 0.0):
-                self._announced[wait] = now + wait
-                self._say(f"{failure}; once more in {wait:.3g} s")
 
     def _once(self, address: str, body: dict[str, Any] | None) -> Any:
         data = None if body is None else json.dumps(body).encode()

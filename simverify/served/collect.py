@@ -252,29 +252,16 @@ def collect_answers(
 ) -> CollectedAnswers:
     """Ask for completions of the prompts in turn, until there are ``tokens``.
 
-    The key of SIMVERIFY_API_KEY or OPENAI_API_KEY is sent along. An interrupt waits for no request.
+    ``samples``: completions of each prompt at most. ``keep``: file of the answers, which a later
+    call continues. Token ids are taken if the server gives them, then the tokens of its logprobs,
+    then the text; ``text_alone`` is called before any more is asked for if the first answer has
+    only text. ``concurrency``: requests in flight; as one is answered the next is sent. ``budget``:
+    tokens that the server may emit in all; a request is sent if its longest answer fits.
+    ``enough``: called with all answers so far, says whether to stop. The key of SIMVERIFY_API_KEY
+    or OPENAI_API_KEY is sent along. An interrupt waits for no request.
 
-    Parameters
-    ----------
-    samples
-        Completions of each prompt at most.
-    keep
-        File of the answers, which a later call continues.
-    text_alone
-        Called before any more is asked for if the first answer has only text. Token ids are taken
-        if the server gives them, then the tokens of its logprobs, then the text.
-    concurrency
-        Requests in flight; as one is answered the next is sent.
-    budget
-        Tokens that the server may emit in all: a request is sent if its longest answer fits.
-    enough
-        Called with all answers so far; says whether to stop.
-
-    Raises
-    ------
-    UsageError
-        If the server does not answer, answers with an error or no completion; if ``keep`` holds
-        other answers; if the budget is below one answer.
+    ``UsageError`` if the server does not answer, answers with an error or no completion; if
+    ``keep`` holds other answers; if the budget is below one answer.
     """
     if samples is not None and samples < 1:
         raise UsageError(f"samples is {samples}: expected 1 or more")

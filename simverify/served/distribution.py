@@ -309,7 +309,6 @@ class Law(Sampling):
         return x if stage is None else stage(x)
 
     def _stage(self, name: str, before: RowContext) -> Callable[[Floats], Floats] | None:
-        """Return what a stage does to scores; None where it does nothing."""
         if name == "repetition" and (penalty := self.repetition_penalty) is not None:
             return lambda x: apply_repetition_penalty(x, before, penalty)
         truncations = {"top-k": top_k, "top-p": top_p, "min-p": min_p, "typical-p": typical_p}
@@ -401,14 +400,14 @@ def min_logit_error(x: Floats, token: int, law: Law, before: RowContext = _EMPTY
     return least / stretch
 
 
-def _top_k_error(x: Floats, own: float, k: int) -> float:
-    above = np.sort(x[x > own] - own)
+def _top_k_error(x: Floats, score: float, k: int) -> float:
+    above = np.sort(x[x > score] - score)
     return float(above[-k]) if k <= len(above) else 0.0
 
 
-def _top_p_error(x: Floats, own: float, share: float) -> float:
+def _top_p_error(x: Floats, score: float, share: float) -> float:
     logits = np.sort(x[np.isfinite(x)])
-    places = logits[logits > own] - own
+    places = logits[logits > score] - score
     if not len(places):
         return 0.0
     p = np.exp(logits - logits[-1])
@@ -420,28 +419,28 @@ def _top_p_error(x: Floats, own: float, share: float) -> float:
     return float(needed[needed < ends].min())
 
 
-def _min_p_error(x: Floats, own: float, share: float) -> float:
-    return max(float(x.max()) + float(np.log(share)) - own, 0.0) if share else 0.0
+def _min_p_error(x: Floats, score: float, share: float) -> float:
+    return max(float(x.max()) + float(np.log(share)) - score, 0.0) if share else 0.0
 
 
-def _typical_error(x: Floats, own: float, share: float) -> float:
+def _typical_error(x: Floats, score: float, share: float) -> float:
     """By halving: a surprise is off by M, a probability by exp(M), the entropy by what is far."""
     p = softmax(x[None])
     far, _ = surprise_deviations(p)
     entropy = float(-(p[p > 0.0] * np.log(p[p > 0.0])).sum())
     top, spread = float(x.max()), float((p[p > 0.0] * far[p > 0.0]).sum())
-    low, high = 0.0, abs(top + float(np.log(np.exp(x - top).sum())) - own - entropy)
+    low, high = 0.0, abs(top + float(np.log(np.exp(x - top).sum())) - score - entropy)
     limit = high
 
-    def kept(m: float) -> bool:
+    def keeps(m: float) -> bool:
         nearer = far[0] < limit - m * (2.0 + spread * float(np.exp(m)))
         return float(p[0, nearer].sum()) * float(np.exp(-m)) < share
 
-    if kept(low):
+    if keeps(low):
         return 0.0
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if kept(middle) else (middle, high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
 
 
@@ -500,11 +499,11 @@ def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]
     return parameters
 
 
-def law_fields(said: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:
+def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:
     """Return the fields of a :class:`Law` for parameters by name, each checked."""
     fields: dict[str, Any] = {}
     for name in (*NUMBER_PARAMETERS, *INTEGER_PARAMETERS):
-        value = said.get(name)
+        value = parameters.get(name)
         if value is None:
             continue
         kinds = (int,) if name in INTEGER_PARAMETERS else (int, float)
@@ -515,10 +514,10 @@ def law_fields(said: Mapping[str, Any], where: str, pair: TransformerPair) -> di
         fields["top_k"] = None  # servers take 0 or -1 for all tokens
     if fields.get("top_p") == 1.0:
         fields["top_p"] = None
-    if said.get("logit_bias") is not None:
-        fields["logit_bias"] = _check_bias(said["logit_bias"], where, pair)
-    if said.get("bad_words") is not None:
-        fields["bad_words"] = _check_bad_words(said["bad_words"], where, pair)
+    if parameters.get("logit_bias") is not None:
+        fields["logit_bias"] = _check_bias(parameters["logit_bias"], where, pair)
+    if parameters.get("bad_words") is not None:
+        fields["bad_words"] = _check_bad_words(parameters["bad_words"], where, pair)
     if fields.get("min_tokens"):
         fields["ends"] = tuple(sorted(pair.eos))
     return fields

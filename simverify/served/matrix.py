@@ -2,8 +2,10 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +17,6 @@ from simverify import results as doc
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.battery import start_meta
-from simverify.checks import MIN_ALPHA, check_ranges
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
 from simverify.served.client import (
@@ -27,17 +28,29 @@ from simverify.served.client import (
 from simverify.served.collect import collect_answers
 from simverify.served.distribution import STAGES, Law, Mask, law_fields
 from simverify.served.evidence import RepeatedAnswers, copies_log_evalue
-from simverify.served.judge import measure_rounding, prompt_mismatch_note
-from simverify.served.requests import Prompt, Request, limit_tokens, prompt_ids
-from simverify.served.rescore import MAX_BATCH, logits_before
+from simverify.served.judge import (
+    MIN_TOLERANCE,
+    measure_rounding,
+    pit_histogram,
+    prompt_mismatch_note,
+)
+from simverify.served.requests import (
+    Prompt,
+    Request,
+    check_settings,
+    common_prefix_length,
+    limit_tokens,
+    prompt_ids,
+)
+from simverify.served.rescore import MAX_BATCH, dtype_name, logits_before
 from simverify.served.server import Endpoint
 from simverify.stats.evalues import RATIO_CAP
 
-# Alternatives: laws that an engine may follow instead of the one it was asked for, and their rows.
+# Alternatives: what an engine may do instead of what it was asked for, and the rows of it.
 #
-# An engine may apply a parameter on some rows of a drafted block alone. These hidden laws are
-# followed by the forward algorithm: where a block stands is not seen, only how likely each place is
-# after the tokens so far.
+# An engine may apply a parameter only on some rows of a drafted block. The forward algorithm
+# follows these: it does not see where a block stands, only how likely each place is after the
+# tokens so far.
 
 
 AlternativeOutcome = Literal[
@@ -46,7 +59,7 @@ AlternativeOutcome = Literal[
 
 
 class RequestLogits:
-    """A request with its logits float32 (n, V), of the target and of a draft, None without one."""
+    """A request with its logits float32 (n, V), of the target and of a draft, if there is one."""
 
     def __init__(
         self,
@@ -58,16 +71,16 @@ class RequestLogits:
         self._known: dict[tuple[str, Law], Floats] = {}
 
     def p(self, law: Law) -> Floats:
-        """Rows (n, V) of the target by a law."""
+        """Return rows (n, V) of the target by a law."""
         return self._rows("p", law, self.target)
 
     def q(self, law: Law) -> Floats:
-        """Rows (n, V) of the draft by a law."""
+        """Return rows (n, V) of the draft by a law."""
         assert self.draft is not None
         return self._rows("q", law, self.draft)
 
     def of(self, rows: Floats) -> Floats:
-        """The emitted tokens' own entries of rows (n, V), float64 (n,)."""
+        """Return the emitted tokens' own entries of rows (n, V), float64 (n,)."""
         entries: Floats = rows[np.arange(len(rows)), np.array(self.request.tokens)]
         return entries
 
@@ -80,10 +93,10 @@ class RequestLogits:
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """A law that an engine may follow: what it is called, and what it gives.
+    """What an engine may do, in ``words``, with its outcome.
 
-    ``rows``: float64 (n, V), where every row is the same law's; None where a token's place in a
-    block is hidden, and then ``chances``, float64 (n,), has those of the emitted tokens alone.
+    ``rows``: float64 (n, V), if every row is of the same law; None if a token's place in a block
+    is hidden, and then ``chances``, float64 (n,), has those of the emitted tokens alone.
     """
 
     outcome: AlternativeOutcome
@@ -93,12 +106,12 @@ class Alternative:
 
 
 def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
-    """Return the way of an engine that follows ``law`` on every row."""
+    """An engine that follows ``law`` on every row."""
     return Alternative(outcome, words, lambda seen: seen.p(law))
 
 
 def first_token_only(words: str, law: Law, without: Law) -> Alternative:
-    """Return the way of one that applies ``law`` to a request's first token alone."""
+    """An engine that applies ``law`` only to a request's first token."""
 
     def rows(seen: RequestLogits) -> Floats:
         return np.concatenate([seen.p(law)[:1], seen.p(without)[1:]])
@@ -107,12 +120,12 @@ def first_token_only(words: str, law: Law, without: Law) -> Alternative:
 
 
 def ignoring_prompt(words: str, law: Law) -> Alternative:
-    """Return the way of one whose penalties count no prompt."""
+    """An engine whose penalties do not count the prompt."""
     return Alternative("other", words, lambda s: law.after(s.target, (), s.request.tokens))
 
 
 def counting_prompt_as_output(words: str, law: Law) -> Alternative:
-    """Return the way of one whose penalties count the prompt as if it had been emitted."""
+    """An engine whose penalties count the prompt as if it had been emitted."""
 
     def rows(seen: RequestLogits) -> Floats:
         prompt, tokens = seen.request.prompt, seen.request.tokens
@@ -122,7 +135,7 @@ def counting_prompt_as_output(words: str, law: Law) -> Alternative:
 
 
 def counting_window(words: str, law: Law, window: int) -> Alternative:
-    """Return the way of one whose penalties count the last ``window`` tokens, prompt and all."""
+    """An engine whose penalties count the last ``window`` tokens, of prompt and answer."""
 
     def rows(seen: RequestLogits) -> Floats:
         whole = (*seen.request.prompt, *seen.request.tokens)
@@ -136,49 +149,44 @@ def counting_window(words: str, law: Law, window: int) -> Alternative:
     return Alternative("other", words, rows)
 
 
-KEEP_PROBABILITIES = (0.3, 0.6, 0.85)
-"""Chances that a drafted token is kept, where no draft says them."""
+KEEP_PROBABILITIES = (0.3, 0.6, 0.85)  # of a drafted token, without a draft to compute them
 
 
 def block_row_alternatives(
     law: Law, without: Law, gammas: Sequence[int], drafted: bool
 ) -> list[Alternative]:
-    """Return the ways of engines that apply ``law`` on the first row of a block, or its last."""
-    ways = []
-    for gamma in gammas:
-        for kept_share in (None,) if drafted else KEEP_PROBABILITIES:
-            suffix = "" if kept_share is None else f", {kept_share:g} kept"
-            choices: tuple[tuple[AlternativeOutcome, Law, Law, Law], ...] = (
-                ("first row only", law, without, without),
-                ("last row only", without, without, law),
-            )
-            for outcome, first, rest, last in choices:
-                own_rows = _BlockAlternative(law, first, rest, last, gamma, kept_share)
-                ways.append(Alternative(outcome, f"gamma {gamma}{suffix}", chances=own_rows))
-    return ways
+    """Engines that apply ``law`` only on the first row of a block, or on its last."""
 
+    def chances(
+        rows: tuple[Law, Law, Law], gamma: int, kept: float | None
+    ) -> Callable[[RequestLogits], Floats]:
+        def place(seen: RequestLogits, row_law: Law) -> tuple[Floats, Floats]:
+            p = seen.of(seen.p(row_law))
+            accepted = kept * p if kept is not None else np.minimum(p, seen.of(seen.q(row_law)))
+            return accepted, p - accepted
 
-@dataclass(frozen=True)
-class _BlockAlternative:
-    """Chances of tokens from an engine whose blocks apply a law of their own on each row."""
+        def compute(seen: RequestLogits) -> Floats:
+            first, rest = place(seen, rows[0]), place(seen, rows[1])
+            ends = seen.of(seen.p(rows[2]))
+            places = [first, *[rest] * (gamma - 1), (np.zeros_like(ends), ends)]
+            return forward_probabilities(places, seen.of(seen.p(law)))
 
-    start: Law
-    first: Law
-    rest: Law
-    last: Law
-    gamma: int
-    kept: float | None
+        return compute
 
-    def __call__(self, seen: RequestLogits) -> Floats:
-        first, rest = self._place(seen, self.first), self._place(seen, self.rest)
-        ends = seen.of(seen.p(self.last))
-        places = [first, *[rest] * (self.gamma - 1), (np.zeros_like(ends), ends)]
-        return forward_probabilities(places, seen.of(seen.p(self.start)))
-
-    def _place(self, seen: RequestLogits, law: Law) -> tuple[Floats, Floats]:
-        p = seen.of(seen.p(law))
-        accepted = self.kept * p if self.kept is not None else np.minimum(p, seen.of(seen.q(law)))
-        return accepted, p - accepted
+    choices: tuple[tuple[AlternativeOutcome, tuple[Law, Law, Law]], ...] = (
+        ("first row only", (law, without, without)),
+        ("last row only", (without, without, law)),
+    )
+    return [
+        Alternative(
+            outcome,
+            f"gamma {gamma}" + ("" if kept is None else f", {kept:g} kept"),
+            chances=chances(rows, gamma, kept),
+        )
+        for gamma in gammas
+        for kept in ((None,) if drafted else KEEP_PROBABILITIES)
+        for outcome, rows in choices
+    ]
 
 
 _NO_MASS = 1e-12
@@ -190,13 +198,13 @@ VERIFIER_SIDES = (
     ("the acceptance alone, not what replaces a rejected token", ("raw", "raw", "with", "raw")),
     ("what replaces a rejected token alone, not the acceptance", ("raw", "raw", "raw", "with")),
 )
-"""What of a verifier has the parameter: the draw, the row it is judged by, acceptance, residual."""
+"""The parts that have the parameter: the draw, the row it is judged by, acceptance, residual."""
 
 
 def one_side_alternatives(law: Law, without: Law, gammas: Sequence[int]) -> list[Alternative]:
-    """Return the ways of engines that apply ``law`` to a part of the verification alone."""
+    """Engines that apply ``law`` only to a part of the verification."""
 
-    def found(which: tuple[str, ...], gamma: int) -> Callable[[RequestLogits], Floats]:
+    def chances_of(which: tuple[str, ...], gamma: int) -> Callable[[RequestLogits], Floats]:
         def chances(seen: RequestLogits) -> Floats:
             laws = [law if name == "with" else without for name in which]
             drawn, judged = seen.q(laws[0]), seen.q(laws[1])
@@ -217,23 +225,18 @@ def one_side_alternatives(law: Law, without: Law, gammas: Sequence[int]) -> list
         return chances
 
     return [
-        Alternative("one side", f"{words}, gamma {gamma}", chances=found(which, gamma))
+        Alternative("one side", f"{words}, gamma {gamma}", chances=chances_of(which, gamma))
         for words, which in VERIFIER_SIDES
         for gamma in gammas
     ]
 
 
 def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats) -> Floats:
-    """Return each token's chance given all before it, where its place in a block is hidden.
+    """Return each token's chance given all before it, if its place in a block is hidden.
 
-    Parameters
-    ----------
-    places
-        For each row of a block float64 (n,) twice: the mass of the token where it is a draft that
-        is kept, after which the next row comes, and where it ends the block.
-    start
-        Chances float64 (n,), of which the first is that of a request's first token, after which a
-        block begins.
+    ``places``: for each row of a block float64 (n,) twice, the mass of the token if it is a draft
+    that is kept, after which the next row comes, and if it ends the block. ``start``: chances
+    float64 (n,), of which the first is that of a request's first token; then a block begins.
     """
     chances = start.copy()
     accepted, ends = (np.array(side) for side in zip(*places, strict=True))
@@ -248,21 +251,18 @@ def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats
 # The cells: a parameter at a value that matters on these prompts, and its alternatives.
 
 
-DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)  # Draft lengths that are tried where none is named
-PENALTY_WINDOWS = (20, 64)
-"""Tokens that mlx-lm's and llama.cpp's penalties count where no request says how many."""
-
+DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)  # draft lengths that are tried by default
+PENALTY_WINDOWS = (20, 64)  # tokens that mlx-lm's and llama.cpp's penalties count by default
 _COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
-
-_LOG_CAP = 4.0  # What a token may add to the worth of a value at most, in nats
+_LOG_CAP = 4.0  # nats that a token adds to the worth of a value, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One question to a server: ``law`` is asked, and may be served as ``ways`` say.
+    """One question to a server: ``law`` is asked for, and may be served as ``ways`` say.
 
-    ``name``: the parameter, or those whose order is looked at. ``value``: in words. ``body``:
-    fields of its requests beside those that ask for ``law``.
+    ``name``: the parameter, or those whose order is tested. ``value``: in words. ``body``: fields
+    of its requests beside those that ask for ``law``.
     """
 
     name: str
@@ -271,13 +271,19 @@ class Cell:
     ways: tuple[Alternative, ...]
     body: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def outcomes(self) -> tuple[AlternativeOutcome, ...]:
+        """The outcomes that are looked for."""
+        ways = tuple(dict.fromkeys(way.outcome for way in self.ways))
+        return ways or ("honoured", "dropped", "other")  # those of seeds
+
 
 @dataclass(frozen=True)
 class PilotRows:
     """Rows of the target on the prompts, and what its tokens are like.
 
     ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
-    ``ends``: those that end a request; ``words``: ids of a word to be banned.
+    ``ends``: those that end a request; ``words``: ids of words to be banned.
     """
 
     seen: Sequence[RequestLogits]
@@ -287,100 +293,63 @@ class PilotRows:
 
 
 def make_cells(
-    pilot: PilotRows, order: tuple[str, ...], gammas: Sequence[int], drafted: bool
-) -> Iterator[Cell]:
-    """Yield every cell, each at the value of those tried that tells its plain laws apart best."""
-    base = Law(order=order)
-    for name, values in _candidate_values(pilot).items():
-        laws = [
-            replace(base, **(value if isinstance(value, dict) else {name: value}))
-            for value in values
-        ]
-        law = max(
-            laws,
-            key=lambda own: _expected_information(
-                pilot, _plain_alternatives(own, _law_without(own, name), name)
-            ),
-        )
-        without = _law_without(law, name)
-        yield _best_cell(
-            name, (name,), law, without, _plain_alternatives(law, without, name), gammas, drafted
-        )
-    for names, candidates in _PARAMETER_PAIRS.items():
-        laws = [
-            replace(base, **dict(zip(names, value, strict=True))) for value in candidates(pilot)
-        ]
-        law = max(
-            laws, key=lambda own: _expected_information(pilot, _pair_alternatives(own, names))
-        )
-        yield _best_cell(
-            "order",
-            names,
-            law,
-            base,
-            _pair_alternatives(law, names),
-            gammas,
-            drafted,
-        )
-
-
-def mask_cell(
-    mask: Mask,
-    body: Mapping[str, Any],
+    pilot: PilotRows,
     order: tuple[str, ...],
     gammas: Sequence[int],
     drafted: bool,
-) -> Cell:
-    """Return the cell of structured output, which the server is asked for by ``body``."""
-    law = Law(mask=mask, order=order)
-    without = _law_without(law, "mask")
-    ways = _cell_alternatives(
-        ("mask",), law, without, _plain_alternatives(law, without, "mask"), gammas, drafted
-    )
-    return Cell("mask", mask.name, law, ways, body)
+    mask: Mask | None = None,
+    mask_body: Mapping[str, Any] | None = None,
+) -> Iterator[Cell]:
+    """Yield every cell, each at the value that distinguishes its plain alternatives best.
+
+    Last comes that of structured output by ``mask``, for which a server is asked by ``mask_body``.
+    """
+    base = Law(order=order)
+
+    def ways(
+        names: tuple[str, ...], law: Law, without: Law, plain: list[Alternative]
+    ) -> tuple[Alternative, ...]:
+        return (
+            *plain,
+            first_token_only("ignored after the first token", law, without),
+            *_counting_alternatives(law, names),
+            *block_row_alternatives(law, without, gammas, drafted),
+            *(one_side_alternatives(law, without, gammas) if drafted else ()),
+        )
+
+    def best(
+        names: tuple[str, ...],
+        values: Sequence[Mapping[str, Any]],
+        plain: Callable[[Law], list[Alternative]],
+    ) -> Cell:
+        laws = [replace(base, **value) for value in values]
+        law = max(laws, key=lambda law: _expected_information(pilot, plain(law)))
+        one = len(names) == 1
+        without = _law_without(law, names[0]) if one else base
+        shown = ", ".join(
+            f"{name.replace('_', '-')} {_value_text(getattr(law, name))}" for name in names
+        )
+        title = names[0] if one else " before ".join(_sort_by_stage(law, names))
+        return Cell(title.replace("_", "-"), shown, law, ways(names, law, without, plain(law)))
+
+    for name, values in _candidate_values(pilot).items():
+        each = [value if isinstance(value, dict) else {name: value} for value in values]
+        yield best((name,), each, partial(_plain_alternatives, name=name))
+    for names, candidates in _PARAMETER_PAIRS.items():
+        each = [dict(zip(names, value, strict=True)) for value in candidates(pilot)]
+        yield best(names, each, partial(_pair_alternatives, names=names))
+    if mask is not None:
+        law = replace(base, mask=mask)
+        plain = _plain_alternatives(law, "mask")
+        without = _law_without(law, "mask")
+        yield Cell("mask", mask.name, law, ways(("mask",), law, without, plain), mask_body or {})
 
 
-def _law_without(law: Law, name: str) -> Law:
-    return replace(law, **{name: getattr(Law(), name)})
-
-
-def _best_cell(
-    name: str,
-    names: tuple[str, ...],
-    law: Law,
-    without: Law,
-    plain: list[Alternative],
-    gammas: Sequence[int],
-    drafted: bool,
-) -> Cell:
-    ways = _cell_alternatives(names, law, without, plain, gammas, drafted)
-    shown = ", ".join(f"{own.replace('_', '-')} {_value_text(getattr(law, own))}" for own in names)
-    title = names[0] if name != "order" else " before ".join(_sort_by_stage(law, names))
-    return Cell(title.replace("_", "-"), shown, law, ways)
-
-
-def _cell_alternatives(
-    names: tuple[str, ...],
-    law: Law,
-    without: Law,
-    plain: list[Alternative],
-    gammas: Sequence[int],
-    drafted: bool,
-) -> tuple[Alternative, ...]:
-    first = first_token_only("ignored after the first token", law, without)
-    ways = [
-        *plain,
-        first,
-        *_counting_alternatives(law, names),
-        *block_row_alternatives(law, without, gammas, drafted),
-    ]
-    if drafted:
-        ways += one_side_alternatives(law, without, gammas)
-    return tuple(ways)
+def _law_without(law: Law, *names: str) -> Law:
+    return replace(law, **{name: getattr(Law(), name) for name in names})
 
 
 def _candidate_values(pilot: PilotRows) -> dict[str, list[Any]]:
-    """The values that are tried for each parameter."""
     values: dict[str, list[Any]] = {
         "temperature": [0.5, 2.0],
         "top_k": [2, 5, 20],
@@ -407,27 +376,28 @@ def _candidate_values(pilot: PilotRows) -> dict[str, list[Any]]:
     return values
 
 
-def _bias_and_min_tokens(pilot: PilotRows) -> list[tuple[Any, ...]]:
-    return [(((pilot.common[0], 3.0),), 2), (((pilot.common[3], 4.0),), 3)]
-
-
 _PARAMETER_PAIRS: dict[tuple[str, ...], Callable[[PilotRows], list[tuple[Any, ...]]]] = {
     ("temperature", "top_p"): lambda _: [(2.0, 0.5), (2.0, 0.8), (0.5, 0.8)],
     ("temperature", "min_p"): lambda _: [(2.0, 0.1), (2.0, 0.3), (0.5, 0.1)],
     ("top_k", "top_p"): lambda _: [(3, 0.5), (5, 0.7), (10, 0.8)],
     ("presence_penalty", "temperature"): lambda _: [(2.0, 0.4), (2.0, 2.0)],
     ("repetition_penalty", "presence_penalty"): lambda _: [(2.0, 2.0), (1.5, 2.0)],
-    ("logit_bias", "top_k"): _bias_and_min_tokens,
+    ("logit_bias", "top_k"): lambda pilot: [
+        (((pilot.common[0], 3.0),), 2),
+        (((pilot.common[3], 4.0),), 3),
+    ],
 }
 """Parameters that interact, with the values that are tried."""
 
 
-def _plain_alternatives(law: Law, without: Law, name: str) -> list[Alternative]:
-    ways = [every_row("honoured", "as asked", law), every_row("dropped", "ignored", without)]
+def _plain_alternatives(law: Law, name: str) -> list[Alternative]:
+    ways = [
+        every_row("honoured", "as asked", law),
+        every_row("dropped", "ignored", _law_without(law, name)),
+    ]
     if name == "temperature":
-        ways.append(
-            every_row("other", "applied twice", replace(law, temperature=law.temperature**2))
-        )
+        twice = replace(law, temperature=law.temperature**2)
+        ways.append(every_row("other", "applied twice", twice))
     if name == "min_tokens":
         ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
     if name == "repetition_penalty":
@@ -441,25 +411,24 @@ def _plain_alternatives(law: Law, without: Law, name: str) -> list[Alternative]:
 
 
 def _pair_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
-    """The ways of two parameters in an order: the other order, or without one of them or both."""
-    stages = [_STAGE_NAMES.get(name, name.replace("_", "-")) for name in names]
+    """Two parameters in an order: the other order, or without one of them or both."""
+    stages = [_stage_name(name) for name in names]
     swap = dict(zip(stages, reversed(stages), strict=True))
     swapped = replace(law, order=tuple(swap.get(stage, stage) for stage in law.order))
     last = " before ".join(reversed(_sort_by_stage(law, names)))
-    ways = [
+    return [
         every_row("honoured", "as asked", law),
         every_row("wrong order", last.replace("_", "-"), swapped),
-    ]
-    for name in names:
-        ways.append(
+        *(
             every_row("dropped", f"{name.replace('_', '-')} ignored", _law_without(law, name))
-        )
-    both = _law_without(_law_without(law, names[0]), names[1])
-    return [*ways, every_row("dropped", "both ignored", both)]
+            for name in names
+        ),
+        every_row("dropped", "both ignored", _law_without(law, *names)),
+    ]
 
 
 def _counting_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
-    """The ways of penalties that count other tokens than they should.
+    """Penalties that count other tokens than they should.
 
     They choose no value: on short prompts a window may hide nothing.
     """
@@ -474,47 +443,42 @@ def _counting_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative
     return [*ways, counting_prompt_as_output("counts the prompt, too", law)]
 
 
-_STAGE_NAMES = {
-    "repetition_penalty": "repetition",
-    "presence_penalty": "presence",
-    "frequency_penalty": "presence",
-}
+def _stage_name(name: str) -> str:
+    if name in _COUNTING_PENALTIES:
+        return "repetition" if name == "repetition_penalty" else "presence"
+    return name.replace("_", "-")
 
 
 def _sort_by_stage(law: Law, names: tuple[str, ...]) -> list[str]:
-    places = {
-        name: law.order.index(_STAGE_NAMES.get(name, name.replace("_", "-"))) for name in names
-    }
-    return sorted(names, key=lambda name: places[name])
+    return sorted(names, key=lambda name: law.order.index(_stage_name(name)))
 
 
 def _expected_information(pilot: PilotRows, ways: Sequence[Alternative]) -> float:
-    """What a token says, on average, to whoever must tell the first way from the nearest other.
+    """Return what a token says, on average, to tell the first alternative from the nearest other.
 
-    With what it says of the nearest two of all, by which what is wrong gets its name.
+    To that is added what it says of the nearest two of all, by which a fault gets its name.
     """
+
+    def rows_of(way: Alternative) -> Floats:
+        assert way.rows is not None
+        return np.concatenate([way.rows(seen) for seen in pilot.seen])
+
+    def divergence(a: Floats, b: Floats) -> float:
+        """Mean divergence of rows a from rows b, in nats, each token's part capped."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(a > 0.0, np.log(a / b), 0.0)
+        return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum()) / len(a)
+
     try:
-        rows = [_alternative_rows(way, pilot) for way in ways]
+        rows = [rows_of(way) for way in ways]
     except UsageError:
         return -1.0  # nothing is left to draw
     apart = {
-        (i, j): _capped_divergence(rows[i], rows[j]) + _capped_divergence(rows[j], rows[i])
+        (i, j): divergence(rows[i], rows[j]) + divergence(rows[j], rows[i])
         for i in range(len(rows))
         for j in range(i)
     }
     return min(worth for (_, j), worth in apart.items() if j == 0) + min(apart.values())
-
-
-def _alternative_rows(way: Alternative, pilot: PilotRows) -> npt.NDArray[np.float64]:
-    assert way.rows is not None
-    return np.concatenate([way.rows(seen) for seen in pilot.seen])
-
-
-def _capped_divergence(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
-    """Mean divergence of rows a from rows b, in nats, each token's part capped."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(a > 0.0, np.log(a / b), 0.0)
-    return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum()) / len(a)
 
 
 def _value_text(value: Any) -> str:
@@ -529,17 +493,14 @@ def _value_text(value: Any) -> str:
 # The client of a cell: what the server refuses, and what remains when it stops answering.
 
 
-RETRY_SECONDS = 60.0
-"""Seconds in which a server that broke off may come back, before the rest is left."""
-
+RETRY_SECONDS = 60.0  # in which a lost server may come back, before the rest is left out
 _RETRY_PAUSE = 2.0
-_UNSUPPORTED_STATUSES = (400, 422, 501)
-"""Statuses by which a server says that it does not take a parameter."""
+_UNSUPPORTED_STATUSES = (400, 422, 501)  # by which a server refuses a parameter
 
 
 @dataclass(frozen=True)
 class CellFailure:
-    """Why a cell has no answers, in the server's words: ``refused``, or it broke off."""
+    """Why a cell has no answers, in the server's words: it ``refused``, or the connection broke."""
 
     words: str
     refused: bool
@@ -547,10 +508,10 @@ class CellFailure:
 
 @dataclass
 class CellClient:
-    """Asks an endpoint for the answers of each cell, ``keep`` a folder for them or None.
+    """Asks an endpoint for the answers of each cell; ``keep``: a folder for them, or None.
 
-    A server that ends in a cell costs that cell alone, if it comes back. With ``keep`` a mark lies
-    beside the cell's answers, by which a later run asks such cells last.
+    If the server is lost in a cell and comes back, only that cell is left out. With ``keep`` a mark
+    beside the cell's answers tells a later run to ask such cells last.
     """
 
     endpoint: Endpoint
@@ -564,17 +525,22 @@ class CellClient:
         self._answered, self._broke, self._away = False, "", False
 
     def in_turn(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the cells as they are asked: last those in which the server broke off before."""
-        return sorted(cells, key=self._broke_before)
+        """Return the cells as they are asked: last those in which the server was lost before."""
+
+        def lost_before(cell: Cell) -> bool:
+            mark = self._path(cell.name, "broke")
+            return mark is not None and mark.exists()
+
+        return sorted(cells, key=lost_before)
 
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | CellFailure:
-        """Answers of a cell; why there are none."""
+        """Return the answers of a cell, or why there are none."""
         pair = replace(self.pair, sampling=cell.law)
         body = {**self.endpoint.extra_body, **cell.body}
         endpoint = replace(self.endpoint, extra_body=body)
         samples = None
         if cell.law.min_tokens:
-            # As many as it takes where it is honoured: without it answers may be of one token.
+            # As many as it takes if it is honoured: without it answers may be of one token.
             samples = -(-tokens // (cell.law.min_tokens * len(self.prompts)))
         return self.ask(cell.name, endpoint, self.prompts, pair, tokens, samples)
 
@@ -587,22 +553,19 @@ class CellClient:
         tokens: int,
         samples: int | None,
     ) -> tuple[Request, ...] | CellFailure:
-        """Answers to ``prompts``, which are kept under ``name``.
+        """Return the answers to ``prompts``, which are kept under ``name``, or why there are none.
 
-        Raises
-        ------
-        UsageError
-            If the server fails before it answered any cell, wants another key, or gives what cannot
-            be judged.
+        ``UsageError`` if the server fails before it answered any cell, wants another key, or gives
+        what cannot be judged.
         """
         if self._away or (self._broke and not self._back()):
             self._away = True
             return CellFailure(
                 f"not asked: the server was gone since the cell {self._broke}", False
             )
-        file, mark = self._file(name), self._mark(name)
+        file, mark = self._path(name, "jsonl"), self._path(name, "broke")
         try:
-            found = collect_answers(
+            answers = collect_answers(
                 endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
             )
         except UsageError as error:
@@ -623,11 +586,10 @@ class CellClient:
         self._answered, self._broke = True, ""
         if mark is not None:
             mark.unlink(missing_ok=True)
-        self.notes.update(dict.fromkeys(found.notes))
-        return found.requests
+        self.notes.update(dict.fromkeys(answers.notes))
+        return answers.requests
 
     def _back(self) -> bool:
-        """Wait for a server that broke off, for a while; whether it is there."""
         end, announced = time.monotonic() + RETRY_SECONDS, False
         while True:
             transport = Transport(api_key_from_environment(), lambda _: None, self.endpoint.timeout)
@@ -645,42 +607,32 @@ class CellClient:
                 announced = True
             time.sleep(_RETRY_PAUSE)
 
-    def _broke_before(self, cell: Cell) -> bool:
-        mark = self._mark(cell.name)
-        return mark is not None and mark.exists()
-
-    def _file(self, name: str) -> Path | None:
-        return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.jsonl"
-
-    def _mark(self, name: str) -> Path | None:
-        return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.broke"
+    def _path(self, name: str, suffix: str) -> Path | None:
+        return None if self.keep is None else self.keep / f"{name.replace(' ', '-')}.{suffix}"
 
 
-# The law that a cell's tokens follow: each candidate is rejected by bets on all the others.
+# What a cell's tokens follow: each candidate is rejected by bets on all the others.
 #
 # A bet on one law against another is the ratio of their chances of an emitted token. If the tokens
-# follow the first law, the product is rarely large: above 1/alpha with probability alpha at most.
-# So the law that an engine follows is rejected with probability alpha at most, whichever it is, and
-# what is left when all others are rejected is named.
+# follow the first law, the product is above 1/alpha with probability alpha at most. So whichever
+# law an engine follows is rejected with probability alpha at most, and what is left when all others
+# are rejected is named.
 
 
-MIX_STRENGTHS = (1.0, 0.3, 0.05)
-"""How strongly another law is mixed into the one that is bet against."""
-
-_POWER_QUANTILE = 1.2816  # Quantile of the normal distribution at power .9
+MIX_STRENGTHS = (1.0, 0.3, 0.05)  # of another law in a mixture with the one that is bet against
+_POWER_QUANTILE = 1.2816  # of the normal distribution at power .9
 _SEARCH_STEPS = 60
 
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """What tokens say of the laws.
+    """What tokens say of the alternatives.
 
     ``left``: outcomes that were not rejected, likeliest first, each with words. ``found``: the
     least share of tokens drawn without the parameter that would have been found with power .9,
-    None if not even all would. ``evalue``: natural logarithm of the e-value against the law that
-    was asked for. ``unlike``: whether it was rejected as no law fits, by its PITs. ``tells``: how
-    many tokens would leave one outcome, with power .9 if bets go on as so far; None if one is left,
-    or if they win nothing.
+    None if not even all would. ``evalue``: natural logarithm of the e-value against what was asked
+    for. ``unlike``: whether its PITs rejected that. ``tells``: how many tokens would leave one
+    outcome, with power .9 if bets go on as so far; None if one is left, or if they win nothing.
     """
 
     left: tuple[tuple[AlternativeOutcome, str], ...]
@@ -735,10 +687,10 @@ class CellComparison:
             self._moment(expected, dropped)
 
     def judge(self, alpha: float, ball: float, planned: int = 0) -> ComparisonResult:
-        """Return what is left at level ``alpha``, where rows may be off by ``ball`` on average.
+        """Return what is left at level ``alpha``, if rows may be off by ``ball`` on average.
 
-        Tokens below those ``planned`` are filled up with fresh uniforms in the PITs: how many came
-        may depend on what they were, and all together are uniform then whatever it was.
+        The PITs of fewer tokens than ``planned`` are filled up with fresh uniforms: how many came
+        may depend on what they were, and all together are uniform whatever it was.
         """
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
@@ -785,29 +737,28 @@ class CellComparison:
         return math.ceil(most) if others else None
 
     def _weights(self) -> Floats:
-        """Of each bet against each law: outcomes alike, and alike within an outcome."""
-        k = len(self.ways)
-        weights = np.zeros((k, k))
-        for i in range(k):
-            others = [j for j in range(k) if j != i]
-            kinds = {self.ways[j].outcome for j in others}
-            for j in others:
-                same = sum(self.ways[m].outcome == self.ways[j].outcome for m in others)
-                weights[i, j] = 1.0 / (len(kinds) * same)
+        """Return the weight of each bet against each law: equal for outcomes, and within one."""
+        outcomes = [way.outcome for way in self.ways]
+        weights = np.zeros((len(outcomes),) * 2)
+        for i in range(len(outcomes)):
+            others = Counter(outcomes[:i] + outcomes[i + 1 :])
+            for j, outcome in enumerate(outcomes):
+                if j != i:
+                    weights[i, j] = 1.0 / (len(others) * others[outcome])
         return weights
 
     def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
-        """Whether tokens are not those of a law, by its PITs in two orders."""
+        """Return whether the tokens' PITs in two orders reject a law."""
         pits = np.concatenate([*self._pits[way], fill], axis=1)
         for row in pits:
-            bins = np.minimum((row * stats.PIT_BINS).astype(np.int64), stats.PIT_BINS - 1)
-            histogram = np.bincount(bins, minlength=stats.PIT_BINS)
-            if stats.pit_ks(histogram, alpha=alpha / len(pits), ball=ball, name="PIT").rejected:
+            if stats.pit_ks(
+                pit_histogram(row), alpha=alpha / len(pits), ball=ball, name="PIT"
+            ).rejected:
                 return True
         return False
 
     def _moment(self, asked: Floats, dropped: Floats) -> None:
-        """Add what bets on the parameter being dropped win: means and squares, by either law."""
+        """Add what bets on a dropped parameter win: means and squares, by either law."""
         ratios = _likelihood_ratio(dropped, asked)
         for s, share in enumerate(MIX_STRENGTHS):
             with np.errstate(divide="ignore"):
@@ -830,14 +781,13 @@ class CellComparison:
         return None
 
 
-def _likelihood_ratio(others: Floats, own: Floats) -> Floats:
+def _likelihood_ratio(others: Floats, base: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Floats = np.where(others == own, 1.0, others / own)
+        ratios: Floats = np.where(others == base, 1.0, others / base)
     return np.minimum(ratios, RATIO_CAP)
 
 
 def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
-    """Randomised PITs in token order and in descending P, float64 (2, n)."""
     pits = []
     for kind in ("index", "descending"):
         order = stats.order_key(kind, rows)
@@ -849,20 +799,20 @@ def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
 # The pilot: the target's rows on the prompts, by which the values of the cells are chosen.
 
 
-_MAX_PILOT_PROMPTS = 12  # Prompts whose rows choose the values
-_BANNED_WORD_COUNT = 8  # Words of the cell that bans some
+_MAX_PILOT_PROMPTS = 12  # prompts whose rows choose the values
+_BANNED_WORD_COUNT = 8  # words of the cell that bans some
 
 
 def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
-    """Rows on the later halves of the first prompts, and the likeliest words there."""
+    """Return rows on the later halves of the first prompts, and the likeliest words there."""
     ids = [prompt_ids(prompt, pair) for prompt in prompts[:_MAX_PILOT_PROMPTS]]
-    requests = [Request(own[: max(len(own) // 2, 1)], own[max(len(own) // 2, 1) :]) for own in ids]
+    requests = [Request(x[: max(len(x) // 2, 1)], x[max(len(x) // 2, 1) :]) for x in ids]
     requests = [request for request in requests if request.tokens]
     if not requests:
         raise UsageError("prompts: all are of one token: expected some of two or more")
     logits = logits_before(pair, pair.target_model, requests)
     seen = [RequestLogits(r, rows, None) for r, rows in zip(requests, logits, strict=True)]
-    mean = sum(own.p(Law()).sum(axis=0) for own in seen)
+    mean = sum(one.p(Law()).sum(axis=0) for one in seen)
     special = {*pair.eos, *getattr(pair.tokenizer, "all_special_ids", ())}
     ranked = [int(t) for t in (-mean).argsort() if int(t) not in special]
     return PilotRows(
@@ -888,16 +838,15 @@ def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterato
             return
 
 
-# Seeds: the same answers to the same seed, others to another.
+# Seeds: one seed gives the same answers again, another gives others.
 
 
-MIN_COMMON_SHARE = 0.25
-"""Share of an answer that two requests of a seed have in common where rounding parts them."""
+MIN_COMMON_SHARE = 0.25  # of an answer that two requests of a seed share despite rounding
 
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What became of seeds, in words too; ``log_evalue``: against the answers being independent."""
+    """The outcome of seeds, and in words; ``log_evalue``: against independent answers."""
 
     outcome: doc.CellOutcome
     words: str
@@ -913,15 +862,15 @@ def judge_seeds(
 ) -> SeedResult:
     """Compare answers to a seed, to the same once more, and to another, prompt by prompt.
 
-    What two independent answers have in common at their beginning has a chance that the first one's
-    rows give; what beats ``alpha`` is not chance.
+    The first one's rows give the chance that two independent answers share so many first tokens;
+    what beats ``alpha`` is not chance.
     """
-    same = [_common_prefix_length(a, b) for a, b in zip(first, again, strict=True)]
-    stray = [_common_prefix_length(a, b) for a, b in zip(first, other, strict=True)]
+    same = [common_prefix_length(a.tokens, b.tokens) for a, b in zip(first, again, strict=True)]
+    stray = [common_prefix_length(a.tokens, b.tokens) for a, b in zip(first, other, strict=True)]
     whole = [
         n == len(a.tokens) == len(b.tokens) for n, a, b in zip(same, first, again, strict=True)
     ]
-    shared, shared_other = (_prefix_surprise(first, found, pair) for found in (same, stray))
+    shared, shared_other = (_prefix_surprise(first, n, pair) for n in (same, stray))
     limit = np.log(1.0 / alpha)
     if shared_other >= limit:
         return SeedResult("other", "another seed gives the same answers", shared_other)
@@ -937,38 +886,25 @@ def judge_seeds(
     return SeedResult("honoured" if share >= MIN_COMMON_SHARE else "other", words, shared)
 
 
-def _common_prefix_length(a: Request, b: Request) -> int:
-    """How many tokens two answers begin with alike."""
-    pairs = zip(a.tokens, b.tokens, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a.tokens), len(b.tokens)))
-
-
 def _prefix_surprise(
     requests: Sequence[Request], common: Sequence[int], pair: TransformerPair
 ) -> float:
-    """Minus the log chance that answers drawn anew begin with as much of these."""
+    """Return minus the log chance that independent answers share so many first tokens."""
     total = 0.0
     for request, n in zip(requests, common, strict=True):
         if n:
-            total -= float(
-                np.log(np.maximum(_token_probabilities(request, pair)[:n], 1e-300)).sum()
-            )
+            (logits,) = logits_before(pair, pair.target_model, [request])
+            rows = request.rows(logits, pair)
+            chances = rows[np.arange(n), np.array(request.tokens[:n])]
+            total -= float(np.log(np.maximum(chances, 1e-300)).sum())
     return total
-
-
-def _token_probabilities(request: Request, pair: TransformerPair) -> Floats:
-    (logits,) = logits_before(pair, pair.target_model, [request])
-    rows = request.rows(logits, pair)
-    chances: Floats = rows[np.arange(len(rows)), np.array(request.tokens)]
-    return chances
 
 
 # The whole matrix: each cell is asked of the server, in turn, and judged.
 
 
-_MIN_TOLERANCE = 1e-6
-_COPY_SHARE = 0.1  # Share of a cell's rate that is for answers from a cache
-_MAX_SEED_PROMPTS = 12  # Prompts that are asked thrice for the seed
+_COPY_SHARE = 0.1  # of a cell's error rate, for answers from a cache
+_MAX_SEED_PROMPTS = 12  # which are asked three times
 
 
 @dataclass(frozen=True)
@@ -977,7 +913,7 @@ class MatrixSettings:
 
     ``tokens``: of each cell. ``gamma``: the engine's draft length; None tries some. ``cells``:
     names of those that are asked, all if empty. ``order``: in which the parameters are to act.
-    ``mask``: structured output that is asked for in a cell of its own, by ``mask_body``.
+    ``mask``: structured output, which a cell of its own asks for by ``mask_body``.
     """
 
     tokens: int = 2048
@@ -991,14 +927,7 @@ class MatrixSettings:
     mask_body: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        rules = (
-            ("tokens", self.tokens, 16 <= self.tokens <= 10_000_000, "16 to 10000000"),
-            ("alpha", self.alpha, MIN_ALPHA <= self.alpha < 1, f"{MIN_ALPHA:g} or more, below 1"),
-            ("ball", self.ball, self.ball is None or 0 <= self.ball < 1, "0 or more, below 1"),
-            ("gamma", self.gamma, self.gamma is None or 1 <= self.gamma <= 64, "1 to 64"),
-            ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
-        )
-        check_ranges(rules)
+        check_settings(self, tokens=(16, 10_000_000), gamma=(1, 64))
 
 
 def audit_matrix(
@@ -1014,67 +943,58 @@ def audit_matrix(
 ) -> doc.MatrixRun:
     """Ask a server for each parameter at a value that matters, and name what it does with it.
 
-    Parameters
-    ----------
-    pair
-        The target; its draft is near the engine's own where ``drafted`` says so, and one-sided laws
-        are computed from it.
-    keep
-        A folder that holds the answers of each cell; one that an earlier run began is gone on with.
-
-    Raises
-    ------
-    UsageError
-        If the server does not answer, or a cell is unknown.
+    ``pair`` is the target; its draft counts if it is ``drafted``, near the engine's own: then
+    one-sided alternatives are computed from it. ``keep``: a folder of the answers of each cell; an
+    existing one is continued. ``UsageError`` if the server does not answer, or a cell is unknown.
     """
     settings, say, stamp = settings or MatrixSettings(), progress or (lambda _: None), start_meta()
     gammas = DEFAULT_GAMMAS if settings.gamma is None else (settings.gamma,)
-    cells = list(make_cells(make_pilot(prompts, pair), settings.order, gammas, drafted))
-    if settings.mask is not None:
-        cells.append(mask_cell(settings.mask, settings.mask_body, settings.order, gammas, drafted))
-    known = [cell.name for cell in cells] + ["seed"]
+    pilot, mask, body = make_pilot(prompts, pair), settings.mask, settings.mask_body
+    cells = list(make_cells(pilot, settings.order, gammas, drafted, mask, body))
+    cells.append(_SEED_CELL)
+    known = [cell.name for cell in cells]
     if unknown := [name for name in settings.cells if name not in known]:
         raise UsageError(f"cells: {unknown[0]!r} is none of {', '.join(known)}")
     chosen = [cell for cell in cells if not settings.cells or cell.name in settings.cells]
-    seeded = not settings.cells or "seed" in settings.cells
-    each = settings.alpha / (len(chosen) + seeded)
-    asker = CellClient(endpoint, prompts, pair, keep, say)
-    if seeded:
-        chosen.append(_SEED_CELL)
-    ball = _MIN_TOLERANCE
+    each = settings.alpha / len(chosen)
+    client = CellClient(endpoint, prompts, pair, keep, say)
+    ball = MIN_TOLERANCE
     judged: dict[str, doc.MatrixCell] = {}
-    for i, cell in enumerate(asker.in_turn(chosen), 1):
+    for i, cell in enumerate(client.in_turn(chosen), 1):
         say(f"cell {i} of {len(chosen)}: {cell.name}, {cell.value}")
         if cell is _SEED_CELL:
-            judged[cell.name] = _seed_cell(asker, pair, each)
+            judged[cell.name] = _seed_cell(client, pair, each)
             continue
-        answers = asker.answers(cell, settings.tokens)
+        answers = client.answers(cell, settings.tokens)
         if isinstance(answers, CellFailure):
             judged[cell.name] = _failed_cell(cell, answers)
             continue
         requests = limit_tokens(answers, settings.tokens)
-        ball = max(ball, settings.ball or _rounding_tv(requests, pair))
+        if settings.ball:
+            ball = max(ball, settings.ball)
+        elif dtype_name(pair) != "float32":
+            ball = max(ball, measure_rounding(requests, pair, False).tv)
         judged[cell.name] = judge_cell(
             cell, requests, pair, drafted, each, ball, settings.seed, planned=settings.tokens
         )
-    results = [judged[cell.name] for cell in chosen]
+    results = tuple(judged[cell.name] for cell in chosen)
     text = sum(cell.words.startswith("text alone") for cell in results)
     return doc.MatrixRun(
         schema_version=doc.SCHEMA_VERSION,
         source=endpoint.url,
         target=pair.target_name,
         proxy=pair.draft_name if drafted else None,
-        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        dtype=dtype_name(pair),
         alpha=settings.alpha,
         cell_alpha=each,
         ball=ball,
         budget=settings.tokens,
         gammas=tuple(gammas),
         order=settings.order,
-        cells=tuple(results),
+        cells=results,
         seed=settings.seed,
-        verdict=doc.matrix_verdict(tuple(results)),
-        notes=(*_matrix_notes(drafted, text), *asker.notes),
+        verdict=doc.matrix_verdict(results),
+        notes=(*_matrix_notes(drafted, text), *client.notes),
         reproduce=reproduce,
         meta=stamp(),
     )
@@ -1082,7 +1002,7 @@ def audit_matrix(
 
 def judge_cell(
     cell: Cell,
-    kept: Sequence[Request],
+    requests: Sequence[Request],
     pair: TransformerPair,
     drafted: bool,
     alpha: float,
@@ -1091,21 +1011,20 @@ def judge_cell(
     *,
     planned: int | None = None,
 ) -> doc.MatrixCell:
-    """Judge the answers to a cell at level ``alpha``, ``kept`` in the order of their requests.
+    """Judge the answers to a cell at level ``alpha``, in the order of their requests.
 
     ``planned``: tokens that were to come; None: those that did.
     """
-    tokens = sum(len(request.tokens) for request in kept)
-    outcomes = tuple(dict.fromkeys(way.outcome for way in cell.ways))
-    if any(request.from_text for request in kept):
+    tokens = sum(len(request.tokens) for request in requests)
+    if any(request.from_text for request in requests):
         words = "text alone does not say which tokens were drawn: it takes token ids"
-        return _cell_document(cell, "inconclusive", words, outcomes, outcomes, tokens, None, None)
-    if differing := [request for request in kept if request.differs == "untold"]:
-        words = prompt_mismatch_note(differing, len(kept))
-        return _cell_document(cell, "inconclusive", words, outcomes, outcomes, tokens, None, None)
+        return _cell_document(cell, "inconclusive", words, tokens)
+    if differing := [request for request in requests if request.differs == "untold"]:
+        words = prompt_mismatch_note(differing, len(requests))
+        return _cell_document(cell, "inconclusive", words, tokens)
     comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
-    for begin in range(0, len(kept), MAX_BATCH):
-        batch = kept[begin : begin + MAX_BATCH]
+    for begin in range(0, len(requests), MAX_BATCH):
+        batch = requests[begin : begin + MAX_BATCH]
         rows = logits_before(pair, pair.target_model, batch)
         drafts = logits_before(pair, pair.draft_model, batch) if drafted else [None] * len(batch)
         for request, target, draft in zip(batch, rows, drafts, strict=True):
@@ -1117,13 +1036,12 @@ def judge_cell(
     evidence = copies_log_evalue(repeats.compared, list(repeats.copies(ball)))
     if evidence >= -math.log(_COPY_SHARE * alpha):
         words = "answers are copies of earlier ones to the prompt: a cache, or one seed"
-        return _cell_document(cell, "other", words, ("other",), outcomes, tokens, None, evidence)
+        return _cell_document(cell, "other", words, tokens, left=("other",), log_evalue=evidence)
     compared = comparison.judge((1.0 - _COPY_SHARE) * alpha, ball, planned or tokens)
     outcome, words = _cell_outcome(compared)
-    left = tuple(dict.fromkeys(own for own, _ in compared.left))
-    return _cell_document(
-        cell, outcome, words, left, outcomes, tokens, compared.found, compared.evalue
-    )
+    left = tuple(dict.fromkeys(outcome for outcome, _ in compared.left))
+    found, evalue = compared.found, compared.evalue
+    return _cell_document(cell, outcome, words, tokens, left=left, found=found, log_evalue=evalue)
 
 
 def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
@@ -1144,70 +1062,55 @@ def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
 
 
 def _cell_document(
-    cell: Cell,
-    outcome: doc.CellOutcome,
-    words: str,
-    left: tuple[str, ...],
-    tried: tuple[str, ...],
-    tokens: int,
-    found: float | None,
-    evalue: float | None,
+    cell: Cell, outcome: doc.CellOutcome, words: str, tokens: int, **fields: Any
 ) -> doc.MatrixCell:
+    """Return the entry of a cell; without further ``fields`` nothing was rejected."""
     return doc.MatrixCell(
-        name=cell.name,
-        value=cell.value,
-        outcome=outcome,
-        words=words,
-        left=left,
-        tried=tried,
-        tokens=tokens,
-        found=found,
-        log_evalue=evalue,
+        **{
+            "name": cell.name,
+            "value": cell.value,
+            "outcome": outcome,
+            "words": words,
+            "left": cell.outcomes,
+            "tried": cell.outcomes,
+            "tokens": tokens,
+            "found": None,
+            "log_evalue": None,
+            **fields,
+        }
     )
 
 
-def _failed_cell(
-    cell: Cell, why: CellFailure, tried: tuple[doc.CellOutcome, ...] = ()
-) -> doc.MatrixCell:
-    tried = tried or tuple(dict.fromkeys(way.outcome for way in cell.ways))
-    outcome: doc.CellOutcome = "refused" if why.refused else "no answer"
+def _failed_cell(cell: Cell, why: CellFailure) -> doc.MatrixCell:
     words = why.words[:200]
     if why.refused and cell.law.min_tokens and cell.law.logit_bias:
         words = f"asked with a logit bias of the end, which may be what is refused: {words}"
-    return _cell_document(cell, outcome, words, (), tried, 0, None, None)
+    return _cell_document(cell, "refused" if why.refused else "no answer", words, 0, left=())
 
 
-_SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())  # The same prompts thrice, by two seeds
+_SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())
+"""The same prompts three times, by two seeds."""
 
 
-def _seed_cell(asker: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
-    prompts = asker.prompts[:_MAX_SEED_PROMPTS]
+def _seed_cell(client: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
+    prompts = client.prompts[:_MAX_SEED_PROMPTS]
     rounds: list[tuple[Request, ...]] = []
-    outcomes: tuple[doc.CellOutcome, ...] = ("honoured", "dropped", "other")
     for turn, seed in enumerate((1, 1, 2)):
-        body = {**asker.endpoint.extra_body, "seed": seed}
-        endpoint = replace(asker.endpoint, extra_body=body)
+        body = {**client.endpoint.extra_body, "seed": seed}
+        endpoint = replace(client.endpoint, extra_body=body)
         plain = replace(pair, sampling=Law())
-        answers = asker.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
+        answers = client.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
         if isinstance(answers, CellFailure):
-            return _failed_cell(_SEED_CELL, answers, outcomes)
+            return _failed_cell(_SEED_CELL, answers)
         rounds.append(answers)
-    tokens = sum(len(r.tokens) for own in rounds for r in own)
-    if any(request.from_text for own in rounds for request in own):
-        return _cell_document(
-            _SEED_CELL, "inconclusive", "text alone", outcomes, outcomes, tokens, None, None
-        )
+    requests = [request for answers in rounds for request in answers]
+    tokens = sum(len(request.tokens) for request in requests)
+    if any(request.from_text for request in requests):
+        return _cell_document(_SEED_CELL, "inconclusive", "text alone", tokens)
     first, again, other = rounds
     judged = judge_seeds(first, again, other, pair, alpha)
-    return _cell_document(
-        _SEED_CELL, judged.outcome, judged.words, (judged.outcome,), outcomes, tokens, None, None
-    )
-
-
-def _rounding_tv(kept: Sequence[Request], pair: TransformerPair) -> float:
-    if str(pair.target_model.dtype) == "torch.float32":
-        return _MIN_TOLERANCE
-    return measure_rounding(kept, pair, False).tv
+    outcome, words = judged.outcome, judged.words
+    return _cell_document(_SEED_CELL, outcome, words, tokens, left=(outcome,))
 
 
 def _matrix_notes(drafted: bool, text: int) -> Iterator[str]:

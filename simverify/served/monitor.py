@@ -8,55 +8,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.checks import MIN_ALPHA, MIN_DETECT, check_ranges
 from simverify.errors import UsageError
 from simverify.locks import Lock
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.results.reading import write_whole
-from simverify.served.evidence import format_ratios, order_keys
-from simverify.served.judge import ROUNDING_TOKENS, measure_rounding
+from simverify.served.evidence import format_ratios, order_keys, order_names, pit_draws
+from simverify.served.judge import MIN_TOLERANCE, ROUNDING_TOKENS, measure_rounding
+from simverify.served.requests import check_settings
 from simverify.served.rescore import (
     LOGIT_MARGIN,
     ScoredRequest,
+    dtype_name,
     rounded_weight_logits,
     tv_distances,
 )
-from simverify.simulators.kernels.philox import PIT
 
 # Bets that the server's weights were rounded to few bits: on some requests, all the time.
 #
 # Rounded weights move a row up in one context and down in the next, which no order of the tokens
 # shows. So one request in so many is scored with each format as well, and its tokens are bet on by
-# the ratios of the two laws.
+# the ratios of the two distributions.
 
 
-MIX_STRENGTHS = (0.3, 0.9)
-"""How strongly the laws of rounded weights are mixed with the target's own."""
-
-MAX_RATIO = 8.0
-"""Ratios above it count as this much: so that what rows may be off by has a bounded price."""
-
-
-def _format_ratios(
-    one: ScoredRequest, logits: NDArray[np.float32], pair: TransformerPair
-) -> Floats:
-    """Return how much likelier the tokens are by a format, float64 (n,); 1 where nothing is said.
-
-    That is where weights so rounded overflow, and of a token that the target's law cuts off.
-    """
-    if not np.isfinite(logits).all():
-        return np.ones(len(one.request.tokens))
-    seen = format_ratios(one, logits, pair)[0]
-    return np.where(np.isfinite(seen), seen, 1.0)
+MIX_STRENGTHS = (0.3, 0.9)  # of the rounded weights' distribution in a mixture with the target's
+MAX_RATIO = 8.0  # larger ratios count as this, so that an error of the rows has a bounded price
 
 
 def log_factors(ratios: Floats) -> Floats:
@@ -65,8 +47,22 @@ def log_factors(ratios: Floats) -> Floats:
     return np.stack([np.log1p(share * won) for share in MIX_STRENGTHS])
 
 
+def _wealth_json(bets: stats.LastingBets) -> list[float | None]:
+    return [float(x) if math.isfinite(x) else None for x in bets.log_wealth]
+
+
+def _read_bets(wealth: Sequence[Any], tokens: Any, most: float, like: stats.LastingBets) -> Any:
+    """Return bets as ``like``, over ``most`` tokens at most; ``ValueError`` for others."""
+    values = np.array([-np.inf if x is None else float(x) for x in wealth])
+    if values.shape != like.log_wealth.shape or np.isnan(values).any():
+        raise ValueError(f"{len(values)} bets")
+    if type(tokens) is not int or not 0 <= tokens <= most:
+        raise ValueError(f"{tokens} tokens")
+    return stats.LastingBets(log_wealth=values, n=tokens)
+
+
 class FormatBets:
-    """Bets on one request of each ``every``, for the life of a watch."""
+    """Bets on one request in ``every``, for the life of a watch."""
 
     def __init__(self, every: int) -> None:
         self.every = every
@@ -74,21 +70,25 @@ class FormatBets:
         self.lasting = stats.LastingBets.begin(len(self.bets))
 
     def wanted(self, number: int) -> bool:
-        """Whether the request of this number is bet on: known before it is read."""
+        """Whether the request of this number is bet on, which is known before it is read."""
         return number % self.every == 0
 
     def factors(self, chosen: Sequence[ScoredRequest], pair: TransformerPair) -> list[Floats]:
         """Return logarithms of the factors of requests, float64 (B, n) each.
 
-        They are scored together: to round the weights takes longer than to compute with them.
+        They are scored together: rounding the weights takes longer than computing with them. The
+        factor is 1 if weights so rounded overflow, and for a token that the target cuts off.
         """
-        found: list[list[Floats]] = [[] for _ in chosen]
+        factors: list[list[Floats]] = [[] for _ in chosen]
         requests = [one.request for one in chosen]
         for name, rounding in WEIGHT_FORMATS.items():
             logits = rounded_weight_logits(pair, requests, {name: rounding})[name]
-            for parts, one, x in zip(found, chosen, logits, strict=True):
-                parts.append(log_factors(_format_ratios(one, x, pair)))
-        return [np.concatenate(own) for own in found]
+            for parts, one, x in zip(factors, chosen, logits, strict=True):
+                ratios = np.ones(len(one.request.tokens))
+                if np.isfinite(x).all():
+                    ratios = format_ratios(one, x, pair)[2][0]
+                parts.append(log_factors(np.where(np.isfinite(ratios), ratios, 1.0)))
+        return [np.concatenate(parts) for parts in factors]
 
     def add(self, log_factors: Floats, ball: float) -> Floats:
         """Bet, rows being off by TV ``ball`` on average; return the log mean after each token."""
@@ -100,13 +100,9 @@ class FormatBets:
         return self.bets[int(self.lasting.log_wealth.argmax())][0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON has it; -inf as null."""
-        wealth = [float(x) if math.isfinite(x) else None for x in self.lasting.log_wealth]
-        return {
-            "formats": [name for name, _ in self.bets],
-            "log_wealth": wealth,
-            "tokens": self.lasting.n,
-        }
+        """Return all of it as JSON has it."""
+        names, wealth = [name for name, _ in self.bets], _wealth_json(self.lasting)
+        return {"formats": names, "log_wealth": wealth, "tokens": self.lasting.n}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], every: int, most: int) -> "FormatBets":
@@ -117,19 +113,13 @@ class FormatBets:
         bets = cls(every)
         if value["formats"] != [name for name, _ in bets.bets]:
             raise ValueError("bets on other formats than this version's")
-        wealth = np.array([-np.inf if x is None else float(x) for x in value["log_wealth"]])
-        if wealth.shape != bets.lasting.log_wealth.shape or np.isnan(wealth).any():
-            raise ValueError(f"{len(wealth)} bets on formats")
-        if type(value["tokens"]) is not int or not 0 <= value["tokens"] <= most:
-            raise ValueError(f"{value['tokens']} tokens")
-        bets.lasting = stats.LastingBets(log_wealth=wealth, n=value["tokens"])
+        bets.lasting = _read_bets(value["log_wealth"], value["tokens"], most, bets.lasting)
         return bets
 
 
 # The rounding error: measured on the first tokens, and kept for the rest.
 
 
-MIN_TOLERANCE = 1e-6  # A ball below which nobody's float32 logits stay
 _REQUEST_KINDS = ("greedy", "sampled")
 
 
@@ -137,10 +127,10 @@ _REQUEST_KINDS = ("greedy", "sampled")
 class RoundingError:
     """How far rounding moved rows, on the first ``ROUNDING_TOKENS`` tokens of each kind.
 
-    Greedy requests, whose rows move where two logits are level and nowhere else, and others: a log
-    may begin with one kind alone, and its first line may be short. ``tokens``: how many were looked
-    at, by kind; ``sums``: by kind and name of an order, of how far the rows' CDFs moved in it.
-    ``shift``: by how much a token's log-probability moved at most, of all tokens of a life.
+    Greedy requests are a kind of their own: their rows move only where two logits are level. A log
+    may begin with one kind alone, and its first line may be short. ``tokens``: how many were
+    measured, by kind; ``sums``: by kind and order, how far the rows' CDFs moved in it. ``shift``:
+    by how much a token's log probability moved at most, in all the life of the watch.
     """
 
     tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_REQUEST_KINDS, 0))
@@ -150,7 +140,7 @@ class RoundingError:
     shift: float = 0.0
 
     def balls(self, names: Sequence[str], kind: str | None = None) -> dict[str, float]:
-        """Return the ball of each order for requests of a kind; None: of sampled ones, if any."""
+        """Return the ball of each order for a kind of requests; None: sampled ones, if any."""
         kind = kind or ("sampled" if self.tokens["sampled"] else "greedy")
         seen = max(self.tokens[kind], 1)
         return {name: max(self.sums[kind].get(name, 0.0) / seen, MIN_TOLERANCE) for name in names}
@@ -160,10 +150,6 @@ class RoundingError:
         """How far two logits may be off from each other: twice the rounding seen, or more."""
         return max(LOGIT_MARGIN, 2.0 * self.shift)
 
-    def see(self, scored: ScoredRequest) -> None:
-        """Note how far the two scorings of a request lie apart."""
-        self.shift = max(self.shift, float(scored.shift.max()))
-
     def measure(
         self,
         scored: Sequence[ScoredRequest],
@@ -171,11 +157,10 @@ class RoundingError:
         names: Sequence[str],
         proxy: bool,
     ) -> bool:
-        """Measure on requests of a kind of which too few tokens were looked at; say if any was.
+        """Measure on requests of a kind that has too few tokens yet; return whether there are any.
 
-        In float32 it is what the two scorings differ by, in a coarser precision what that moves.
+        In float32 it is the difference of the two scorings, else what that precision moves.
         """
-        coarse = str(pair.target_model.dtype) != "torch.float32"
         measured = False
         for kind in _REQUEST_KINDS:
             group = [one for one in scored if request_kind(one) == kind]
@@ -183,7 +168,7 @@ class RoundingError:
                 continue
             measured = True
             reach: Mapping[str, float] = {}
-            if coarse:
+            if dtype_name(pair) != "float32":
                 rounding = measure_rounding([one.request for one in group], pair, proxy)
                 reach, self.shift = rounding.reach, max(self.shift, rounding.shift)
             off = np.concatenate([tv_distances(one.p, one.p_again) for one in group])
@@ -192,10 +177,6 @@ class RoundingError:
                 mean = max(reach.get(f"PIT in {name} order", 0.0), float(off.mean()))
                 self.sums[kind][name] = self.sums[kind].get(name, 0.0) + mean * len(off)
         return measured
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {"tokens": self.tokens, "sums": self.sums, "shift": self.shift}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], names: Sequence[str]) -> "RoundingError":
@@ -224,13 +205,12 @@ PIT_BETS = stats.StepBets.grid(
 """Bets on the PITs of an order: that one lies below a cut with another chance."""
 
 POWER = 0.9
-
-MAX_WEIGHTS_INTERVAL = 1_000_000  # Requests of which one is bet on by rounded weights, at most
+MAX_WEIGHTS_INTERVAL = 1_000_000
 
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """How a life is judged: ``alpha`` for all of it, and the deviation whose delay is told.
+    """How a life is judged: ``alpha`` for all of it, and the deviation whose delay is reported.
 
     ``weights``: of so many requests one is bet on by rounded weights, too; 0 for none.
     """
@@ -241,29 +221,8 @@ class WatchSettings:
     weights: int = 0
 
     def __post_init__(self) -> None:
-        check_ranges(
-            (
-                (
-                    "alpha",
-                    self.alpha,
-                    MIN_ALPHA <= self.alpha < 1,
-                    f"{MIN_ALPHA:g} or more, below 1",
-                ),
-                (
-                    "detect",
-                    self.detect,
-                    MIN_DETECT <= self.detect < 1,
-                    f"{MIN_DETECT:g} or more, below 1",
-                ),
-                ("seed", self.seed, 0 <= self.seed < 2**64, "0 to 2^64 - 1"),
-                (
-                    "weights",
-                    self.weights,
-                    0 <= self.weights <= MAX_WEIGHTS_INTERVAL,
-                    f"0 to {MAX_WEIGHTS_INTERVAL:,}: one request in so many, 0 for none",
-                ),
-            )
-        )
+        words = ": one request in so many, 0 for none"
+        check_settings(self, weights=(0, MAX_WEIGHTS_INTERVAL, words))
 
     @property
     def hurdle(self) -> float:
@@ -271,11 +230,11 @@ class WatchSettings:
         return -math.log(self.alpha)
 
     def delay(self, after: int, proxy: bool, balls: Mapping[str, float]) -> float:
-        """Tokens after a change until an alarm, at most, with probability ``POWER``.
+        """Return the tokens after a change until an alarm, at most, with probability ``POWER``.
 
-        It takes the order of the largest ball: the change may show in no other.
+        It is that of the order with the largest ball: the change may show in no other.
         """
-        alpha = self.alpha / 2.0 if self.weights else self.alpha  # as half of the stake is theirs
+        alpha = self.alpha / 2.0 if self.weights else self.alpha  # weights have half of the stake
         return stats.lasting_delay(
             self.detect,
             PIT_BETS,
@@ -287,29 +246,24 @@ class WatchSettings:
         )
 
     def plan(self, proxy: bool) -> str:
-        """Say before anything is scored what will be told, and when."""
+        """Say before anything is scored what raises an alarm, and when."""
         first, later = (self.delay(n, proxy, {}) for n in (0, 1_000_000))
         formats = (
-            f"; one request in {self.weights:,} is scored with weights in few bits too, for which "
-            f"no delay is promised"
+            f"; one request in {self.weights:,} is scored with weights in few bits too, which "
+            f"promises no delay"
         )
         return (
-            f"plan: alarm with probability {self.alpha:g} at most, ever, where nothing is wrong; a "
-            f"deviation of TV {self.detect:g} from the start is told within {first:,.0f} tokens "
-            f"with probability {POWER:g}, one after a million tokens within {later:,.0f}; what "
-            f"rounding of the rows may come to is added{formats if self.weights else ''}"
+            f"plan: a false alarm has probability {self.alpha:g} at most, for all time; a TV of "
+            f"{self.detect:g} from the start raises an alarm within {first:,.0f} tokens with "
+            f"probability {POWER:g}, one after a million tokens within {later:,.0f}; the rounding "
+            f"of the rows adds to that{formats if self.weights else ''}"
         )
-
-
-def order_names(proxy: bool) -> tuple[str, ...]:
-    """Names of the orders that PITs are made in."""
-    return ("token", "descending P", "q/p")[: 3 if proxy else 2]
 
 
 class MonitorEvidence:
     """Evidence over a life; ``add`` each request with its rows, in order.
 
-    ``moved``: what rounding may come to. ``alarm``: why, None for none.
+    ``moved``: the rounding error. ``alarm``: why, None for none.
     """
 
     def __init__(
@@ -331,7 +285,7 @@ class MonitorEvidence:
 
     @property
     def balls(self) -> dict[str, float]:
-        """By the name of an order, how far the CDF of a sampled row may be off, on average."""
+        """How far the CDF of a sampled row may be off on average, by the name of the order."""
         return self.moved.balls(order_names(self.proxy))
 
     @property
@@ -349,14 +303,12 @@ class MonitorEvidence:
         tokens = np.array(scored.request.tokens)
         first, names = self.tokens, order_names(self.proxy)
         balls = self.moved.balls(names, request_kind(scored))
-        self.moved.see(scored)
+        self.moved.shift = max(self.moved.shift, float(scored.shift.max()))
         margin = self.moved.margin
         beyond = np.flatnonzero(scored.gap > margin)
         self.near += int(((scored.gap > 0.0) & (scored.gap <= margin)).sum())
         self.unsupported += len(beyond)
-        key = np.array([self.settings.seed, PIT], np.uint64)
-        draws = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 3, self.requests]))
-        v = draws.random(len(tokens))
+        v = pit_draws(self.settings.seed, 3, self.requests, len(tokens))
         factors = []
         for name, order in order_keys(scored.p_again, scored.q).items():
             low, high = stats.pit_bounds(scored.p, order, tokens)
@@ -375,21 +327,13 @@ class MonitorEvidence:
         self.requests += 1
         alarms = []
         if len(beyond):
-            alarms.append(
-                (
-                    first + int(beyond[0]) + 1,
-                    f"a token was emitted that is cut off, by more than a logit of {margin:.2g}",
-                )
-            )
+            why = f"a token was emitted that is cut off, by more than a logit of {margin:.2g}"
+            alarms.append((first + int(beyond[0]) + 1, why))
         over = np.flatnonzero(means >= self.settings.hurdle)
         if len(over):
             evidence = means[over[0]] / math.log(10.0)
-            alarms.append(
-                (
-                    first + int(over[0]) + 1,
-                    f"the tokens stray from the target, e-value 1e{evidence:.1f}; {self.leading()}",
-                )
-            )
+            why = f"the tokens stray from the target, e-value 1e{evidence:.1f}; {self.leading()}"
+            alarms.append((first + int(over[0]) + 1, why))
         if alarms and self.alarm is None:
             self.alarm_at, self.alarm = min(alarms)
 
@@ -407,21 +351,13 @@ class MonitorEvidence:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON has it; -inf as null."""
-        wealth = [float(x) if math.isfinite(x) else None for x in self.lasting.log_wealth]
-        return {
-            "log_wealth": wealth,
-            "tokens": self.lasting.n,
-            "highest": self.highest,
-            "highest_at": self.highest_at,
-            "requests": self.requests,
-            "near": self.near,
-            "unsupported": self.unsupported,
-            "alarm": self.alarm,
-            "alarm_at": self.alarm_at,
-            "moved": self.moved.as_dict(),
-            **({} if self.formats is None else {"formats": self.formats.as_dict()}),
-        }
+        """Return all of it as JSON has it."""
+        value = {"log_wealth": _wealth_json(self.lasting), "moved": asdict(self.moved)}
+        value |= {name: getattr(self, name) for name in self._FIELDS}
+        return value if self.formats is None else value | {"formats": self.formats.as_dict()}
+
+    _COUNTS = ("requests", "near", "unsupported")
+    _FIELDS = ("tokens", "highest", "highest_at", "alarm", "alarm_at", *_COUNTS)
 
     @classmethod
     def from_dict(
@@ -430,41 +366,37 @@ class MonitorEvidence:
         """Return what :meth:`as_dict` gave; raises ``KeyError`` or ``ValueError`` if it is none."""
         names = order_names(proxy)
         canary = cls(settings, proxy, RoundingError.from_dict(value["moved"], names))
-        wealth = np.array([-np.inf if x is None else float(x) for x in value["log_wealth"]])
-        counts = {name: value[name] for name in ("tokens", "requests", "near", "unsupported")}
-        if wealth.shape != canary.lasting.log_wealth.shape or np.isnan(wealth).any():
-            raise ValueError(f"{len(wealth)} bets")
+        counts = {name: value[name] for name in cls._COUNTS}
         if not all(type(n) is int and n >= 0 for n in counts.values()):
             raise ValueError(f"counts {counts}")
-        canary.lasting = stats.LastingBets(log_wealth=wealth, n=counts["tokens"])
+        vars(canary).update(counts)
+        wealth, tokens = value["log_wealth"], value["tokens"]
+        canary.lasting = _read_bets(wealth, tokens, math.inf, canary.lasting)
         canary.highest, canary.highest_at = float(value["highest"]), int(value["highest_at"])
         if settings.weights:
             canary.formats = FormatBets.from_dict(value["formats"], settings.weights, canary.tokens)
-        canary.requests, canary.near = counts["requests"], counts["near"]
-        canary.unsupported = counts["unsupported"]
         canary.alarm, canary.alarm_at = value["alarm"], value["alarm_at"]
         return canary
 
 
 def _log_mean(first: Any, second: Any) -> Any:
-    """Return the logarithm of the mean of two e-values, of their logarithms."""
     return np.logaddexp(first, second) - math.log(2.0)
 
 
-# A growing log: its new lines, each once, also when it is rotated, cut or replaced.
+# A growing log: its new lines, each once, even if it is rotated, cut or replaced.
 
 
 _HEAD_BYTES = 4096
 _READ_BYTES = 1 << 16
-_MAX_LINE_BYTES = 1 << 26  # Bytes of a line at most: what is longer is none of a log
+_MAX_LINE_BYTES = 1 << 26  # no line of a log is longer
 
 
 @dataclass
 class FilePosition:
     """How far a log was read: ``offset`` bytes of the file ``device``, ``inode``.
 
-    ``head``: hash of its first ``head_size`` bytes, by which a file of another name or place is
-    known again. ``lines``: read in all, over all files; ``restarts``: times that another began.
+    ``head``: hash of its first ``head_size`` bytes, which identifies a file under another name or
+    place. ``lines``: read in all, over all files; ``restarts``: times that another began.
     """
 
     offset: int = 0
@@ -475,13 +407,9 @@ class FilePosition:
     lines: int = 0
     restarts: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return asdict(self)
-
 
 class LogTail:
-    """Reads what was added to ``path`` since ``place``; ``say`` is told of what is lost or odd."""
+    """Reads what was added to ``path`` since ``place``; ``say`` reports what is lost or odd."""
 
     def __init__(self, path: Path, place: FilePosition, say: Callable[[str], None]) -> None:
         self._path, self.place, self._say = path, place, say
@@ -489,7 +417,7 @@ class LogTail:
         self._missing = False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -498,28 +426,22 @@ class LogTail:
         """Yield new whole lines, ``most`` at most; ``place`` is behind each that was yielded."""
         if self._file is not None and self._rewritten(self._file):
             self.close()
-        for _ in range(most):
-            line = self._next()
-            if line is None:
-                return
-            yield line
-
-    def _next(self) -> bytes | None:
-        while True:
-            if self._file is None and not self._open():
-                return None
+        count = 0
+        while count < most and (self._file is not None or self._open()):
             assert self._file is not None
             line = self._line(self._file)
             if line is not None:
-                return line
-            if not self._replaced(self._file):
-                return None
-            self.close()
+                yield line
+                count += 1
+            elif self._replaced(self._file):
+                self.close()
+            else:
+                return
 
     def _line(self, file: FileIO) -> bytes | None:
-        """Return the next whole line, or None where there is none yet.
+        """Return the next whole line, or None if there is none yet.
 
-        Read past all buffers, which may hold what a file was before it was written anew.
+        Read without buffers, which may hold what a file was before it was written again.
         """
         size = _READ_BYTES
         while True:
@@ -533,35 +455,31 @@ class LogTail:
         line = content[: end or size]
         self.place.offset += len(line)
         self.place.lines += 1
-        self._remember(file)
+        head_size = min(self.place.offset, _HEAD_BYTES)
+        if head_size != self.place.head_size:
+            self.place.head, self.place.head_size = _file_head(file, head_size), head_size
         return line
 
-    def _remember(self, file: FileIO) -> None:
-        size = min(self.place.offset, _HEAD_BYTES)
-        if size != self.place.head_size:
-            self.place.head, self.place.head_size = _file_head(file, size), size
-
     def _replaced(self, file: FileIO) -> bool:
-        """Whether the name has another file now that this one is read to its end."""
+        """Whether there is another file under this name, now that this one is read to its end."""
         try:
             named = os.stat(self._path)
         except OSError:
-            return False  # moved away, and nothing in its place yet: what is added still comes here
+            return False  # moved away without a successor: lines are still added here
         current = os.fstat(file.fileno())
         if (named.st_dev, named.st_ino) == (current.st_dev, current.st_ino):
             return False
-        self._begin_anew("was rotated: going on with the new file", current.st_size)
+        self._begin_anew("was rotated: continuing with the new file", current.st_size)
         return True
 
     def _rewritten(self, file: FileIO) -> bool:
-        """Whether this very file was cut or written anew."""
         size = os.fstat(file.fileno()).st_size
         if size < self.place.offset:
             why = f"was cut from {self.place.offset:,} bytes or more to {size:,}"
             self._begin_anew(f"{why}: read from its start; lines not read by then are lost", 0)
             return True
         if _file_head(file, self.place.head_size) != self.place.head and self.place.head_size:
-            self._begin_anew("was written anew: read from its start", 0)
+            self._begin_anew("was rewritten: read from its start", 0)
             return True
         return False
 
@@ -575,7 +493,7 @@ class LogTail:
         self.place.device = self.place.inode = 0
 
     def _open(self) -> bool:
-        """Open the file that was being read, by whatever name, or the one of the name."""
+        """Open the file that was being read, under whatever name, or else the named one."""
         try:
             file = self._path.open("rb", buffering=0)
         except OSError as error:
@@ -589,11 +507,9 @@ class LogTail:
         place = self.place
         stat = os.fstat(file.fileno())
         if place.offset and (stat.st_dev, stat.st_ino) != (place.device, place.inode):
-            file = self._known(file)
+            file = self._find_renamed(file)
             stat = os.fstat(file.fileno())
-        if place.offset and self._is(file):
-            place.device, place.inode = stat.st_dev, stat.st_ino
-        elif place.offset:
+        if place.offset and not self._is_same(file):
             self._begin_anew(
                 f"is not the file of which {place.offset:,} bytes were read: read from its start", 0
             )
@@ -601,14 +517,13 @@ class LogTail:
         self._file = file
         return True
 
-    def _is(self, file: FileIO) -> bool:
-        """Whether a file begins as what was read."""
+    def _is_same(self, file: FileIO) -> bool:
         long_enough = os.fstat(file.fileno()).st_size >= self.place.offset
         return long_enough and _file_head(file, self.place.head_size) == self.place.head
 
-    def _known(self, file: FileIO) -> FileIO:
-        """Return the file that was being read, if it lies beside the name; else ``file``."""
-        if self._is(file):
+    def _find_renamed(self, file: FileIO) -> FileIO:
+        """Return the file that was being read, if it lies beside the named one; else ``file``."""
+        if self._is_same(file):
             return file  # copied here from elsewhere
         for other in sorted(self._path.parent.glob(f"{self._path.name}*")):
             try:
@@ -635,16 +550,11 @@ _STATE_VERSION = 2
 class WatchState:
     """A folder with what a watch knows.
 
-    ``key``: what the state is of, by which another watch is refused. ``canary``: None before the
-    first tokens; ``place``: how far the log was read; ``unread``, ``text_alone``: lines that could
-    not be judged. Evidence and place are one file, so that no token is counted twice, or not at
-    all.
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be made, another process watches there, or the state is damaged or of
-        another watch.
+    ``key``: what the state belongs to; another watch is refused. ``canary``: None before the first
+    tokens; ``place``: how far the log was read; ``unread``, ``text_alone``: lines that could not be
+    judged. Evidence and place are one file, so that each token is counted exactly once.
+    ``UsageError`` if the folder cannot be made, another process watches there, or the state is
+    damaged or of another watch.
     """
 
     def __init__(
@@ -663,24 +573,16 @@ class WatchState:
             if self._file.exists():
                 self._read(settings, proxy)
         except OSError as error:
-            self._release()
+            self.__exit__()
             raise UsageError(f"state: {folder} cannot be used: {error.strerror}") from None
         except UsageError:
-            self._release()
+            self.__exit__()
             raise
 
-    def __enter__(self) -> "WatchState":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self._release()
-
-    def _release(self) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.release()
 
@@ -689,7 +591,7 @@ class WatchState:
         value = {
             "version": _STATE_VERSION,
             "key": self._key,
-            "place": self.place.as_dict(),
+            "place": asdict(self.place),
             "unread": self.unread,
             "text_alone": self.text_alone,
             "canary": None if self.canary is None else self.canary.as_dict(),
@@ -721,6 +623,6 @@ class WatchState:
             raise UsageError(f"{where} cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
-                f"{where} is damaged ({type(error).__name__}: {str(error)[:80]}): begin a new life "
-                f"in another folder"
+                f"{where} is damaged ({type(error).__name__}: {str(error)[:80]}): start again in "
+                f"another folder"
             ) from None

@@ -26,8 +26,11 @@ from simverify.served.distribution import (
 )
 
 
-def check_settings(settings: Any, **limits: tuple[int, int]) -> None:
-    """Check the rates and the seed of ``settings``, and whole numbers against ``limits``."""
+def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
+    """Check the rates and the seed of ``settings``, and whole numbers against ``limits``.
+
+    A limit is the least and the largest number, and more words on it if any.
+    """
     least = {"alpha": MIN_ALPHA, "detect": MIN_DETECT, "ball": 0.0}
     rules = []
     for name, value in vars(settings).items():
@@ -35,8 +38,8 @@ def check_settings(settings: Any, **limits: tuple[int, int]) -> None:
             fits = least[name] <= value < 1
             rules.append((name, value, fits, f"{least[name]:g} or more, below 1"))
         elif value is not None and name in limits:
-            low, high = limits[name]
-            rules.append((name, value, low <= value <= high, f"{low} to {high}"))
+            low, high, *words = limits[name]
+            rules.append((name, value, low <= value <= high, "".join([f"{low} to {high}", *words])))
         elif name == "seed":
             rules.append((name, value, 0 <= value < 2**64, "0 to 2^64 - 1"))
     check_ranges(rules)
@@ -539,12 +542,9 @@ def read_requests(path: Path, pair: TransformerPair) -> tuple[Request, ...]:
     what was asked for; ``asked``, which --keep writes, is all of it. ``slots`` gives each token's
     place in its draft, from 0. Other fields and a byte order mark are ignored.
 
-    Raises
-    ------
-    UsageError
-        If the file cannot be read or holds no request, a line is no such object, an id is
-        outside the vocabulary, a request does not fit into the context, or ended by anything
-        but a stop or the limit of its length.
+    ``UsageError`` if the file cannot be read or holds no request, a line is no such object, an id
+    is outside the vocabulary, a request does not fit into the context, or ended by anything but a
+    stop or the limit of its length.
     """
     requests = [
         check_request(fields, at, pair)
@@ -671,6 +671,12 @@ def limit_tokens(requests: Sequence[Request], most: int) -> list[Request]:
     return selected
 
 
+def common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return how many first tokens are the same."""
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
 def retokenise(text: str, pair: TransformerPair) -> tuple[int, ...]:
     """Return the tokenizer's ids for a text that follows a prompt."""
     return tuple(pair.tokenizer(text, add_special_tokens=False).input_ids)
@@ -683,7 +689,6 @@ def _omitted_end_token(
     where: str,
     pair: TransformerPair,
 ) -> tuple[int, ...]:
-    """Return the token that ended a request and is not among its tokens, if there is one."""
     reason = value.get("finish_reason")
     check_finish_reason(reason, where)
     if reason not in STOP_REASONS or (tokens and tokens[-1] in pair.eos):

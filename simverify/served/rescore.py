@@ -37,8 +37,10 @@ def logprob_variants(
         raw_rows = np.log(Law().rows(logits))
         raw = raw_rows[at, tokens]
 
-        def of(own: Law) -> Floats:
-            return np.asarray(np.log(own.after(logits, request.prompt, request.tokens)[at, tokens]))
+        def of(variant: Law) -> Floats:
+            return np.asarray(
+                np.log(variant.after(logits, request.prompt, request.tokens)[at, tokens])
+            )
 
         uncut = replace(law, top_k=None, top_p=None, min_p=None, typical_p=None)
         logprobs = {
@@ -48,7 +50,7 @@ def logprob_variants(
             "before temperature": of(replace(uncut, temperature=1.0)),
             "before truncation": of(uncut if law.temperature > 0.0 else law),
         }
-        logprobs = {name: np.maximum(own, _LOG_FLOOR) for name, own in logprobs.items()}
+        logprobs = {name: np.maximum(values, _LOG_FLOOR) for name, values in logprobs.items()}
         logprobs["row before"] = np.append(np.nan, raw_rows[at[:-1], tokens[1:]])
         logprobs["row after"] = np.append(raw_rows[at[1:], tokens[:-1]], np.nan)
         logprobs["token before"] = np.append(np.nan, raw[:-1])

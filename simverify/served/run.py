@@ -12,8 +12,10 @@ from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.served.distribution import processing_document
 from simverify.served.evidence import (
+    REPORTED_TEST_NAME,
     OutputEvidence,
     WeightBets,
+    add_sums,
     deviation_by_position,
     first_crossing,
     looks_log_evalue,
@@ -21,6 +23,7 @@ from simverify.served.evidence import (
 from simverify.served.judge import (
     POWER,
     ROUNDING_TOKENS,
+    JudgedTokens,
     OutputSettings,
     OutputTestReport,
     PrecisionTrial,
@@ -31,32 +34,27 @@ from simverify.served.judge import (
     judge_evidence,
     measure_rounding,
     prompt_mismatch_note,
-    reported_test_failed,
     retokenisation_words,
-    split_output_alpha,
     verdict_notes,
     weigh_reported_logprobs,
 )
 from simverify.served.requests import Request, limit_tokens
-from simverify.served.rescore import complete_batches, rescore
+from simverify.served.rescore import complete_batches, dtype_name, rescore
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
 
 
-_TOLERANCE_GROWTH = 1.25
-"""By how much the ball may still grow, until a run that was stopped is judged."""
-
+_TOLERANCE_GROWTH = 1.25  # the ball may still grow until a stopped run is judged
 _EARLY_REQUESTS = (1, 2, 4, 8)
 """Requests after which reported log probabilities are looked at, before any batch is full."""
 
-_REPORT_GROWTH = 1.5
-"""A look is told when there are so many times the tokens of the one that was told before."""
+_REPORT_GROWTH = 1.5  # a look is reported at so many times the tokens of the last report
 
 
 class StreamingEvidence:
-    """What is known of a run's first requests; ``found`` is the evidence of ``done`` of them.
+    """The ``evidence`` of the first ``done`` requests of a run.
 
-    Batches are those of the whole run, so that it does not matter how often one looked.
+    Batches are those of the whole run, so it does not matter how often you look.
     """
 
     def __init__(
@@ -66,107 +64,107 @@ class StreamingEvidence:
         proxy: bool,
         say: Callable[[str], None],
     ) -> None:
-        self.found, self.done = OutputEvidence(settings.seed, proxy), 0
+        self.evidence, self.done = OutputEvidence(settings.seed, proxy), 0
         self.fine: PrecisionTrial | None = None
         self.stopped = False
         self._pair, self._settings, self._proxy, self._say = pair, settings, proxy, say
-        self._planned, self._told = settings.planned(proxy), 0
+        self._planned, self._reported = settings.planned(proxy), 0
         self._weights = WeightBets(WEIGHT_FORMATS)
+        self._coarse = dtype_name(pair) != "float32"
 
     def powers(self, ball: float) -> tuple[doc.FormatPower, ...]:
-        """Return which rounded weights so many tokens would have told."""
-        return self._weights.powers(split_output_alpha(self._settings.alpha)["weights"], ball)
+        """Return which rounded weights so many tokens would have shown."""
+        return self._weights.powers(self._settings.shares["weights"], ball)
 
-    def go_on(self, coming: Sequence[Request], due: int | None = None) -> None:
-        """Score the next requests; of ``due`` tokens in all it is said how many are."""
-        evidence, tenths = self.found, 0
+    def go_on(self, coming: Sequence[Request], total: int | None = None) -> None:
+        """Score the next requests; with the ``total`` of tokens, report progress."""
+        evidence, tenths = self.evidence, 0
         wanted = self._weights.wanted
         for scored in rescore(coming, self._pair, self._proxy, wanted, first=self.done):
-            evidence.bet_on_weights(self._weights.scored(scored, self._pair))
+            bets = self._weights.scored(scored, self._pair)
+            evidence.weights = add_sums(evidence.weights, bets)
             evidence.add(scored)
-            if due is not None and 10 * evidence.n // due > tenths:
-                tenths = 10 * evidence.n // due
-                self._say(f"rescored {evidence.n:,} of {due:,} tokens")
+            if total is not None and 10 * evidence.n // total > tenths:
+                tenths = 10 * evidence.n // total
+                self._say(f"rescored {evidence.n:,} of {total:,} tokens")
         self.done += len(coming)
 
-    def try_rounding(self, kept: Sequence[Request]) -> None:
-        """Score the first tokens in float32 too, if the target is not, and that was not done."""
-        if str(self._pair.target_model.dtype) != "torch.float32" and self.fine is None:
+    def try_rounding(self, requests: Sequence[Request]) -> None:
+        """Score the first tokens in float32 too, if the target is coarser, once."""
+        if self._coarse and self.fine is None:
             self._say("the first tokens in float32, for what the precision moves")
-            self.fine = measure_rounding(kept, self._pair, self._proxy)
+            self.fine = measure_rounding(requests, self._pair, self._proxy)
             # Together and alone a text may be computed alike here, and not on another machine.
-            self.found.allow(self.fine.shift)
+            self.evidence.allow(self.fine.shift)
 
     def enough(self, requests: Sequence[Request]) -> bool:
         """Look at all requests so far; return whether the bets say FAIL, so that no more is needed.
 
-        Texts are not looked at: what they leave open outweighs every bet.
+        Texts are not looked at: their uncertainty outweighs every bet.
         """
         if self.stopped or requests[-1].from_text:
             return self.stopped
+        paid = sum(len(request.tokens) for request in requests)
         if len(requests) in _EARLY_REQUESTS and self._by_values(requests):
             self.stopped = True
             self._say(
-                f"look: log probabilities of {sum(len(own.tokens) for own in requests):,} tokens, "
-                f"which the engine reports itself, say FAIL: stopped"
+                f"look: log probabilities of {paid:,} tokens, which the engine reports itself, say "
+                f"FAIL: stopped"
             )
             return True
-        coming = limit_tokens(requests[self.done :], self._planned - self.found.n)
+        coming = limit_tokens(requests[self.done :], self._planned - self.evidence.n)
         ready = complete_batches(coming, self._pair.vocab_size)
         if not ready:
             return False
         self.go_on(coming[:ready])
-        coarse = str(self._pair.target_model.dtype) != "torch.float32"
-        if coarse and self.found.n < ROUNDING_TOKENS:
+        if self._coarse and self.evidence.n < ROUNDING_TOKENS:
             return False
         self.try_rounding(requests)
-        alpha = split_output_alpha(self._settings.alpha)["looks"]
-        allowed = choose_tolerance(self.found, self.fine, None, self._settings.ball)
+        needed = math.log(1.0 / self._settings.shares["looks"])
+        allowed = choose_tolerance(self.evidence, self.fine, None, self._settings.ball)
         ball = min(_TOLERANCE_GROWTH * allowed.ball.tv, 0.999)
-        log_e, needed = looks_log_evalue(self.found.snapshots[-1], ball), math.log(1.0 / alpha)
+        log_e = looks_log_evalue(self.evidence.snapshots[-1], ball)
         self.stopped = log_e > needed
-        if self.stopped or self.found.n >= _REPORT_GROWTH * self._told:
-            self._told = self.found.n
-            paid = sum(len(request.tokens) for request in requests)
+        if self.stopped or self.evidence.n >= _REPORT_GROWTH * self._reported:
+            self._reported = self.evidence.n
             prompt_tokens = sum(len(request.prompt) for request in requests)
             self._say(
-                f"look: {self.found.n:,} of {self._planned:,} tokens judged; {paid:,} emitted and "
-                f"{prompt_tokens:,} of prompts paid for; log e {log_e:.1f}, FAIL from {needed:.1f}"
-                + (": stopped" if self.stopped else "")
+                f"look: {self.evidence.n:,} of {self._planned:,} tokens judged; {paid:,} emitted "
+                f"and {prompt_tokens:,} of prompts paid for; log e {log_e:.1f}, FAIL from "
+                f"{needed:.1f}" + (": stopped" if self.stopped else "")
             )
         return self.stopped
 
     def _by_values(self, requests: Sequence[Request]) -> bool:
-        """Whether what the engine says of its first tokens is enough to end the run.
+        """Whether the reported values of the first tokens are enough to end the run.
 
-        Scored for itself, as these requests may be less than a batch of the whole run. What a
-        precision that is coarser than float32 moves is measured on the same requests.
+        They are scored separately, as these requests may be less than a batch of the whole run.
+        What a precision coarser than float32 moves is measured on the same requests.
         """
         pair, settings = self._pair, self._settings
         if all(request.logprobs is None for request in requests):
             return False
-        coarse = str(pair.target_model.dtype) != "torch.float32"
-        rounding = measure_rounding(requests, pair, self._proxy) if coarse else None
+        rounding = measure_rounding(requests, pair, self._proxy) if self._coarse else None
         evidence = OutputEvidence(settings.seed, self._proxy)
         for scored in rescore(requests, pair, self._proxy):
             evidence.add(scored)
-        share = split_output_alpha(settings.alpha)["reported"]
+        share = settings.shares["reported"]
         least = choose_tolerance(evidence, rounding, None, None).ball.tv
         ball = min(_TOLERANCE_GROWTH * max(least, settings.ball or 0.0), 0.999)
-        reported = weigh_reported_logprobs(evidence, requests, pair, ball, share, rounding)
-        if reported is None or not (reported.beyond and reported.said.tells):
+        run = JudgedTokens(evidence, requests, pair, settings, rounding)
+        reported = weigh_reported_logprobs(run, ball, share)
+        if reported is None or not (reported.beyond and reported.values.tells):
             return False
-        return reported.said.test(
-            share, min(_TOLERANCE_GROWTH * max(ball, reported.allowed), 0.999)
-        ).rejected
+        limit = min(_TOLERANCE_GROWTH * max(ball, reported.allowed), 0.999)
+        return reported.values.test(share, limit).rejected
 
 
 @dataclass(frozen=True)
 class RequestSource:
-    """Where requests come from: its ``name``, and the command that judges them again.
+    """The ``name`` of where requests come from, and the command that judges them again.
 
-    ``endpoint``: whether a server was asked; ``notes``: remarks on what it answered. ``budget``:
-    tokens that it might emit; ``spent``: whether they ended before there was enough.
+    ``endpoint``: whether a server was asked; ``notes``: remarks on its answers. ``budget``: tokens
+    that it might emit; ``spent``: whether they ended before there were enough.
     """
 
     name: str
@@ -189,21 +187,12 @@ def audit_outputs(
 ) -> doc.OutputRun:
     """Judge whether tokens that another engine emitted follow the target.
 
-    Parameters
-    ----------
-    requests
-        In an order fixed before they were answered, none left out; only the first N tokens
-        are judged, the last request cut.
-    pair
-        The target with the law that the engine claims to sample; its draft is a proxy for the
-        engine's own, which ``proxy`` says to use for a third order and further scores.
-    begun
-        What was scored of the first requests while they came, by the same settings.
-
-    Raises
-    ------
-    UsageError
-        If there is no request, or a named ball is smaller than what rescoring shows.
+    ``requests`` are in an order fixed before they were answered, and none is left out; only the
+    first N tokens are judged, the last request cut. ``pair``: the target with what the engine
+    claims to sample; with ``proxy`` its draft, as a proxy for the engine's own, gives a third order
+    and further scores. ``begun``: what was scored of the first requests while they came, by the
+    same settings. ``UsageError`` if there is no request, or a named ball is smaller than what
+    rescoring shows.
     """
     settings, say, stamp = settings or OutputSettings(), progress or (lambda _: None), start_meta()
     if not requests:
@@ -211,31 +200,26 @@ def audit_outputs(
     planned = settings.planned(proxy)
     selected = limit_tokens(requests, planned)
     law = selected[0].judged_by(pair)
-    text = _retokenised_document(selected, pair, settings, proxy, say, told=source.endpoint)
-    begun, n = (
-        begun or StreamingEvidence(pair, settings, proxy, say),
-        sum(len(r.tokens) for r in selected),
-    )
+    text = _retokenised_document(selected, pair, settings, proxy, say, source)
+    begun = begun or StreamingEvidence(pair, settings, proxy, say)
+    n = sum(len(r.tokens) for r in selected)
     begun.go_on(selected[begun.done :], n)
     begun.try_rounding(selected)
-    evidence, fine = begun.found, begun.fine
+    evidence, fine = begun.evidence, begun.fine
+    run = JudgedTokens(evidence, selected, pair, settings, fine)
     allowed = choose_tolerance(evidence, fine, text, settings.ball)
-    share = split_output_alpha(settings.alpha)["reported"]
-    reported = weigh_reported_logprobs(evidence, selected, pair, allowed.ball.tv, share, fine)
-    judged = judge_evidence(
-        evidence, planned, settings.alpha, allowed.ball, settings.seed, allowed.words
-    )
-    hidden = find_hidden_failures(judged, allowed, evidence, selected, pair, planned, settings)
-    shape, notes = hidden.shape, list(verdict_notes(judged, evidence, selected, pair, proxy))
+    ball, share = allowed.ball.tv, settings.shares["reported"]
+    reported = weigh_reported_logprobs(run, ball, share)
+    judged = judge_evidence(evidence, settings, allowed.ball, allowed.words)
+    hidden = find_hidden_failures(judged, allowed, run)
+    shape, notes = hidden.shape, list(verdict_notes(judged, run))
     if reported is not None:
-        notes += reported.notes(reported_test_failed(judged))
-    asks = judged.findings and settings.ball is None
-    if asks and (
-        alike := coarser_precision_note(judged, evidence, selected, pair, planned, settings)
-    ):
+        rejected = [test.name for test in judged.tests if test.rejected]
+        notes += reported.notes(REPORTED_TEST_NAME in rejected)
+    if judged.findings and settings.ball is None and (alike := coarser_precision_note(judged, run)):
         words, shape = alike
         notes.append(words)
-    open_ = _open_reason(judged, evidence, planned, text, settings, source)
+    open_ = _open_reason(judged, run, text, source)
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if hidden.why and verdict == "PASS":
         verdict, open_ = "INCONCLUSIVE", hidden.why
@@ -247,6 +231,7 @@ def audit_outputs(
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
     certificate = judged.certificate if reported is None else reported.widened(judged.certificate)
+    passed, failed = verdict == "PASS", verdict == "FAIL"
 
     def decode(ids: Sequence[int]) -> str:
         return str(pair.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
@@ -257,7 +242,7 @@ def audit_outputs(
         endpoint=source.endpoint,
         target=pair.target_name,
         proxy=pair.draft_name if proxy else None,
-        sha256=_requests_sha256(selected),
+        sha256=ids_sha256(selected),
         vocab_size=pair.vocab_size,
         requests=len(selected),
         tokens=evidence.n,
@@ -273,33 +258,35 @@ def audit_outputs(
         top_p=law.top_p,
         otherwise=sum(r.judged_by(pair) != law for r in selected),
         device=str(pair.target_model.device),
-        dtype=str(pair.target_model.dtype).removeprefix("torch."),
+        dtype=dtype_name(pair),
         alpha=settings.alpha,
         detect=settings.detect,
         power=POWER,
-        ball=allowed.ball.tv,
+        ball=ball,
         ball_given=settings.ball is not None,
         ball_measured=allowed.measured.tv,
         hidden=hidden.findings,
         shape=None if shape is None else test_document(shape),
-        rescoring=_rescoring_document(evidence, fine),
+        rescoring=doc.Rescoring(
+            mean=evidence.distance / evidence.n,
+            largest=evidence.worst,
+            precision=None if fine is None else fine.tv,
+            precision_tokens=0 if fine is None else fine.tokens,
+            margin=evidence.margin,
+        ),
         text=text,
         stopped=begun.stopped,
-        failed_from=first_crossing(
-            evidence.snapshots,
-            alpha=split_output_alpha(settings.alpha)["looks"],
-            ball=allowed.ball.tv,
-        ),
+        failed_from=first_crossing(evidence.snapshots, alpha=settings.shares["looks"], ball=ball),
         budget=source.budget,
         seed=settings.seed,
         verdict=verdict,
         tests=tuple(test_document(test) for test in judged.tests),
         detectable=judged.detectable,
         deviation=judged.deviation,
-        certificate=certificate_document(certificate) if verdict == "PASS" else None,
+        certificate=certificate_document(certificate) if passed else None,
         findings=judged.findings,
-        worst=evidence.tokens.documents(selected, decode) if verdict == "FAIL" else (),
-        places=_worst_places(judged, evidence, selected) if verdict == "FAIL" else (),
+        worst=evidence.tokens.documents(selected, decode) if failed else (),
+        places=_worst_places(judged, run) if failed else (),
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
@@ -309,27 +296,15 @@ def audit_outputs(
         longest_prompt=max(len(r.prompt) for r in selected),
         longest_answer=max(len(r.tokens) for r in selected),
         reported=None if reported is None else reported.document(share),
-        weights=begun.powers(allowed.ball.tv) if verdict == "PASS" else (),
+        weights=begun.powers(ball) if passed else (),
     )
 
 
-def _worst_places(
-    judged: OutputTestReport, found: OutputEvidence, kept: Sequence[Request]
-) -> tuple[doc.AtPlace, ...]:
-    """Where the mean is off that says most against the target."""
-    means = [test for test in judged.tests if test.name in found.deviations]
+def _worst_places(report: OutputTestReport, run: JudgedTokens) -> tuple[doc.AtPlace, ...]:
+    deviations = run.evidence.deviations
+    means = [test for test in report.tests if test.name in deviations]
     worst = min(means, key=lambda test: test.log_pvalue).name
-    return deviation_by_position(worst, found.deviations[worst], kept)
-
-
-def _rescoring_document(found: OutputEvidence, fine: PrecisionTrial | None) -> doc.Rescoring:
-    return doc.Rescoring(
-        mean=found.distance / found.n,
-        largest=found.worst,
-        precision=None if fine is None else fine.tv,
-        precision_tokens=0 if fine is None else fine.tokens,
-        margin=found.margin,
-    )
+    return deviation_by_position(worst, deviations[worst], run.requests)
 
 
 def _retokenised_document(
@@ -338,15 +313,14 @@ def _retokenised_document(
     settings: OutputSettings,
     proxy: bool,
     say: Callable[[str], None],
-    *,
-    told: bool,
+    source: RequestSource,
 ) -> doc.Retokenised | None:
     given = [request for request in kept if request.from_text]
     if not given:
         return None
     say("text: the target writes for itself, as a control")
     drawn, changed = count_changed_tokens(given, pair, settings.seed)
-    if not told:
+    if not source.endpoint:  # it was said before the server was asked
         say(retokenisation_words(drawn, changed, settings, proxy))
     return doc.Retokenised(
         requests=len(given),
@@ -357,34 +331,33 @@ def _retokenised_document(
 
 
 def _open_reason(
-    judged: OutputTestReport,
-    found: OutputEvidence,
-    planned: int,
+    report: OutputTestReport,
+    run: JudgedTokens,
     text: doc.Retokenised | None,
-    settings: OutputSettings,
     source: RequestSource,
 ) -> str | None:
-    """Why there is no verdict, if there is none."""
     if text is not None and text.not_round_tripping:
         return (
             f"of {text.requests:,} texts {text.not_round_tripping:,} are not what their own "
             f"tokens spell, so that nobody knows what was emitted: give token ids"
         )
-    if judged.detectable <= settings.detect:
+    if report.detectable <= run.settings.detect:
         return None
-    short = f"{found.n:,} of {planned:,} tokens are there: " if found.n < planned else ""
+    n, planned = run.evidence.n, run.settings.planned(run.evidence.proxy)
+    short = f"{n:,} of {planned:,} tokens are there: " if n < planned else ""
     if source.spent:
         short = f"the budget of {source.budget:,} tokens ended first, {short}"
     why = "" if text is None or not text.changed else ", as texts do not tell their tokens"
     return (
-        f"{short}power {POWER:g} against TV {judged.detectable:.2g} alone{why}, asked was "
-        f"{settings.detect:g}"
+        f"{short}power {POWER:g} against TV {report.detectable:.2g} alone{why}, asked was "
+        f"{run.settings.detect:g}"
     )
 
 
-def _requests_sha256(kept: Sequence[Request]) -> str:
+def ids_sha256(requests: Sequence[Request]) -> str:
+    """Return the hash of the ids of requests, prompts and answers in turn."""
     digest = hashlib.sha256()
-    for request in kept:
+    for request in requests:
         for ids in (request.prompt, request.tokens):
             digest.update((",".join(map(str, ids)) + "\n").encode())
     return digest.hexdigest()

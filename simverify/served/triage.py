@@ -1,10 +1,10 @@
 """A triage, from two logs of greedy answers to the document."""
 
-import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from simverify.arrays import Ints
 from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
+from simverify.served.requests import common_prefix_length
+from simverify.served.rescore import dtype_name
+from simverify.served.run import ids_sha256
 from simverify.served.triage_explanations import (
     CAUSE_LEVEL,
     ROUNDING_FACTOR,
@@ -24,7 +27,6 @@ from simverify.served.triage_explanations import (
     OffToken,
     RequestOutcome,
     classify_request,
-    common_prefix_length,
     ended_equally,
     explain_spots,
     score_requests,
@@ -34,20 +36,12 @@ from simverify.served.triage_explanations import (
 
 
 TOKENS_BEFORE, TOKENS_AFTER = 32, 16
-"""Tokens of a case's text, before the token that is told and from it on."""
+"""Tokens of a case's text, before the token that is reported and from it on."""
 
 _MAX_AGREED_SHARE = 0.01
-"""Share of tokens on which both logs agree against the target, from which on it is not theirs."""
+"""If both logs agree against the target on such a share of tokens, it is not their model."""
 
-
-@dataclass(frozen=True)
-class TriageVerdict:
-    """A verdict, and what it rests on."""
-
-    verdict: doc.Verdict
-    findings: tuple[str, ...]
-    inconclusive: str | None
-    notes: tuple[str, ...]
+Paths = Sequence[Sequence[AnswerPath]]
 
 
 def case_document(
@@ -60,7 +54,7 @@ def case_document(
 ) -> doc.TriageCase:
     """Return the entry of a request; ``cause``: what explains its token, if it is off.
 
-    ``open_``: what may explain it, where nobody can tell.
+    ``open_``: what may explain it, if nobody can tell.
     """
     at, which = one.at, 1 if one.side == "b" else 0
     path, answer = paths[which], both[which]
@@ -75,6 +69,13 @@ def case_document(
         kind, words = "verifier", "no cache, row or prompt that was tried explains most of them"
     place = 0 if at is None else at
     a, b = both[0].request, both[1].request
+
+    def decode(tokens: Sequence[int]) -> str:
+        return str(pair.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
+
+    def token_at(tokens: Sequence[int]) -> int | None:
+        return tokens[at] if at is not None and at < len(tokens) else None
+
     return doc.TriageCase(
         request=one.number + 1,
         line_a=both[0].line,
@@ -89,74 +90,59 @@ def case_document(
         cause=words,
         chance=chance,
         slot=answer.slot(place) if located else None,
-        token_a=_token_at(a.tokens, at),
-        token_b=_token_at(b.tokens, at),
-        choice=int(path.top[place]) if at is not None and place < len(path.top) else None,
-        before=_decode_text(
-            (*answer.request.prompt, *answer.request.tokens[:place])[-TOKENS_BEFORE:], pair
-        ),
-        text_a=_decode_text(a.tokens[place : place + TOKENS_AFTER], pair),
-        text_b=_decode_text(b.tokens[place : place + TOKENS_AFTER], pair),
+        token_a=token_at(a.tokens),
+        token_b=token_at(b.tokens),
+        choice=token_at(path.top.tolist()),
+        before=decode((*answer.request.prompt, *answer.request.tokens[:place])[-TOKENS_BEFORE:]),
+        text_a=decode(a.tokens[place : place + TOKENS_AFTER]),
+        text_b=decode(b.tokens[place : place + TOKENS_AFTER]),
     )
 
 
 def triage_verdict(
-    cases: Sequence[doc.TriageCase],
-    counts: Sequence[doc.TriageCount],
-    why: ExplanationResult,
-    agreed: int,
-    agreed_off: int,
-    radius: float,
-) -> TriageVerdict:
-    """Return the verdict: FAIL by a token of one side that is off, or by an end that differs."""
+    cases: Sequence[doc.TriageCase], agreed: int, agreed_off: int, radius: float
+) -> tuple[doc.Verdict, tuple[str, ...], str | None]:
+    """Return verdict, findings and why it is inconclusive.
+
+    It is FAIL by a token of one side that is off, or by an end that differs.
+    """
     findings = tuple(_triage_findings(cases, radius))
-    notes = tuple(_triage_notes(cases, counts, why))
     if agreed_off > _MAX_AGREED_SHARE * max(agreed, 1):
         reason = (
             f"both logs agree on {agreed:,} tokens, and the target chooses others at "
-            f"{agreed_off:,} of them: is --target the model of both, the prompt what they read, "
-            f"and no penalty a default of theirs?"
+            f"{agreed_off:,} of them: is --target the model of both, is the prompt what they read, "
+            f"and do they apply no penalty by default?"
         )
-        return TriageVerdict("INCONCLUSIVE", (), reason, (*notes, *findings))
+        return "INCONCLUSIVE", findings, reason
     if findings:
-        return TriageVerdict("FAIL", findings, None, notes)
+        return "FAIL", findings, None
     open_ = [case for case in cases if case.fault is None]
-    if open_:
-        return TriageVerdict("INCONCLUSIVE", (), _open_words(open_), notes)
-    return TriageVerdict("PASS", (), None, notes)
+    return ("INCONCLUSIVE", (), _open_words(open_)) if open_ else ("PASS", (), None)
 
 
-def _triage_findings(cases: Sequence[doc.TriageCase], radius: float) -> list[str]:
-    findings = []
+def _triage_findings(cases: Sequence[doc.TriageCase], radius: float) -> Iterator[str]:
     for kind in ("unclear", "verifier", "cache or rows", "template", "early stop"):
         faults = [case for case in cases if case.kind == kind and case.fault]
         if not faults:
             continue
         words = f"{kind}: {len(faults):,} request{'s' * (len(faults) > 1)}"
-        if faults[0].gap is not None:
-            times = (
-                f", {faults[0].gap / radius:,.0f} times what rounding may come to" if radius else ""
-            )
-            words += f"; the worst is {faults[0].gap:.3g} logits behind the target's choice{times}"
+        if (gap := faults[0].gap) is not None:
+            times = f", {gap / radius:,.0f} times what rounding may come to" if radius else ""
+            words += f"; the worst is {gap:.3g} logits behind the target's choice{times}"
         first, *rest = dict.fromkeys(case.cause for case in faults)
-        words += f"; {first}" + (f", and {len(rest)} other causes" if rest else "")
-        findings.append(words)
-    return findings
+        yield f"{words}; {first}" + (f", and {len(rest)} other causes" if rest else "")
 
 
 def _open_words(cases: Sequence[doc.TriageCase]) -> str:
-    of = {
-        "precision": "part where bfloat16 would explain it and float32 does not: say --dtype "
+    words: dict[doc.TriageClass, str] = {
+        "precision": "differ where bfloat16 would explain it and float32 does not: name --dtype "
         "bfloat16 if an engine computes in it, or --dtype float32 if none does",
         "text": "are off by tokens that are known by their text alone: log token ids",
         "early stop": "end early and do not say why: log finish_reason",
     }
-    parts = [
-        f"{sum(case.kind == kind for case in cases):,} requests {words}"
-        for kind, words in of.items()
-        if any(case.kind == kind for case in cases)
-    ]
-    alike = sum(case.side == "both" and case.kind not in of for case in cases)
+    sizes = Counter(case.kind for case in cases)
+    parts = [f"{sizes[kind]:,} requests {words[kind]}" for kind in words if sizes[kind]]
+    alike = sum(case.side == "both" and case.kind not in words for case in cases)
     if alike:
         parts.append(
             f"{alike:,} requests have a token in both logs that is not the target's choice"
@@ -164,53 +150,42 @@ def _open_words(cases: Sequence[doc.TriageCase]) -> str:
     return "; ".join(parts)
 
 
-def _triage_notes(
-    cases: Sequence[doc.TriageCase], counts: Sequence[doc.TriageCount], why: ExplanationResult
-) -> list[str]:
-    notes = []
-    if any(case.kind == "verifier" for case in cases):
-        notes.append(
-            f"verifier: what is left where none of {why.tried} explanations by caches, rows and "
+def _triage_notes(cases: Sequence[doc.TriageCase], why: ExplanationResult) -> Iterator[str]:
+    kinds = {case.kind for case in cases}
+    if "verifier" in kinds:
+        yield (
+            f"verifier: what is left if none of {why.tried} explanations by caches, rows and "
             f"prompts fits most of the off tokens; one that was not tried may"
         )
-    if why.open is not None and any(case.kind == "unclear" for case in cases):
+    if why.open is not None and "unclear" in kinds:
         best = why.open
-        notes.append(
+        yield (
             f"unclear: {best.name}: explains {best.fits} of {best.places} off tokens, but the best "
             f"of {why.tried} explanations would fit so well by chance with probability "
             f"{best.chance:.2g}: a log of more prompts may tell"
         )
     if any(cause.taken for cause in why.causes):
-        notes.append(
+        yield (
             f"a cause is a guess: it is taken where the best of all that were tried would fit so "
             f"well by chance with probability {CAUSE_LEVEL:g} at most"
         )
-    limits = [case for case in cases if case.kind == "early stop" and case.fault is False]
+    limits = sum(case.kind == "early stop" and case.fault is False for case in cases)
     if limits:
-        notes.append(
-            f"{len(limits):,} requests were cut at a limit by one log alone, which is no fault: "
+        yield (
+            f"{limits:,} requests were cut at a limit by one log alone, which is no fault: "
             f"what the other emits behind it was held against the target too"
         )
     slots = [case.slot for case in cases if case.kind == "verifier" and case.slot is not None]
     if slots:
         last = sum(place + 1 == size for place, size in slots)
-        notes.append(f"verifier: {last:,} of {len(slots):,} off tokens are the last of their call")
-    return notes
-
-
-def _token_at(tokens: Sequence[int], at: int | None) -> int | None:
-    return tokens[at] if at is not None and at < len(tokens) else None
-
-
-def _decode_text(tokens: Sequence[int], pair: TransformerPair) -> str:
-    text: str = pair.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
-    return text
+        yield f"verifier: {last:,} of {len(slots):,} off tokens are the last of their call"
 
 
 # The whole triage.
 
 
-MAX_CASES = 200  # Requests that the document tells of, one by one
+MAX_CASES = 200  # in the document
+
 TRIAGE_CLASSES: tuple[doc.TriageClass, ...] = (
     "same",
     "numerics",
@@ -226,10 +201,10 @@ TRIAGE_CLASSES: tuple[doc.TriageClass, ...] = (
 
 @dataclass(frozen=True)
 class TriageSource:
-    """What the logs are called, the command that reads them again, and remarks on them.
+    """The names of the logs, the command that reads them again, and remarks on them.
 
     ``declared``: whether the precision was named. ``other``: loads the target in another one:
-    float32 where it is coarser, bfloat16 where it is float32.
+    float32 if it is coarser, bfloat16 if it is float32.
     """
 
     a: str
@@ -248,29 +223,20 @@ def triage(
     proxy: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> doc.TriageRun:
-    """Say why two logs of greedy answers differ.
+    """Say why two logs of greedy answers to the same requests differ.
 
-    Parameters
-    ----------
-    logs
-        Answers of both to the same requests.
-    pair
-        The target that both should follow, at temperature 0; its draft is the engine's, or near
-        it, if ``proxy`` says so.
-
-    Raises
-    ------
-    UsageError
-        If no request is in both logs.
+    ``pair`` is the target that both should follow, at temperature 0; its draft counts if ``proxy``,
+    as the engine's or near it. ``UsageError`` if no request is in both logs.
     """
     say, stamp = progress or (lambda _: None), start_meta()
     if not logs.pairs:
         raise UsageError("triage: no request is in both logs: expected answers to the same prompts")
-    coarse = _dtype(pair) != "float32"
+    coarse = dtype_name(pair) != "float32"
     sides = [[both[k] for both in logs.pairs] for k in (0, 1)]
-    say(f"rescoring {sum(len(x.request.tokens) for own in sides for x in own):,} tokens")
+    tokens = sum(len(x.request.tokens) for x in chain(*sides))
+    say(f"rescoring {tokens:,} tokens")
     other = source.other() if coarse else None
-    paths = [score_requests([x.request for x in own], pair, other) for own in sides]
+    paths = [score_requests([x.request for x in side], pair, other) for side in sides]
     shift = _rounding_move(paths)
     radius = ROUNDING_FACTOR * shift
     outcomes = [
@@ -279,107 +245,21 @@ def triage(
     ]
     if not coarse and not source.declared:
         say("rescoring in bfloat16 what is off, for what that precision would explain")
-        outcomes = _classify_in_bfloat16(outcomes, logs, paths, pair, source.other)
-    drafts = [[_draft_argmax(x, pair) for x in own] if proxy else None for own in sides]
-    both = [GreedyLog(own, p, d) for own, p, d in zip(sides, paths, drafts, strict=True)]
+        outcomes = _classify_in_bfloat16(outcomes, logs, pair, source.other)
+    greedy = [
+        GreedyLog(side, p, [_draft_argmax(x, pair) for x in side] if proxy else None)
+        for side, p in zip(sides, paths, strict=True)
+    ]
     # What a coarser precision would explain may have a cause that explains it better.
     off = [one for one in outcomes if one.kind in (None, "precision")]
     say(f"looking for what explains {len(off):,} tokens")
-    why = explain_spots([_make_spot(one, both) for one in off], both, pair, radius)
-    cases = _case_documents(outcomes, off, why, logs, paths, pair)
-    agreed, agreed_off = _agreement_counts(logs, paths, radius)
-    counts = _class_counts(cases, len(logs.pairs))
-    ruling = triage_verdict(cases, counts, why, agreed, agreed_off, radius)
-    return doc.TriageRun(
-        schema_version=doc.SCHEMA_VERSION,
-        a=source.a,
-        b=source.b,
-        target=pair.target_name,
-        draft=pair.draft_name if proxy else None,
-        sha256=_logs_sha256(logs),
-        requests=len(logs.pairs),
-        alone_a=logs.alone_a,
-        alone_b=logs.alone_b,
-        tokens=sum(len(x.request.tokens) for own in sides for x in own),
-        device=str(pair.target_model.device),
-        dtype=_dtype(pair),
-        declared=source.declared,
-        moved=shift,
-        radius=radius,
-        due_numerics=_expected_partings(logs, paths),
-        agreed=agreed,
-        agreed_off=agreed_off,
-        counts=counts,
-        causes=why.causes,
-        tried=why.tried,
-        cases=cases[:MAX_CASES],
-        left_out=max(len(cases) - MAX_CASES, 0),
-        verdict=ruling.verdict,
-        certificate=_triage_certificate(len(logs.pairs)) if ruling.verdict == "PASS" else None,
-        findings=ruling.findings,
-        inconclusive=ruling.inconclusive,
-        notes=(*ruling.notes, *source.notes),
-        reproduce=source.reproduce,
-        meta=stamp(),
-    )
-
-
-def _rounding_move(paths: Sequence[Sequence[AnswerPath]]) -> float:
-    return max(float(path.moved.max()) for own in paths for path in own)
-
-
-def _classify_in_bfloat16(
-    found: Sequence[RequestOutcome],
-    logs: MatchedAnswers,
-    paths: Sequence[list[AnswerPath]],
-    pair: TransformerPair,
-    load: Callable[[], TransformerPair],
-) -> list[RequestOutcome]:
-    """Judge what is off once more by the rounding of bfloat16, which nobody declared."""
-    off = [one.number for one in found if one.kind is None]
-    if not off:
-        return list(found)
-    other = load()
-    again = [score_requests([logs.pairs[i][k].request for i in off], pair, other) for k in (0, 1)]
-    radius = ROUNDING_FACTOR * _rounding_move(again)
-    outcomes = list(found)
-    for place, i in enumerate(off):
-        judged = classify_request(
-            i, logs.pairs[i], (again[0][place], again[1][place]), radius, pair.eos
-        )
-        one = outcomes[i]
-        words = f"{radius:.2g} logits, as bfloat16 would move them, and not {_dtype(pair)}"
-        explained_by_it = RequestOutcome(i, "precision", None, words, one.parted, one.at, one.side)
-        outcomes[i] = judged if judged.kind is None or judged.fault else explained_by_it
-    return outcomes
-
-
-def _dtype(pair: TransformerPair) -> str:
-    return str(pair.target_model.dtype).removeprefix("torch.")
-
-
-def _draft_argmax(answer: LoggedAnswer, pair: TransformerPair) -> Ints:
-    request = answer.request
-    rows = pair.cached(pair.draft_model, 1).feed([(*request.prompt, *request.tokens[:-1])])[0]
-    drafts: Ints = rows[-len(request.tokens) :].argmax(axis=1)
-    return drafts
-
-
-def _make_spot(one: RequestOutcome, logs: Sequence[GreedyLog]) -> OffToken:
-    assert one.at is not None
-    log = logs[1 if one.side == "b" else 0]
-    token = log.answers[one.number].request.tokens[one.at]
-    return OffToken(log, one.number, one.at, token, log.shared(one.number))
-
-
-def _case_documents(
-    found: Sequence[RequestOutcome],
-    off: Sequence[RequestOutcome],
-    why: ExplanationResult,
-    logs: MatchedAnswers,
-    paths: Sequence[Sequence[AnswerPath]],
-    pair: TransformerPair,
-) -> tuple[doc.TriageCase, ...]:
+    spots = []
+    for one in off:
+        log = greedy[1 if one.side == "b" else 0]
+        assert one.at is not None
+        token = log.answers[one.number].request.tokens[one.at]
+        spots.append(OffToken(log, one.number, one.at, token, log.shared(one.number)))
+    why = explain_spots(spots, greedy, pair, radius)
     causes = {one.number: why.taken.get(i) for i, one in enumerate(off)}
     cases = [
         case_document(
@@ -390,59 +270,123 @@ def _case_documents(
             (paths[0][one.number], paths[1][one.number]),
             pair,
         )
-        for one in found
+        for one in outcomes
         if one.kind != "same"
     ]
-    return tuple(sorted(cases, key=_severity_key))
+    ranks = {True: 0, None: 1, False: 2}
+    cases.sort(key=lambda c: (ranks[c.fault], -TRIAGE_CLASSES.index(c.kind), -(c.gap or 0.0)))
+    agreed, agreed_off = _agreement_counts(logs, paths, radius)
+    verdict, findings, reason = triage_verdict(cases, agreed, agreed_off, radius)
+    notes = [*_triage_notes(cases, why)]
+    if verdict != "FAIL":  # a log of another model says nothing of faults
+        notes, findings = [*notes, *findings], ()
+    return doc.TriageRun(
+        schema_version=doc.SCHEMA_VERSION,
+        a=source.a,
+        b=source.b,
+        target=pair.target_name,
+        draft=pair.draft_name if proxy else None,
+        sha256=ids_sha256([answer.request for both in logs.pairs for answer in both]),
+        requests=len(logs.pairs),
+        alone_a=logs.alone_a,
+        alone_b=logs.alone_b,
+        tokens=tokens,
+        device=str(pair.target_model.device),
+        dtype=dtype_name(pair),
+        declared=source.declared,
+        moved=shift,
+        radius=radius,
+        due_numerics=_expected_partings(logs, paths),
+        agreed=agreed,
+        agreed_off=agreed_off,
+        counts=_class_counts(cases, len(logs.pairs)),
+        causes=why.causes,
+        tried=why.tried,
+        cases=tuple(cases[:MAX_CASES]),
+        left_out=max(len(cases) - MAX_CASES, 0),
+        verdict=verdict,
+        certificate=_triage_certificate(len(logs.pairs)) if verdict == "PASS" else None,
+        findings=findings,
+        inconclusive=reason,
+        notes=(*notes, *source.notes),
+        reproduce=source.reproduce,
+        meta=stamp(),
+    )
 
 
-def _severity_key(case: doc.TriageCase) -> tuple[int, int, float]:
-    rank = {True: 0, None: 1, False: 2}[case.fault]
-    return rank, -TRIAGE_CLASSES.index(case.kind), -(case.gap or 0.0)
+def _rounding_move(paths: Paths) -> float:
+    return max(float(path.moved.max()) for path in chain(*paths))
+
+
+def _classify_in_bfloat16(
+    outcomes: Sequence[RequestOutcome],
+    logs: MatchedAnswers,
+    pair: TransformerPair,
+    load: Callable[[], TransformerPair],
+) -> list[RequestOutcome]:
+    """Judge what is off once more by the rounding of bfloat16, which nobody declared."""
+    off = [one.number for one in outcomes if one.kind is None]
+    if not off:
+        return list(outcomes)
+    other = load()
+    again = [score_requests([logs.pairs[i][k].request for i in off], pair, other) for k in (0, 1)]
+    radius = ROUNDING_FACTOR * _rounding_move(again)
+    results = list(outcomes)
+    for i, path_a, path_b in zip(off, *again, strict=True):
+        judged = classify_request(i, logs.pairs[i], (path_a, path_b), radius, pair.eos)
+        words = f"{radius:.2g} logits, as bfloat16 would move them, and not {dtype_name(pair)}"
+        if judged.kind is not None and not judged.fault:
+            judged = replace(results[i], kind="precision", fault=None, why=words)
+        results[i] = judged
+    return results
+
+
+def _draft_argmax(answer: LoggedAnswer, pair: TransformerPair) -> Ints:
+    request = answer.request
+    rows = pair.cached(pair.draft_model, 1).feed([(*request.prompt, *request.tokens[:-1])])[0]
+    drafts: Ints = rows[-len(request.tokens) :].argmax(axis=1)
+    return drafts
 
 
 def _class_counts(cases: Sequence[doc.TriageCase], requests: int) -> tuple[doc.TriageCount, ...]:
-    sides = {kind: Counter(c.side for c in cases if c.kind == kind) for kind in TRIAGE_CLASSES}
-    sizes = {kind: sum(c.kind == kind for c in cases) for kind in TRIAGE_CLASSES}
+    sizes = Counter(case.kind for case in cases)
     sizes["same"] = requests - len(cases)
+    sides = Counter((case.kind, case.side) for case in cases)
     return tuple(
         doc.TriageCount(
             kind=kind,
             requests=sizes[kind],
-            side_a=sides[kind]["a"],
-            side_b=sides[kind]["b"],
-            both=sides[kind]["both"],
+            side_a=sides[kind, "a"],
+            side_b=sides[kind, "b"],
+            both=sides[kind, "both"],
         )
         for kind in TRIAGE_CLASSES
     )
 
 
-def _agreement_counts(
-    logs: MatchedAnswers, paths: Sequence[Sequence[AnswerPath]], radius: float
-) -> tuple[int, int]:
+def _agreement_counts(logs: MatchedAnswers, paths: Paths, radius: float) -> tuple[int, int]:
     """Count the tokens that both emit after the same ones, and those of them that are off."""
     agreed = off = 0
-    for i, (a, b) in enumerate(logs.pairs):
-        if a.request.prompt == b.request.prompt:
-            common = common_prefix_length(a.request.tokens, b.request.tokens) - ended_equally(
-                (a, b)
-            )
+    for both, path in zip(logs.pairs, paths[0], strict=True):
+        a, b = (answer.request for answer in both)
+        if a.prompt == b.prompt:
+            common = common_prefix_length(a.tokens, b.tokens) - ended_equally(both)
             agreed += common
-            off += int((paths[0][i].gap[:common] > radius).sum())
+            off += int((path.gap[:common] > radius).sum())
     return agreed, off
 
 
-def _expected_partings(logs: MatchedAnswers, paths: Sequence[Sequence[AnswerPath]]) -> float:
+def _expected_partings(logs: MatchedAnswers, paths: Paths) -> float:
     """Bound the requests that part by rounding, on average, by how far it moved here.
 
     At each place of a request, up to where it parts, the share of all movements that are larger
     than the lead there; a request parts once.
     """
-    moves = np.sort(np.concatenate([path.moved for own in paths for path in own]))
+    moves = np.sort(np.concatenate([path.moved for path in chain(*paths)]))
     total = 0.0
-    for i, (a, b) in enumerate(logs.pairs):
-        k = min(common_prefix_length(a.request.tokens, b.request.tokens) + 1, len(paths[0][i].lead))
-        larger = 1.0 - np.searchsorted(moves, paths[0][i].lead[:k]) / len(moves)
+    for (a, b), path in zip(logs.pairs, paths[0], strict=True):
+        k = min(common_prefix_length(a.request.tokens, b.request.tokens) + 1, len(path.lead))
+        larger = 1.0 - np.searchsorted(moves, path.lead[:k]) / len(moves)
         total += min(float(larger.sum()), 1.0)
     return total
 
@@ -455,12 +399,3 @@ def _triage_certificate(requests: int) -> doc.Certificate:
         method=f"Clopper-Pearson for the share of requests with a fault, none of {requests:,} seen",
         assumption="the requests are a random sample of those that are asked",
     )
-
-
-def _logs_sha256(logs: MatchedAnswers) -> str:
-    digest = hashlib.sha256()
-    for both in logs.pairs:
-        for answer in both:
-            for ids in (answer.request.prompt, answer.request.tokens):
-                digest.update((",".join(map(str, ids)) + "\n").encode())
-    return digest.hexdigest()

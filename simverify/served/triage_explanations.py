@@ -6,14 +6,16 @@ been another's. It fits if the target's choice after it is the emitted token.
 
 import inspect
 import math
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from simverify import stats
 from simverify.arrays import Floats, Ints
@@ -24,18 +26,20 @@ from simverify.served.distribution import TRUNCATION_STAGES
 from simverify.served.requests import (
     Request,
     check_request,
+    common_prefix_length,
     expand_choices,
     limit_tokens,
     read_objects,
 )
+from simverify.served.rescore import length_batches, logits_before
 
 # Contexts that an off token may have been chosen after: what goes wrong in caches and rows.
 #
 # How often the target's choice fits by chance, and so what a fit is worth, is measured below.
 
 
-MAX_DISTANCE_BACK = 8  # How far from the end a token is tried as missing, doubled or replaced
-_PROMPT_END_TOKENS = 16  # Tokens at either end of a prompt, each of which is tried as missing
+MAX_DISTANCE_BACK = 8  # from the end, for a token that is tried as missing, doubled or replaced
+_PROMPT_END_TOKENS = 16  # at either end of a prompt, each of which is tried as missing
 _MAX_ROW_SHIFT = 3
 _MAX_SHIFTED_TOKENS = 4
 """Last tokens at most whose positions are tried as shifted, beside those of the whole answer."""
@@ -48,16 +52,16 @@ _WINDOW_SIZES = tuple(1 << k for k in range(4, 20))
 
 @dataclass(frozen=True)
 class WrongContext:
-    """What was read instead, ``tokens``, by the name of what went wrong.
+    """The ``tokens`` that were read instead, by the name of what went wrong.
 
-    ``positions``: where each token stands, from 0; None: one after the other. ``family``: what it
-    is one of many of, none of which is likely for itself. ``whole``: it is the prompt that is read
-    otherwise, so that all of the answer is.
+    ``positions``: where each token stands, from 0; None: one after the other. ``family``: the name
+    of many such contexts, none of which is likely by itself. ``whole``: the prompt is read
+    otherwise, and so is all of the answer.
     """
 
     name: str
-    kind: TriageClass
     tokens: tuple[int, ...]
+    kind: TriageClass = "cache or rows"
     positions: tuple[int, ...] | None = None
     family: str | None = None
     whole: bool = False
@@ -77,142 +81,125 @@ def wrong_contexts(
     ``choice``: the target's there. ``drafts``: the draft's choice at each place, None for none.
     ``shared``: first tokens of the prompt that may have come from another request's cache.
     """
-    right = (*prompt, *tokens[:at])
+    prompt, out = tuple(prompt), tuple(tokens[:at])
     unique: dict[str, WrongContext] = {}
-    texts = tuple(prompt), tuple(tokens)
-    for made in (
-        *_all_contexts(*texts, at, choice, drafts, pair),
-        *_cache_contexts(*texts, at, shared),
+    for context in (
+        *_template_contexts(prompt, out, pair),
+        *_row_contexts(prompt, out, choice, drafts),
+        *_missing_token_contexts(prompt, out),
+        *_shifted_contexts(prompt, out),
+        *_cache_contexts(prompt, out, shared),
     ):
-        if made.tokens and (made.tokens != right or made.positions is not None):
-            unique.setdefault(made.name, made)
+        if context.tokens and (context.tokens != (*prompt, *out) or context.positions is not None):
+            unique.setdefault(context.name, context)
     return list(unique.values())
 
 
-def _all_contexts(
-    prompt: tuple[int, ...],
-    tokens: tuple[int, ...],
-    at: int,
-    choice: int,
-    drafts: Sequence[int] | None,
-    pair: TransformerPair,
+def _row_contexts(
+    prompt: tuple[int, ...], out: tuple[int, ...], choice: int, drafts: Sequence[int] | None
 ) -> Iterator[WrongContext]:
-    c, out = (*prompt, *tokens[:at]), tokens[:at]
-    yield from _template_contexts(prompt, out, pair)
+    c, at = (*prompt, *out), len(out)
     for k in range(1, _MAX_ROW_SHIFT + 1):
-        yield WrongContext(_row_words(k), "cache or rows", c[:-k])
-    yield WrongContext("the row after: a token is skipped", "cache or rows", (*c, choice))
+        yield WrongContext("the row before" if k == 1 else f"the row {k} before", c[:-k])
+    yield WrongContext("the row after: a token is skipped", (*c, choice))
     if drafts is not None and drafts[at] != choice:
-        name = "the row after the rejected draft"
-        yield WrongContext(name, "cache or rows", (*c, int(drafts[at])))
+        yield WrongContext("the row after the rejected draft", (*c, int(drafts[at])))
     if out:
-        yield _missing_context("the prompt's last token", c, len(prompt) - 1, whole=True)
-        yield _doubled_context("the prompt's last token", c, len(prompt) - 1, whole=True)
-        yield _missing_context("the first emitted token", c, len(prompt))
-        yield _doubled_context("the first emitted token", c, len(prompt))
-        yield WrongContext("the prompt is forgotten", "cache or rows", out, whole=True)
+        yield from _edited_contexts("the prompt's last token", c, len(prompt) - 1, whole=True)
+        yield from _edited_contexts("the first emitted token", c, len(prompt))
+        yield WrongContext("the prompt is forgotten", out, whole=True)
     for k in range(1, min(MAX_DISTANCE_BACK, len(c) - 1) + 1):
         place = len(c) - k
-        if k > 1:
-            yield _missing_context(f"the token {k} from the end", c, place)
-        yield _doubled_context(f"the token {k} from the end", c, place)
+        # Without its last token it is the row before.
+        yield from list(_edited_contexts(f"the token {k} from the end", c, place))[k == 1 :]
         if drafts is not None and k <= at:
             d = int(drafts[at - k])
             if d != c[place]:
                 words = f"a rejected draft, {k} from the end,"
                 in_place, beside = (*c[:place], d, *c[place + 1 :]), (*c[:place], d, *c[place:])
-                yield WrongContext(f"{words} stands in the cache", "cache or rows", in_place)
-                yield WrongContext(f"{words} was left in the cache", "cache or rows", beside)
-    yield from _missing_token_contexts(prompt, out)
-    for window in _WINDOW_SIZES:
-        if window < len(c):
-            name = f"all but the last {window} tokens are forgotten"
-            yield WrongContext(name, "cache or rows", c[-window:])
-    yield from _shifted_contexts(prompt, out)
+                yield WrongContext(f"{words} stands in the cache", in_place)
+                yield WrongContext(f"{words} was left in the cache", beside)
+
+
+def _edited_contexts(
+    words: str, c: tuple[int, ...], place: int, *, whole: bool = False
+) -> Iterator[WrongContext]:
+    """Yield a text without the token at ``place``, and with that token twice."""
+    lost, twice = (*c[:place], *c[place + 1 :]), (*c[: place + 1], *c[place:])
+    yield WrongContext(f"{words} is missing", lost, whole=whole)
+    yield WrongContext(f"{words} is doubled", twice, whole=whole)
 
 
 def _missing_token_contexts(
     prompt: tuple[int, ...], out: tuple[int, ...]
 ) -> Iterator[WrongContext]:
-    """Yield the texts that lack a token of the prompt: the first, and one of any place.
+    """Yield texts that lack the first token, one of the prompt, or all but the last tokens.
 
     Of a prompt that is longer than twice ``_PROMPT_END_TOKENS``, places in its middle are left out.
     """
-    c = (*prompt, *out)
-    yield WrongContext("the first token is forgotten", "cache or rows", c[1:], whole=True)
-    n = len(prompt)
-    for place in dict.fromkeys(
-        (*range(min(_PROMPT_END_TOKENS, n)), *range(max(n - _PROMPT_END_TOKENS, 0), n))
-    ):
-        name, family = (
+    c, n = (*prompt, *out), len(prompt)
+    yield WrongContext("the first token is forgotten", c[1:], whole=True)
+    places = (*range(min(_PROMPT_END_TOKENS, n)), *range(max(n - _PROMPT_END_TOKENS, 0), n))
+    for place in dict.fromkeys(places):
+        yield WrongContext(
             f"the prompt's token {place + 1} is missing",
-            "a token of the prompt is missing",
+            (*c[:place], *c[place + 1 :]),
+            family="a token of the prompt is missing",
+            whole=True,
         )
-        lost = (*c[:place], *c[place + 1 :])
-        yield WrongContext(name, "cache or rows", lost, family=family, whole=True)
+    for window in _WINDOW_SIZES:
+        if window < len(c):
+            yield WrongContext(f"all but the last {window} tokens are forgotten", c[-window:])
 
 
 def shared_prefix_length(prompt: Sequence[int], earlier: Iterable[Sequence[int]]) -> int:
     """Return how many first tokens of a prompt an earlier text, prompt and answer, begins with.
 
-    All but the last at most: that one is read again, as something must be.
+    The last token does not count: it is read again, as something must be.
     """
-    longest = 0
-    for text in earlier:
-        same = 0
-        while same < min(len(prompt) - 1, len(text)) and prompt[same] == text[same]:
-            same += 1
-        longest = max(longest, same)
-    return longest
+    return max((common_prefix_length(prompt[:-1], text) for text in earlier), default=0)
 
 
 def _cache_contexts(
-    prompt: tuple[int, ...], tokens: tuple[int, ...], at: int, shared: int
+    prompt: tuple[int, ...], out: tuple[int, ...], shared: int
 ) -> Iterator[WrongContext]:
-    """Yield what is read where the beginning is from a cache that is a token short, or long."""
-    if not 0 < shared < len(prompt):
-        return
-    c = (*prompt, *tokens[:at])
-    last, after = "the last token of a beginning", "the first token after a beginning"
-    yield _missing_context(f"{last} that an earlier request has", c, shared - 1, whole=True)
-    yield _missing_context(f"{after} that an earlier request has", c, shared, whole=True)
-    yield _doubled_context(f"{last} that an earlier request has", c, shared - 1, whole=True)
+    """Yield what is read if the beginning is from a cache that is a token too short or too long."""
+    if 0 < shared < len(prompt):
+        c, whose = (*prompt, *out), "a beginning that an earlier request has"
+        last = _edited_contexts(f"the last token of {whose}", c, shared - 1, whole=True)
+        after = _edited_contexts(f"the first token after {whose}", c, shared, whole=True)
+        missing, doubled = last
+        yield from (missing, next(after), doubled)
 
 
 def _shifted_contexts(prompt: tuple[int, ...], out: tuple[int, ...]) -> Iterator[WrongContext]:
-    """Yield the right tokens at other positions, as an engine that counts rejected drafts has them.
+    """Yield the right tokens at other positions, as if an engine counted rejected drafts.
 
-    To rotary embeddings a shift of all tokens alike is none; to learned ones it is.
+    A shift of all tokens alike changes nothing for rotary embeddings, but does for learned ones.
     """
     c = (*prompt, *out)
+
+    def shifted(begin: int, shift: int) -> tuple[int, ...]:
+        return tuple(i + shift * (i >= begin) for i in range(len(c)))
+
     name = "all positions are counted from 1"
-    yield WrongContext(name, "cache or rows", c, _shifted_positions(c, 0, 1), whole=True)
+    yield WrongContext(name, c, positions=shifted(0, 1), whole=True)
+    places = {
+        len(c) - k: "the last token stands" if k == 1 else f"the last {k} tokens stand"
+        for k in range(1, min(_MAX_SHIFTED_TOKENS, len(c) - 1) + 1)
+    }
     if out:
         name = "the answer's positions are counted from 0"
         again = (*range(len(prompt)), *range(len(out)))
-        yield WrongContext(name, "cache or rows", c, again, whole=True)
-    places = {
-        len(c) - k: _last_token_words(k) for k in range(1, min(_MAX_SHIFTED_TOKENS, len(c) - 1) + 1)
-    }
-    if out:
+        yield WrongContext(name, c, positions=again, whole=True)
         places[len(prompt)] = "the answer's tokens stand"
     for place, words in places.items():
         for shift in _POSITION_SHIFTS:
-            if place + shift < 0:
-                continue
-            side = "far on" if shift > 0 else "far back"
-            by = "a position" if abs(shift) == 1 else f"{shift} positions"
-            shifted = _shifted_positions(c, place, shift)
-            name, whole = f"{words} {by} too {side}", place == len(prompt)
-            yield WrongContext(name, "cache or rows", c, shifted, whole=whole)
-
-
-def _last_token_words(k: int) -> str:
-    return "the last token stands" if k == 1 else f"the last {k} tokens stand"
-
-
-def _shifted_positions(c: Sequence[int], begin: int, shift: int) -> tuple[int, ...]:
-    return tuple(i + shift * (i >= begin) for i in range(len(c)))
+            if place + shift >= 0:
+                by = "a position" if abs(shift) == 1 else f"{shift} positions"
+                name = f"{words} {by} too far {'on' if shift > 0 else 'back'}"
+                positions, whole = shifted(place, shift), place == len(prompt)
+                yield WrongContext(name, c, positions=positions, whole=whole)
 
 
 def _template_contexts(
@@ -220,18 +207,12 @@ def _template_contexts(
 ) -> Iterator[WrongContext]:
     tokenizer = pair.tokenizer
     start = tokenizer.bos_token_id
-    if start is not None:
-        if prompt[0] == start:
-            yield WrongContext(
-                "the prompt without its BOS", "template", (*prompt[1:], *out), whole=True
-            )
-            yield WrongContext(
-                "the prompt with a second BOS", "template", (start, *prompt, *out), whole=True
-            )
-        else:
-            yield WrongContext(
-                "the prompt with a BOS", "template", (start, *prompt, *out), whole=True
-            )
+    prompts: dict[str, Sequence[int]] = {}
+    if start is not None and prompt[0] == start:
+        prompts["the prompt without its BOS"] = prompt[1:]
+        prompts["the prompt with a second BOS"] = (start, *prompt)
+    elif start is not None:
+        prompts["the prompt with a BOS"] = (start, *prompt)
     text = tokenizer.decode(prompt, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     others = {
         "the prompt without blanks at its end": text.rstrip(),
@@ -242,33 +223,16 @@ def _template_contexts(
     }
     for name, other in others.items():
         if other.strip() and other != text:
-            yield WrongContext(name, "template", (*pair.encode(other), *out), whole=True)
+            prompts[name] = pair.encode(other)
     if tokenizer.chat_template:
         messages = [{"role": "user", "content": text}]
         for more in (True, False):
             name = f"the prompt in the chat template{'' if more else ', without its turn'}"
-            ids = tokenizer.apply_chat_template(
+            prompts[name] = tokenizer.apply_chat_template(
                 messages, add_generation_prompt=more, tokenize=True, return_dict=False
             )
-            yield WrongContext(name, "template", (*map(int, ids), *out), whole=True)
-
-
-def _row_words(k: int) -> str:
-    return "the row before" if k == 1 else f"the row {k} before"
-
-
-def _missing_context(
-    words: str, c: tuple[int, ...], place: int, *, whole: bool = False
-) -> WrongContext:
-    lost = (*c[:place], *c[place + 1 :])
-    return WrongContext(f"{words} is missing", "cache or rows", lost, whole=whole)
-
-
-def _doubled_context(
-    words: str, c: tuple[int, ...], place: int, *, whole: bool = False
-) -> WrongContext:
-    more = (*c[: place + 1], *c[place:])
-    return WrongContext(f"{words} is doubled", "cache or rows", more, whole=whole)
+    for name, ids in prompts.items():
+        yield WrongContext(name, (*map(int, ids), *out), "template", whole=True)
 
 
 # The distance of each emitted token from the target's own choice, and what rounding does to it.
@@ -278,10 +242,9 @@ def _doubled_context(
 # these differ is what dtype and batch shape explain.
 
 
-MAX_BATCH = 16  # Texts scored together at most
-STEPWISE_TOKENS = 512  # First tokens that are scored one after the other, which takes a call each
-ROUNDING_FACTOR = 2.0  # How many times what rounding moved here an engine's own may come to
-_MAX_BATCH_LOGITS = 1 << 26  # Logits of a batch at most, 256 MB, one text excepted
+STEPWISE_TOKENS = 512  # first tokens that are scored one after the other, with a call each
+ROUNDING_FACTOR = 2.0  # an engine's rounding may be so many times what it moved here
+
 Logits = npt.NDArray[np.float32]
 
 
@@ -291,9 +254,9 @@ class AnswerPath:
 
     ``top``, ``second``: int64 (n,), the two largest logits of each row; ``lead``: float64 (n,), by
     how much the first is ahead. ``gap``: float64 (n,), by how much the emitted token is behind the
-    largest logit, in that scoring in which it is least; 0: it is the target's choice. ``moved``:
-    float64 (n,), by how much the scorings differ in how far the largest logit is ahead, of the
-    second or of the emitted one. ``rank``: int64 (n,), tokens ahead of the emitted one.
+    largest logit, in the scoring where that is least; 0: it is the target's choice. ``moved``:
+    float64 (n,), by how much the scorings differ in the lead of the largest logit over the second
+    or the emitted one. ``rank``: int64 (n,), tokens ahead of the emitted one.
     """
 
     top: Ints
@@ -302,10 +265,6 @@ class AnswerPath:
     gap: Floats
     moved: Floats
     rank: Ints
-
-    def off(self, radius: float) -> Ints:
-        """Return the places of tokens that are no choice of the target's within ``radius``."""
-        return np.flatnonzero(self.gap > radius)
 
 
 def score_requests(
@@ -316,54 +275,22 @@ def score_requests(
     """Score each request; ``other`` is the target in another precision, None for none."""
     steps = _stepwise_logits(limit_tokens(requests, STEPWISE_TOKENS), pair)
     paths: list[AnswerPath] = []
-    for together in text_batches([_full_text(request) for request in requests]):
+    for together in length_batches([len(r.prompt) + len(r.tokens) for r in requests]):
         batch = [requests[i] for i in together]
-        for i, request, base in zip(
-            together, batch, teacher_forced_logits(pair, batch), strict=True
-        ):
-            views = [teacher_forced_logits(pair, [request])[0]]
-            if other is not None:
-                views.append(teacher_forced_logits(other, [request])[0])
-            if i < len(steps):
-                views.append(steps[i])
-            paths.append(_answer_path(np.array(request.tokens), base, views))
+        rows = logits_before(pair, pair.target_model, batch)
+        for i, request, base in zip(together, batch, rows, strict=True):
+            pairs = [pair] if other is None else [pair, other]
+            views = [
+                logits_before(version, version.target_model, [request])[0] for version in pairs
+            ]
+            paths.append(_answer_path(np.array(request.tokens), base, [*views, *steps[i : i + 1]]))
     return paths
 
 
-def teacher_forced_logits(pair: TransformerPair, requests: Sequence[Request]) -> list[Logits]:
-    """Logits before each emitted token, float32 (n, V) for each request, scored in one batch."""
-    fed = [_full_text(request) for request in requests]
-    rows = pair.cached(pair.target_model, len(fed)).feed(fed)
-    return [own[-len(r.tokens) :] for own, r in zip(rows, requests, strict=True)]
-
-
-def text_batches(
-    texts: Sequence[Sequence[int]], rows: int = MAX_BATCH, size: int = 0
-) -> Iterator[range]:
-    """Yield ranges of ``texts`` that are computed together: ``rows`` at most, and as memory has.
-
-    ``size``: tokens of the vocabulary; 0 for no limit by it.
-    """
-    start, longest = 0, 0
-    for i, text in enumerate(texts):
-        longest = max(longest, len(text))
-        if i > start and (
-            i - start == rows or longest * (i - start + 1) * size > _MAX_BATCH_LOGITS
-        ):
-            yield range(start, i)
-            start, longest = i, len(text)
-    if len(texts) > start:
-        yield range(start, len(texts))
-
-
-def _full_text(request: Request) -> tuple[int, ...]:
-    return (*request.prompt, *request.tokens[:-1])
-
-
 def _stepwise_logits(requests: Sequence[Request], pair: TransformerPair) -> list[Logits]:
-    """Logits as :func:`teacher_forced_logits`, one token a call, as without drafts."""
+    """Return logits as :func:`logits_before`, one token a call, as without drafts."""
     logits: list[Logits] = []
-    for together in text_batches([r.prompt for r in requests]):
+    for together in length_batches([len(r.prompt) for r in requests]):
         batch = [requests[i] for i in together]
         model = pair.cached(pair.target_model, len(batch))
         rows = [[last[-1]] for last in model.feed([request.prompt for request in batch])]
@@ -372,7 +299,7 @@ def _stepwise_logits(requests: Sequence[Request], pair: TransformerPair) -> list
             fed = [[request.tokens[min(step, len(request.tokens) - 1)]] for request in batch]
             for steps, last in zip(rows, model.feed(fed), strict=True):
                 steps.append(last[-1])
-        logits += [np.stack(kept[: len(r.tokens)]) for kept, r in zip(rows, batch, strict=True)]
+        logits += [np.stack(x[: len(r.tokens)]) for x, r in zip(rows, batch, strict=True)]
     return logits
 
 
@@ -403,69 +330,45 @@ def _answer_path(tokens: Ints, base: Logits, views: Sequence[Logits]) -> AnswerP
 # The target's argmax after every token of a text, whose tokens may have other positions.
 
 
-@dataclass(frozen=True)
-class PositionedText:
-    """A text's ``tokens``, and ``positions`` where they are not 0, 1, 2 and so on."""
-
-    tokens: tuple[int, ...]
-    positions: tuple[int, ...] | None = None
-
-    @classmethod
-    def of(cls, tokens: tuple[int, ...], positions: tuple[int, ...] | None) -> "PositionedText":
-        """Return a text whose last tokens, if there are more than positions, go on from there."""
-        if positions is None:
-            return cls(tokens)
-        more = range(positions[-1] + 1, positions[-1] + 1 + len(tokens) - len(positions))
-        return cls(tokens, (*positions, *more))
+Text = tuple[tuple[int, ...], tuple[int, ...] | None]
+"""Tokens, and their positions if they are not 0, 1, 2 and so on."""
 
 
-def supports_positions(pair: TransformerPair) -> bool:
-    """Return whether the target is told where its tokens stand; a state counts for itself."""
-    return "position_ids" in inspect.signature(type(pair.target_model).forward).parameters
-
-
-def target_argmax(
-    texts: Sequence[PositionedText], pair: TransformerPair
-) -> dict[PositionedText, tuple[Ints, Floats]]:
+def target_argmax(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, tuple[Ints, Floats]]:
     """Return the target's choice after every token of each text, int64 (n,).
 
-    Beside it by how much the text's next token is behind the choice, float64 (n,) in logits; 0
-    after the last, which has none.
+    Then by how many logits the text's next token is behind the choice, float64 (n,); 0 for the last
+    token, which has no next.
     """
-    results: dict[PositionedText, tuple[Ints, Floats]] = {}
-    plain = sorted((t for t in texts if t.positions is None), key=lambda text: len(text.tokens))
-    tokens = [text.tokens for text in plain]
-    for together in text_batches(tokens, MAX_BATCH, pair.vocab_size):
-        model = pair.cached(pair.target_model, len(together))
-        for i, rows in zip(together, model.feed([tokens[j] for j in together]), strict=True):
-            results[plain[i]] = _argmax_and_gaps(rows, plain[i])
-    placed = sorted((t for t in texts if t.positions is not None), key=lambda t: len(t.tokens))
-    for together in text_batches([text.tokens for text in placed], MAX_BATCH, pair.vocab_size):
-        group = [placed[i] for i in together]
-        results |= dict(zip(group, _positioned_argmax(group, pair), strict=True))
+    results: dict[Text, tuple[Ints, Floats]] = {}
+    for placed in (False, True):
+        chosen = [text for text in texts if (text[1] is not None) == placed]
+        chosen.sort(key=lambda text: len(text[0]))
+        for together in length_batches([len(tokens) for tokens, _ in chosen], pair.vocab_size):
+            group = chosen[together.start : together.stop]
+            if placed:
+                logits = _positioned_logits(group, pair)
+            else:
+                model = pair.cached(pair.target_model, len(group))
+                logits = model.feed([tokens for tokens, _ in group])
+            for text, rows in zip(group, logits, strict=True):
+                behind = np.zeros(len(rows))
+                each = np.arange(len(rows) - 1)
+                behind[:-1] = rows[:-1].max(axis=1) - rows[each, list(text[0][1:])]
+                results[text] = rows.argmax(axis=1), behind
     return results
 
 
-def _argmax_and_gaps(rows: npt.NDArray[np.float32], text: PositionedText) -> tuple[Ints, Floats]:
-    behind = np.zeros(len(rows))
-    each = np.arange(len(rows) - 1)
-    behind[:-1] = rows[:-1].max(axis=1) - rows[each, list(text.tokens[1:])]
-    return rows.argmax(axis=1), behind
-
-
-def _positioned_argmax(
-    texts: Sequence[PositionedText], pair: TransformerPair
-) -> list[tuple[Ints, Floats]]:
-    """Choices after texts with positions of their own, filled up on the right to one length."""
+def _positioned_logits(texts: Sequence[Text], pair: TransformerPair) -> list[Logits]:
     import torch
 
-    width = max(len(text.tokens) for text in texts)
+    width = max(len(tokens) for tokens, _ in texts)
     ids = torch.zeros((len(texts), width), dtype=torch.long)
     positions, there = torch.zeros_like(ids), torch.zeros_like(ids)
-    for row, text in enumerate(texts):
-        n = len(text.tokens)
-        ids[row, :n] = torch.as_tensor(text.tokens)
-        positions[row, :n] = torch.as_tensor(text.positions)
+    for row, (tokens, places) in enumerate(texts):
+        n = len(tokens)
+        ids[row, :n] = torch.as_tensor(tokens)
+        positions[row, :n] = torch.as_tensor(places)
         there[row, :n] = 1
     device = pair.target_model.device
     with torch.no_grad():
@@ -476,10 +379,7 @@ def _positioned_argmax(
             use_cache=False,
         ).logits
     rows = logits.float().cpu().numpy()
-    return [
-        _argmax_and_gaps(own[: len(text.tokens)], text)
-        for own, text in zip(rows, texts, strict=True)
-    ]
+    return [x[: len(tokens)] for x, (tokens, _) in zip(rows, texts, strict=True)]
 
 
 # Two logs of greedy answers: what each line holds, and which lines match.
@@ -488,7 +388,7 @@ def _positioned_argmax(
 Side = Literal["a", "b"]
 
 _GREEDY_STAGES = frozenset({"temperature", *TRUNCATION_STAGES})
-"""Stages that leave the largest logit where it is."""
+"""Stages that do not change which logit is the largest."""
 
 
 @dataclass(frozen=True)
@@ -529,20 +429,13 @@ class MatchedAnswers:
 def read_answers(path: Path, pair: TransformerPair) -> tuple[LoggedAnswer, ...]:
     """Read a log as :func:`read_requests` does, with ``id`` and ``calls`` of its lines.
 
-    Of an answer as it came each choice is one of its own.
-
-    ``pair`` has temperature 0.
-
-    Raises
-    ------
-    UsageError
-        As :func:`read_requests`; or if a line was asked at another temperature, or its calls do not
-        add up to its tokens.
+    Each choice of a server's answer is an answer. ``pair`` has temperature 0. ``UsageError`` as
+    there, and if a line was asked at another temperature, or its calls do not add up to its tokens.
     """
     answers = [
-        _parse_answer(own, at, number, pair)
+        _parse_answer(fields, at, number, pair)
         for number, (where, value) in enumerate(read_objects(path, "triage"), 1)
-        for at, own in expand_choices(value, where, pair)
+        for at, fields in expand_choices(value, where, pair)
     ]
     if not answers:
         raise UsageError(f"triage: {path} holds no request: expected one JSON object a line")
@@ -565,7 +458,7 @@ def _parse_answer(value: Any, where: str, number: int, pair: TransformerPair) ->
     calls = value.get("calls")
     if calls is not None:
         whole = isinstance(calls, list) and all(type(n) is int and n > 0 for n in calls)
-        # A token that was put back, because the engine said that it stopped, is of the last call.
+        # A token that was put back because the engine stopped belongs to the last call.
         totals = (len(request.tokens), len(request.tokens) - request.restored)
         if not whole or sum(calls) not in totals:
             raise UsageError(
@@ -583,44 +476,32 @@ def _parse_answer(value: Any, where: str, number: int, pair: TransformerPair) ->
 
 
 def match_answers(a: Sequence[LoggedAnswer], b: Sequence[LoggedAnswer]) -> MatchedAnswers:
-    """Bring together what answers the same request.
+    """Pair the answers to the same request.
 
-    By ``id`` where every line of both has one of its own; else the k-th answer to a prompt with the
-    k-th to the same prompt, and what is left over in its order: prompts that differ are a finding.
+    By ``id`` if every line of both has one of its own; else the k-th answer to a prompt with the
+    k-th to the same prompt, and the rest in order: prompts that differ are a finding.
     """
-    if _have_unique_names(a) and _have_unique_names(b):
-        return _match_by_key(a, b, [x.name for x in a], [x.name for x in b], in_order=False)
-    return _match_by_key(a, b, _numbered_prompts(a), _numbered_prompts(b), in_order=True)
 
+    def unique(answers: Sequence[LoggedAnswer]) -> bool:
+        names = {answer.name for answer in answers}
+        return None not in names and len(names) == len(answers)
 
-def _have_unique_names(answers: Sequence[LoggedAnswer]) -> bool:
-    names = {answer.name for answer in answers}
-    return None not in names and len(names) == len(answers)
+    def keys(answers: Sequence[LoggedAnswer]) -> list[Hashable]:
+        if by_name:
+            return [answer.name for answer in answers]
+        seen = Counter[tuple[int, ...]]()
+        numbered: list[Hashable] = []
+        for prompt in (answer.request.prompt for answer in answers):
+            numbered.append((prompt, seen[prompt]))
+            seen[prompt] += 1
+        return numbered
 
-
-def _numbered_prompts(answers: Sequence[LoggedAnswer]) -> list[tuple[tuple[int, ...], int]]:
-    seen: dict[tuple[int, ...], int] = defaultdict(int)
-    keys = []
-    for answer in answers:
-        prompt = answer.request.prompt
-        keys.append((prompt, seen[prompt]))
-        seen[prompt] += 1
-    return keys
-
-
-def _match_by_key(
-    a: Sequence[LoggedAnswer],
-    b: Sequence[LoggedAnswer],
-    keys_a: Sequence[Hashable],
-    keys_b: Sequence[Hashable],
-    *,
-    in_order: bool,
-) -> MatchedAnswers:
-    other = dict(zip(keys_b, b, strict=True))
-    both = [(x, other.pop(key)) for x, key in zip(a, keys_a, strict=True) if key in other]
+    by_name = unique(a) and unique(b)
+    other = dict(zip(keys(b), b, strict=True))
+    both = [(x, other.pop(key)) for x, key in zip(a, keys(a), strict=True) if key in other]
     taken = {x.line for x, _ in both}
     left_a, left_b = [x for x in a if x.line not in taken], list(other.values())
-    if in_order:
+    if not by_name:
         rest = list(zip(left_a, left_b, strict=False))
         both = sorted(both + rest, key=lambda entry: entry[0].line)
         left_a, left_b = left_a[len(rest) :], left_b[len(rest) :]
@@ -629,8 +510,8 @@ def _match_by_key(
 
 # Explanations that fit an off token: by it alone, by all that follow, by the whole answer.
 #
-# An explanation that stays, as a prompt that was read otherwise does, has to give every token of
-# the answer, and those that it leaves as they are too: the more of them it would have changed, the
+# An explanation that stays, such as a prompt that was read otherwise, has to give every token of
+# the answer, also those that it leaves as they are: the more of them it would have changed, the
 # less likely it fits by chance.
 
 
@@ -651,14 +532,14 @@ class GreedyLog:
     drafts: Sequence[Ints] | None
 
     def shared(self, number: int) -> int:
-        """Return how much of a prompt one of the answers before has, in the order of the log."""
+        """Return how many first tokens a prompt shares with an earlier request of the log."""
         texts = ((*own.request.prompt, *own.request.tokens) for own in self.answers[:number])
         return shared_prefix_length(self.answers[number].request.prompt, texts)
 
 
 @dataclass(frozen=True, eq=False)
 class OffToken:
-    """A token: of which log and answer, where, and what is to be explained there.
+    """A token that is to be explained: its log, the number of its answer, and its place there.
 
     ``shared``: tokens of the prompt that may have come from another request's cache.
     """
@@ -694,56 +575,51 @@ class OffToken:
 class ExplanationFit:
     """Whether an explanation gives a token: alone, with what follows, with the whole answer.
 
-    ``reaches``: for each of ``REACH_WORDS``, None where that is no explanation: a prompt that was
-    read otherwise is not for one token alone, and what is lost behind it touches nothing before.
+    ``reaches``: for each of ``REACH_WORDS``, None if that is no explanation: a prompt that was
+    read otherwise is none for one token alone, and what is lost behind it touches nothing before.
     """
 
     kind: TriageClass
     reaches: tuple[bool | None, ...]
 
-    def joined(self, other: "ExplanationFit | None") -> "ExplanationFit":
-        """Return the fit of one of both."""
-        if other is None:
-            return self
-        both = zip(self.reaches, other.reaches, strict=True)
-        return ExplanationFit(self.kind, tuple(None if a is None else a or b for a, b in both))
-
 
 def explanation_fits(
     spots: Sequence[OffToken], pair: TransformerPair, radius: float, wanted: set[str] | None = None
 ) -> list[dict[str, ExplanationFit]]:
-    """Return for each spot the explanations, of those ``wanted``, and whether they fit."""
-    jobs: list[tuple[int, WrongContext, PositionedText]] = []
+    """Return for each spot the explanations, of those ``wanted``, and whether they fit.
+
+    Contexts of one family are one explanation, which fits if one of them does.
+    """
+    jobs: list[tuple[int, WrongContext, Text]] = []
     results: list[dict[str, ExplanationFit]] = []
-    placed = supports_positions(pair)
+    # A recurrent target takes no positions: it counts its tokens itself.
+    placed = "position_ids" in inspect.signature(type(pair.target_model).forward).parameters
     for i, spot in enumerate(spots):
-        results.append(_wanted_fits(_model_free_fits(spot), wanted))
+        fits = _model_free_fits(spot).items()
+        results.append({name: fit for name, fit in fits if wanted is None or name in wanted})
         drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number].tolist()
-        made = wrong_contexts(
-            spot.prompt,
-            spot.tokens,
-            spot.at,
-            int(spot.path.top[spot.at]),
-            drafts,
-            pair,
-            spot.shared,
-        )
-        for context in made:
-            if context.positions is not None and not placed:
-                continue
-            whole = (*context.tokens, *spot.tokens[spot.at :])
-            if len(whole) <= pair.context and (wanted is None or context_family(context) in wanted):
-                jobs.append((i, context, PositionedText.of(whole, context.positions)))
+        choice = int(spot.path.top[spot.at])
+        for context in wrong_contexts(
+            spot.prompt, spot.tokens, spot.at, choice, drafts, pair, spot.shared
+        ):
+            name = context.family or context.name
+            if (placed or context.positions is None) and (wanted is None or name in wanted):
+                whole = (*context.tokens, *spot.tokens[spot.at :])
+                places = context.positions
+                if places is not None:  # the answer's further tokens continue them
+                    more = range(places[-1] + 1, places[-1] + 1 + len(whole) - len(places))
+                    places = (*places, *more)
+                if len(whole) <= pair.context:
+                    jobs.append((i, context, (whole, places)))
     given = target_argmax(list(dict.fromkeys(text for *_, text in jobs)), pair)
     for i, context, text in jobs:
         fit = _context_fit(spots[i], context, *given[text], radius)
-        results[i][context_family(context)] = fit.joined(results[i].get(context_family(context)))
+        name = context.family or context.name
+        if name in results[i]:
+            both = zip(fit.reaches, results[i][name].reaches, strict=True)
+            fit = ExplanationFit(fit.kind, tuple(None if a is None else a or b for a, b in both))
+        results[i][name] = fit
     return results
-
-
-def context_family(context: WrongContext) -> str:
-    """Return the name by which a context is counted: its family's, if it has one."""
-    return context.family or context.name
 
 
 def _context_fit(
@@ -760,35 +636,26 @@ def _context_fit(
 
 
 def _model_free_fits(spot: OffToken) -> dict[str, ExplanationFit]:
-    """Explanations that take no model: other requests' rows at the same place, and the draft."""
+    """Return explanations without a model: other requests' rows at this place, and the draft."""
     explanations = {}
     paths = spot.log.paths
     for k in range(-_MAX_NEIGHBOUR_DISTANCE, _MAX_NEIGHBOUR_DISTANCE + 1):
         other = spot.number + k
         if k and 0 <= other < len(paths) and spot.at < len(paths[other].top):
-            side = "before" if k < 0 else "after"
-            far = "" if abs(k) == 1 else f"{abs(k)} "
+            far = f"{'' if abs(k) == 1 else f'{abs(k)} '}{'before' if k < 0 else 'after'}"
             hit = int(paths[other].top[spot.at]) == spot.token
-            explanations[f"the row of the request {far}{side}"] = ExplanationFit(
-                "cache or rows", (hit,)
-            )
+            explanations[f"the row of the request {far}"] = ExplanationFit("cache or rows", (hit,))
     if spot.log.drafts is not None:
         hit = int(spot.log.drafts[spot.number][spot.at]) == spot.token
         explanations[DRAFT_TOKEN_ACCEPTED] = ExplanationFit("verifier", (hit,))
     return explanations
 
 
-def _wanted_fits(
-    own: Mapping[str, ExplanationFit], wanted: set[str] | None
-) -> dict[str, ExplanationFit]:
-    return {name: fit for name, fit in own.items() if wanted is None or name in wanted}
-
-
 # Causes: fits are compared with fits by chance.
 #
-# Some explanations fit by chance, as a context that is nearly the right one often makes the
-# runner-up the choice. How often is measured at other places, where nothing is off, the runner-up
-# is as near, and the same explanation is asked for the runner-up.
+# Some explanations fit by chance: a context that is nearly the right one often makes the runner-up
+# the choice. How often is measured at other places, where nothing is off and the runner-up is as
+# near, by asking whether the same explanation gives the runner-up.
 
 
 MAX_EXAMINED = 16
@@ -798,10 +665,10 @@ CAUSE_LEVEL = 0.01
 """An explanation is taken if one fits so often by chance with this probability at most."""
 
 COMMON_CAUSE_SHARE = 0.5
-"""Share of the off tokens that a common cause fits; where none fits so many, there is none."""
+"""Share of the off tokens that a common cause fits; if none fits so many, there is none."""
 
 _SHARE_SMOOTHING, _SIMILARITY_WIDTH = 0.05, 0.5
-"""A share of explanations that is taken as none, and by which factor, to e, others are unlike."""
+"""A share of explanations that counts as none, and the log ratio at which others are unlike."""
 
 _TOTAL_CONTROLS = 48
 _CONTROLS_PER_SPOT = (4, 24)
@@ -810,11 +677,11 @@ _CONTROLS_PER_SPOT = (4, 24)
 
 @dataclass(frozen=True)
 class ExplanationResult:
-    """What came of it.
+    """The explanations.
 
-    ``causes``: what was tried and fits anywhere; ``taken``: by index of the spot, the cause;
-    ``tried``: explanations in all; ``open``: an explanation that would fit most of the others, but
-    not beyond chance; None where none does.
+    ``causes``: what was tried and fits anywhere; ``taken``: the cause by index of the spot;
+    ``tried``: explanations in all; ``open``: an explanation that fits most of the others, but not
+    beyond chance; None if none does.
     """
 
     causes: tuple[TriageCause, ...]
@@ -836,18 +703,18 @@ class Hypothesis:
         """Its name with what it gives."""
         return self.name + REACH_WORDS[self.reach]
 
-    def of(self, own: Mapping[str, ExplanationFit]) -> bool:
-        """Whether it fits, by the fits of a spot."""
-        fit = own.get(self.name)
+    def fits(self, spot: Mapping[str, ExplanationFit]) -> bool:
+        """Whether it fits a spot."""
+        fit = spot.get(self.name)
         return fit is not None and fit.reaches[self.reach : self.reach + 1] == (True,)
 
 
 def explain_spots(
     spots: Sequence[OffToken], logs: Sequence[GreedyLog], pair: TransformerPair, radius: float
 ) -> ExplanationResult:
-    """Try every explanation on the first spots, hold it against chance, take what is beyond it.
+    """Try every explanation on the first spots, compare it with chance, take what is beyond it.
 
-    What is off by the same token after the same text is counted once.
+    Spots with the same token after the same text count once.
     """
     if not spots:
         return ExplanationResult((), {}, 0)
@@ -857,23 +724,47 @@ def explain_spots(
     numbers = list(alike.values())
     first = [spots[same[0]] for same in numbers[:MAX_EXAMINED]]
     spot_fits = explanation_fits(first, pair, radius)
-    hypotheses = _hypotheses(spot_fits)
-    fitting = [one for one in hypotheses if any(one.of(fit) for fit in spot_fits)]
+    kinds: dict[tuple[str, int], TriageClass] = {}
+    for fits in spot_fits:
+        for name, fit in fits.items():
+            for reach, hit in enumerate(fit.reaches):
+                if hit is not None:
+                    kinds.setdefault((name, reach), fit.kind)
+    hypotheses = [Hypothesis(name, kind, reach) for (name, reach), kind in kinds.items()]
     names = {one.name for one in hypotheses}
-    if not fitting:
+    if not any(one.fits(fits) for one in hypotheses for fits in spot_fits):
         return ExplanationResult((), {}, len(names))
     controls = _control_spots(first, logs, radius)
-    among = explanation_fits([spot for each in controls for spot in each], pair, radius, names)
-    groups = _fit_groups(spot_fits, among, [len(each) for each in controls], hypotheses)
-    alike_by = [_group_similarity(group) for group in groups]
+    control_fits = iter(
+        explanation_fits([x for each in controls for x in each], pair, radius, names)
+    )
+    # For each spot which hypotheses fit it, and each of its controls: bool (1 + k, H).
+    groups = [
+        np.array(
+            [
+                [one.fits(own) for one in hypotheses]
+                for own in (fits, *islice(control_fits, len(each)))
+            ]
+        )
+        for fits, each in zip(spot_fits, controls, strict=True)
+    ]
+    similarity = [_group_similarity(group) for group in groups]
     taken: dict[int, TriageCause] = {}
     candidates: dict[str, TriageCause] = {}
     accepted: dict[Hypothesis, TriageCause] = {}
     causes: dict[Hypothesis, TriageCause] = {}
     while rest := [i for i in range(len(first)) if i not in taken]:
-        worth = stats.matched_fits([groups[i] for i in rest], [alike_by[i] for i in rest])
+        worth = stats.matched_fits([groups[i] for i in rest], [similarity[i] for i in rest])
         causes = {
-            one: _cause_entry(one, j, [spot_fits[i] for i in rest], worth)
+            one: TriageCause(
+                name=one.words,
+                kind=one.kind,
+                places=sum(one.name in spot_fits[i] for i in rest),
+                fits=int(worth.fits[j]),
+                by_chance=float(worth.by_chance[j]),
+                chance=float(worth.chance[j]),
+                taken=False,
+            )
             for j, one in enumerate(hypotheses)
             if worth.fits[j]
         }
@@ -883,54 +774,43 @@ def explain_spots(
         if not good:
             break
         best = min(good, key=lambda one: (worth.tails[hypotheses.index(one)], -one.reach))
-        where = {i for i in rest if best.of(spot_fits[i])}
-        others = [one for one in good if {i for i in rest if one.of(spot_fits[i])} == where]
-        candidates[best.words] = accepted[best] = _accept_cause(best, causes[best], others)
-        taken |= dict.fromkeys(where, accepted[best])
+        where = {i for i in rest if best.fits(spot_fits[i])}
+        # Another that fits the same places as well is named beside it.
+        others = sorted(
+            (one.kind == best.kind, one.name)
+            for one in good
+            if one.name != best.name and {i for i in rest if one.fits(spot_fits[i])} == where
+        )
+        also = f", or: {others[0][1]}" if others else ""
+        cause = structs.replace(causes[best], name=f"{best.words}{also}", taken=True)
+        candidates[best.words] = accepted[best] = cause
+        taken |= dict.fromkeys(where, cause)
     ordered = sorted(
         candidates.values(), key=lambda cause: (not cause.taken, cause.chance, -cause.fits)
     )
     result = {i: cause for place, cause in taken.items() for i in numbers[place]}
     if accepted and len(numbers) > len(first):
         later = numbers[MAX_EXAMINED:]
-        more = explanation_fits(
-            [spots[same[0]] for same in later], pair, radius, {one.name for one in accepted}
-        )
-        for same, fit in zip(later, more, strict=True):
-            matches = [accepted[one] for one in accepted if one.of(fit)]
+        wanted = {one.name for one in accepted}
+        more = explanation_fits([spots[same[0]] for same in later], pair, radius, wanted)
+        for same, fits in zip(later, more, strict=True):
+            matches = [cause for one, cause in accepted.items() if one.fits(fits)]
             if matches:
                 result |= dict.fromkeys(same, max(matches, key=lambda cause: cause.fits))
-    return ExplanationResult(tuple(ordered), result, len(names), _open_cause(causes, rest))
-
-
-def _hypotheses(own: Sequence[Mapping[str, ExplanationFit]]) -> list[Hypothesis]:
-    kinds: dict[tuple[str, int], TriageClass] = {}
-    for fit in own:
-        for name, one in fit.items():
-            for reach, hit in enumerate(one.reaches):
-                if hit is not None:
-                    kinds.setdefault((name, reach), one.kind)
-    return [Hypothesis(name, kind, reach) for (name, reach), kind in kinds.items()]
-
-
-def _fit_groups(
-    own: Sequence[Mapping[str, ExplanationFit]],
-    among: Sequence[Mapping[str, ExplanationFit]],
-    sizes: Sequence[int],
-    tried: Sequence[Hypothesis],
-) -> list[npt.NDArray[np.bool_]]:
-    """Return for each spot which hypotheses fit it, and each of its controls: bool (1 + k, H)."""
-    ends = np.cumsum([0, *sizes])
-    return [
-        np.array([[one.of(fit) for one in tried] for fit in (spot, *among[start:end])])
-        for spot, start, end in zip(own, ends[:-1], ends[1:], strict=True)
+    # The likeliest of the explanations that fit most of what is left.
+    likely = [
+        cause
+        for one, cause in causes.items()
+        if rest and one.kind != "verifier" and cause.fits > COMMON_CAUSE_SHARE * len(rest)
     ]
+    open_ = min(likely, key=lambda cause: (cause.chance, -cause.fits), default=None)
+    return ExplanationResult(tuple(ordered), result, len(names), open_)
 
 
 def _group_similarity(group: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """How like the spot each of its group is, by the share of all explanations that fit it.
+    """Return how like the spot each of its group is, by the share of explanations that fit it.
 
-    A token that half of them would give is one that hangs by a thread, whatever its lead says.
+    A token that half of them would give is easily changed, whatever its lead says.
     """
     share = (group.sum(axis=1) + _SHARE_SMOOTHING * group.shape[1]) / group.shape[1]
     likeness: npt.NDArray[np.float64] = np.exp(
@@ -944,8 +824,8 @@ def _control_spots(
 ) -> list[list[OffToken]]:
     """Return for each spot places of the target's own choices whose runner-up is as near.
 
-    They lie about as far in an answer, as what is lost in a prompt is felt less and less, none has
-    less of it before it than what explanations ask for, and none the same text.
+    They lie about as far in an answer, as what is lost in a prompt counts less and less; none has
+    fewer tokens before it than explanations ask for, and none has the same text.
     """
     pool: dict[tuple[int, ...], OffToken] = {}
     for log in logs:
@@ -960,17 +840,19 @@ def _control_spots(
     controls = []
     for spot in spots:
         late = [one for one in free if one.at >= min(spot.at, MAX_DISTANCE_BACK)]
-        late.sort(key=lambda one: _control_distance(spot, one))
+        gap = float(spot.path.gap[spot.at])
+
+        def distance(one: OffToken, spot: OffToken = spot, gap: float = gap) -> float:
+            near = math.log(gap / float(one.path.lead[one.at]))
+            return abs(near) + abs(math.log((spot.at + 1) / (one.at + 1)))
+
+        late.sort(key=distance)
         taken = late[:each]
         free = [one for one in free if one not in taken]
         controls.append(
             [
-                OffToken(
-                    one.log,
-                    one.number,
-                    one.at,
-                    one.token,
-                    one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1),
+                replace(
+                    one, shared=one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1)
                 )
                 for one in taken
             ]
@@ -978,69 +860,15 @@ def _control_spots(
     return controls
 
 
-def _control_distance(spot: OffToken, other: OffToken) -> float:
-    """How unlike a control is: by the ratio of how near the tokens are, and of how far in."""
-    near = float(spot.path.gap[spot.at]) / float(other.path.lead[other.at])
-    return abs(math.log(near)) + abs(math.log((spot.at + 1) / (other.at + 1)))
-
-
-def _cause_entry(
-    one: Hypothesis,
-    number: int,
-    own: Sequence[Mapping[str, ExplanationFit]],
-    worth: stats.MatchedFits,
-) -> TriageCause:
-    attempts = [fit[one.name] for fit in own if one.name in fit]
-    return TriageCause(
-        name=one.words,
-        kind=one.kind,
-        places=len(attempts),
-        fits=int(worth.fits[number]),
-        by_chance=float(worth.by_chance[number]),
-        chance=float(worth.chance[number]),
-        taken=False,
-    )
-
-
-def _accept_cause(best: Hypothesis, cause: TriageCause, alike: Sequence[Hypothesis]) -> TriageCause:
-    """Return the cause as taken, with another that fits the same places as well."""
-    others = sorted((one.kind == best.kind, one.name) for one in alike if one.name != best.name)
-    also = f", or: {others[0][1]}" if others else ""
-    return TriageCause(
-        name=f"{cause.name}{also}",
-        kind=cause.kind,
-        places=cause.places,
-        fits=cause.fits,
-        by_chance=cause.by_chance,
-        chance=cause.chance,
-        taken=True,
-    )
-
-
-def _open_cause(
-    causes: Mapping[Hypothesis, TriageCause], rest: Sequence[int]
-) -> TriageCause | None:
-    """Return the likeliest of the explanations that fit most of what is left, None for none.
-
-    ``causes``: as they are of the places ``rest``, which no cause was found for.
-    """
-    likely = [
-        cause
-        for one, cause in causes.items()
-        if rest and one.kind != "verifier" and cause.fits > COMMON_CAUSE_SHARE * len(rest)
-    ]
-    return min(likely, key=lambda cause: (cause.chance, -cause.fits), default=None)
-
-
 # The outcome of a request: same, near enough for rounding, ended early, or off, and where.
 
 
 @dataclass(frozen=True)
 class RequestOutcome:
-    """A request's class and why; ``None`` as ``kind`` for a token that is off, to be explained.
+    """A request's class and why; ``kind`` is None for an off token that is to be explained.
 
-    ``fault``: whether it fails the run, None where nobody can tell. ``parted``: index of the first
-    token that differs; ``at``, ``side``: of the token that is told.
+    ``fault``: whether it fails the run, None if that cannot be told. ``parted``: index of the first
+    token that differs; ``at``, ``side``: the token that is reported.
     """
 
     number: int
@@ -1063,44 +891,52 @@ def classify_request(
     a, b = (answer.request for answer in both)
     common = common_prefix_length(a.tokens, b.tokens)
     parted = common if common < min(len(a.tokens), len(b.tokens)) else None
+
+    def outcome(
+        kind: TriageClass | None,
+        fault: bool | None,
+        why: str,
+        at: int | None = None,
+        side: TriageSide | None = None,
+    ) -> RequestOutcome:
+        return RequestOutcome(number, kind, fault, why, parted, at, side)
+
     if a.prompt != b.prompt and a.tokens != b.tokens:
-        return RequestOutcome(
-            number, "template", True, _prompt_words(a.prompt, b.prompt), parted, common
-        )
+        k = common_prefix_length(a.prompt, b.prompt)
+        n, m = len(a.prompt), len(b.prompt)
+        why = f"the prompts differ: {n:,} and {m:,} tokens, alike up to token {k:,}"
+        return outcome("template", True, why, common)
     off = _first_off_token(both, paths, radius, common)
     if off is not None:
         at, side = off
         which = 1 if side == "b" else 0
         token, expected = both[which].request.tokens[at], int(paths[which].top[at])
         if token in eos or expected in eos:
-            put_back = token in eos and both[which].request.restored
-            return RequestOutcome(
-                number, "early stop", True, _end_words(token in eos, put_back), parted, at, side
-            )
+            why = "ends where the target goes on"
+            if token not in eos:
+                why = (
+                    "goes on where the target ends: it ignores or does not know the end of sequence"
+                )
+            elif both[which].request.restored:
+                why = (
+                    "says that it stopped where the target goes on: a stop string, or another end "
+                    "token"
+                )
+            return outcome("early stop", True, why, at, side)
         if a.from_text or b.from_text:
             why = "its tokens are known by their text alone, which may be of others"
-            return RequestOutcome(number, "text", None, why, parted, at, side)
-        return RequestOutcome(number, None, None if side == "both" else True, "", parted, at, side)
+            return outcome("text", None, why, at, side)
+        return outcome(None, None if side == "both" else True, "", at, side)
     if parted is not None:
-        return RequestOutcome(
-            number,
-            "numerics",
-            False,
-            "both tokens are the target's, within rounding",
-            parted,
-            parted,
-        )
-    if len(a.tokens) == len(b.tokens) or _differ_by_end_token(both, common, eos):
-        return RequestOutcome(number, "same", False, "")
+        why = "both tokens are the target's, within rounding"
+        return outcome("numerics", False, why, parted)
+    short, long = sorted(both, key=lambda answer: len(answer.request.tokens))
+    rest = long.request.tokens[common:]
+    # One log may only drop the token that ended both.
+    if not rest or (short.reason is None and len(rest) == 1 and rest[0] in eos):
+        return outcome("same", False, "")
     fault, why = _shorter_answer(both, eos)
-    return RequestOutcome(number, "early stop", fault, why, None, common)
-
-
-def common_prefix_length(a: Sequence[int], b: Sequence[int]) -> int:
-    """Return how many first tokens are the same."""
-    return next(
-        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+    return outcome("early stop", fault, why, common)
 
 
 def _first_off_token(
@@ -1113,11 +949,11 @@ def _first_off_token(
 
     Where both are off at the same place with tokens of their own, it is the one further behind.
     """
-    places = [own.off(radius) for own in paths]
+    places = [np.flatnonzero(path.gap > radius) for path in paths]
     if ended_equally(both):
         last = len(both[0].request.tokens) - 1
-        places = [own[own < last] for own in places]
-    first = [int(own[0]) if len(own) else None for own in places]
+        places = [place[place < last] for place in places]
+    first = [int(place[0]) if len(place) else None for place in places]
     at = min((place for place in first if place is not None), default=None)
     if at is None:
         return None
@@ -1129,35 +965,13 @@ def _first_off_token(
 
 
 def ended_equally(both: tuple[LoggedAnswer, LoggedAnswer]) -> bool:
-    """Whether both say that they stopped after the same tokens, and none shows what stopped it.
+    """Whether both say that they stopped after the same tokens, and neither shows what stopped it.
 
-    The end of sequence that was put back may be none of the target's, where both were asked to stop
-    at a string: that parts nobody.
+    The end of sequence that was put back may be none of the target's if both were asked to stop at
+    a string: that is no difference.
     """
     a, b = (answer.request for answer in both)
     return a.restored and b.restored and a.tokens == b.tokens
-
-
-def _prompt_words(a: Sequence[int], b: Sequence[int]) -> str:
-    k = common_prefix_length(a, b)
-    return f"the prompts differ: {len(a):,} and {len(b):,} tokens, alike up to token {k:,}"
-
-
-def _end_words(ended: bool, put_back: bool) -> str:
-    if not ended:
-        return "goes on where the target ends: its end of sequence is ignored or unknown there"
-    if put_back:
-        return "says that it stopped where the target goes on: a stop string, or another end token"
-    return "ends where the target goes on"
-
-
-def _differ_by_end_token(
-    both: tuple[LoggedAnswer, LoggedAnswer], common: int, eos: frozenset[int]
-) -> bool:
-    """Whether one log only drops the token that ended both."""
-    short, long = sorted(both, key=lambda answer: len(answer.request.tokens))
-    rest = long.request.tokens[common:]
-    return short.reason is None and len(rest) == 1 and rest[0] in eos
 
 
 def _shorter_answer(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +16,6 @@ from scipy import sparse
 
 from simverify import results as doc
 from simverify import stats
-from simverify.arrays import Floats
 from simverify.battery.battery import (
     certificate_document,
     rejection_findings,
@@ -37,26 +37,23 @@ from simverify.served.answers import (
     Answer,
     AnswerPairs,
     FeatureDifferences,
+    PrefixCounts,
     PromptGroup,
     Unit,
-    bigrams,
     check_answer,
     collision_rate,
     count_copied_prompts,
     count_prefixes,
     feature_differences,
-    first_units,
     frequent_columns,
     gram_matrices,
     iter_pairs,
-    limit_pairs,
     most_repeated_prompts,
     ngrams,
     pair_answers,
     pair_scores,
     prefixes,
     summary_differences,
-    unigrams,
 )
 from simverify.served.client import ProgressThrottle, check_concurrency, run_in_order
 from simverify.served.collect import AnswerClient, report_failures
@@ -68,11 +65,15 @@ from simverify.served.server import Endpoint
 
 @dataclass(frozen=True)
 class BothAnswers:
-    """Answers of two servers, each in the order of its requests, and remarks on them."""
+    """Answers of two servers, each in the order of its requests, and remarks on them.
+
+    ``planned``: pairs that were asked for in all, by a schedule.
+    """
 
     first: tuple[Answer, ...]
     second: tuple[Answer, ...]
     notes: tuple[str, ...]
+    planned: int = 0
 
 
 def second_answer_file(keep: Path) -> Path:
@@ -164,150 +165,100 @@ def _server_notes(clients: Sequence[AnswerClient[Answer]], keep: Path | None) ->
 
 
 _DELTA = 1e-3
-
-_MAX_POOLED_PAIRS = 2500
-"""Pairs whose single units are held against each other over all prompts, at most."""
-
-
+_MAX_POOLED_PAIRS = 2500  # pairs whose single units are compared over all prompts
 _MAX_AGREEMENT_PRODUCTS = 8_000_000
-"""Products of pairs of pairs that agreement looks at: with more repeats the first ones count."""
+"""Products of pairs of pairs in a test of agreement: with more repeats the first ones count."""
 
-_MAX_PERMUTATION_PRODUCTS = 2e11  # Products that permutations may take: some minutes at most
+_MAX_PERMUTATION_PRODUCTS = 2e11  # that permutations may take: some minutes
 
 
-@dataclass(frozen=True)
-class TwoSampleResult:
-    """Tests and what follows.
+def run_tests(
+    pairs: AnswerPairs,
+    most: Sequence[PromptGroup],
+    starts: PrefixCounts,
+    begins: FeatureDifferences,
+    units: FeatureDifferences,
+    settings: AgainstSettings,
+) -> tuple[list[stats.TestResult], str | None]:
+    """Test that two engines' answers have one distribution; ``settings`` fix everything.
 
-    ``not_run``: a test that this level cannot have, in words. ``shown``: where the two differ most,
-    in words; empty where nothing was found. ``detectable``: mean TV of the laws of an answer's
-    first two units that is found, over the ``asked_most`` prompts; ``once``: the share of answers
-    that begin as no other does, of which nothing is promised.
+    ``most``, ``starts``: the most repeated prompts, and the beginnings of their answers. Last comes
+    in words which test this level cannot have, None for none.
     """
-
-    tests: tuple[stats.TestResult, ...]
-    findings: tuple[str, ...]
-    detectable: float
-    asked_most: int
-    once: float
-    certificate: stats.Certificate
-    not_run: str | None
-    shown: tuple[str, ...]
-
-
-def compare_answers(pairs: AnswerPairs, settings: AgainstSettings) -> TwoSampleResult:
-    """Judge whether the answers of two engines follow one law; all is fixed by ``settings``."""
     shares, seed = settings.shares(), settings.seed
-    some = limit_pairs(pairs, max(int((_MAX_AGREEMENT_PRODUCTS / len(pairs.groups)) ** 0.5), 2))
+    first = max(int((_MAX_AGREEMENT_PRODUCTS / len(pairs.groups)) ** 0.5), 2)
+    some = replace(pairs, groups=tuple(group[:first] for group in pairs.groups))
     sizes = [len(group) for group in some.groups]
-    begins, firsts = feature_differences(pairs, prefixes), feature_differences(pairs, first_units)
-    units = feature_differences(pairs, unigrams)
-    tests = [_prefix_sign_test(pairs, begins, firsts, shares["contexts"])]
-    most = most_repeated_prompts(pairs)
-    starts = count_prefixes(most)
+    # First units and neighbouring ones, whatever the prompt.
+    firsts = feature_differences(pairs, lambda _, answer: answer[:1])
+    twos = feature_differences(pairs, lambda _, answer: pairwise(answer))
     detectable = starts.detectable(shares["counts"])
-    tests.append(
+    counts = stats.quadratic_test(
+        starts.blocks, alpha=shares["counts"], name="counts of first two tokens, by prompt"
+    )
+    tests = [
+        _prefix_sign_test(pairs, begins, firsts, shares["contexts"]),
         replace(
-            stats.quadratic_test(
-                starts.blocks, alpha=shares["counts"], name="counts of first two tokens, by prompt"
-            ),
+            counts,
             min_detectable=detectable if detectable < 1.0 else math.inf,
             deviation=ANSWER_DEVIATION,
-        )
-    )
-    tests.append(
+        ),
         stats.quadratic_test(
             [pair_scores(pairs)], alpha=shares["scores"], name="how tokens fit what came before"
-        )
-    )
+        ),
+    ]
     shared = begins if some.n == pairs.n else feature_differences(some, prefixes)
     in_prefixes = gram_matrices(shared.weighted(), sizes)
-    tests.append(
-        stats.agreement_test(
-            in_prefixes, alpha=shares["prefixes"], seed=seed, name="agreement in shared prefixes"
-        )
-    )
     in_grams = gram_matrices(feature_differences(some, ngrams).weighted(), sizes)
-    tests.append(
-        stats.agreement_test(
-            in_grams, alpha=shares["n-grams"], seed=seed, name="agreement in n-grams, in a prompt"
-        )
-    )
-    for difference, share, what in (
-        (units, "pooled", "single tokens"),
-        (feature_differences(pairs, bigrams), "twos", "pairs of tokens"),
+    rows = np.unique(np.linspace(0, pairs.n - 1, min(pairs.n, _MAX_POOLED_PAIRS)).astype(np.int64))
+    pooled = [
+        gram_matrices(difference.weighted()[rows], [len(rows)]) for difference in (units, twos)
+    ]
+    for grams, share, where in (
+        (in_prefixes, "prefixes", "shared prefixes"),
+        (in_grams, "n-grams", "n-grams, in a prompt"),
+        (pooled[0], "pooled", "single tokens, over all prompts"),
+        (pooled[1], "twos", "pairs of tokens, over all prompts"),
     ):
-        rows = np.unique(
-            np.linspace(0, pairs.n - 1, min(pairs.n, _MAX_POOLED_PAIRS)).astype(np.int64)
-        )
-        pooled = difference.weighted()[rows]
-        tests.append(
-            stats.agreement_test(
-                gram_matrices(pooled, [pooled.shape[0]]),
-                alpha=shares[share],
-                seed=seed,
-                name=f"agreement in {what}, over all prompts",
-            )
-        )
-    length = max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9)
-    rates = stats.directions_test(
-        frequent_columns(units),
-        alpha=shares["rates"],
-        per_pair=length,
-        name="rates of single tokens",
-        deviation=ONE_TOKEN_DEVIATION,
-    )
-    names, numbers = summary_differences(pairs)
+        name = f"agreement in {where}"
+        tests.append(stats.agreement_test(grams, alpha=shares[share], seed=seed, name=name))
     tests += [
-        rates,
         stats.directions_test(
-            numbers,
+            frequent_columns(units),
+            alpha=shares["rates"],
+            per_pair=max((pairs.units(0) + pairs.units(1)) / (2 * pairs.n), 1e-9),
+            name="rates of single tokens",
+            deviation=ONE_TOKEN_DEVIATION,
+        ),
+        stats.directions_test(
+            summary_differences(pairs)[1],
             alpha=shares["summaries"],
             name="summaries of answers",
             deviation="mean of a summary",
         ),
     ]
     not_run = None
-    swaps = stats.swaps_needed(shares["swaps"])
-    if (
-        swaps > stats.MOST_SWAPS
-        or swaps * sum(size**2 for size in sizes) > _MAX_PERMUTATION_PRODUCTS
-    ):
+    swaps, products = stats.swaps_needed(shares["swaps"]), sum(size**2 for size in sizes)
+    if swaps > stats.MOST_SWAPS or swaps * products > _MAX_PERMUTATION_PRODUCTS:
         not_run = (
             f"permutations of whole answers: alpha {settings.alpha:g} takes {swaps:,} of them, too "
             f"many for {pairs.n:,} pairs"
         )
     elif not any(test.rejected for test in tests):
-        tests.append(
-            stats.swap_test(
-                _sum_scaled_kernels(in_prefixes, in_grams),
-                alpha=shares["swaps"],
-                seed=seed,
-                name="permutations of whole answers",
-            )
-        )
-    findings = tuple(rejection_findings(tests))
-    return TwoSampleResult(
-        tests=tuple(tests),
-        findings=findings,
-        detectable=min(detectable, 1.0),
-        asked_most=len(most),
-        once=starts.once,
-        certificate=first_unit_certificate(most, chosen=len(most) < len(pairs.groups)),
-        not_run=not_run,
-        shown=_largest_differences(pairs, begins, units, names, numbers) if findings else (),
-    )
+        kernels, name = _sum_scaled_kernels(in_prefixes, in_grams), "permutations of whole answers"
+        tests.append(stats.swap_test(kernels, alpha=shares["swaps"], seed=seed, name=name))
+    return tests, not_run
 
 
 def first_unit_certificate(
     groups: Sequence[PromptGroup], *, chosen: bool = False
 ) -> stats.Certificate:
-    """Bound the TV between the two laws of an answer's first unit, on average over the prompts.
+    """Bound the TV between the distributions of an answer's first unit, on average over prompts.
 
     The plug-in TV is at least the true one in expectation, and moves by 1/n at most with each of
     the 2 n answers to a prompt (McDiarmid). It holds for each of the three sizes that a run may
-    have, at a third of its error rate. ``chosen``: of more prompts, by their first answers, which
-    may therefore be other than they would be.
+    have, at a third of its error rate. ``chosen``: whether prompts were chosen by their first
+    answers, which the choice may distort.
     """
     distance, moves, penalty = 0.0, 0.0, 0.0
     for group in groups:
@@ -353,19 +304,12 @@ def _sum_scaled_kernels(first: list[np.ndarray], second: list[np.ndarray]) -> li
 
 
 def _largest_differences(
-    pairs: AnswerPairs,
-    begins: FeatureDifferences,
-    units: FeatureDifferences,
-    names: Sequence[str],
-    numbers: Floats,
+    pairs: AnswerPairs, begins: FeatureDifferences, units: FeatureDifferences
 ) -> tuple[str, ...]:
     """Say where the two differ most: a prefix, a unit, a summary; without an error rate."""
     lines = []
-    total = np.asarray(begins.values.sum(axis=0)).ravel()
-    squares = np.asarray(begins.values.multiply(begins.values).sum(axis=0)).ravel()
-    score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
     if begins.names:
-        prompt, prefix = cast("tuple[int, tuple[Unit, ...]]", begins.names[int(score.argmax())])
+        prompt, prefix = cast("tuple[int, tuple[Unit, ...]]", begins.largest())
         group = pairs.groups[prompt]
         counts = [sum(pair[side][: len(prefix)] == prefix for pair in group) for side in (0, 1)]
         lines.append(
@@ -373,11 +317,8 @@ def _largest_differences(
             f"{_unit_words(prefix)}: {counts[0]:,} of {len(group):,}, and {counts[1]:,} of "
             f"{len(group):,}"
         )
-    total = np.asarray(units.values.sum(axis=0)).ravel()
-    squares = np.asarray(units.values.multiply(units.values).sum(axis=0)).ravel()
-    score = np.abs(total) / np.sqrt(np.maximum(squares, 1.0))
     if units.names:
-        unit = cast("Unit", units.names[int(score.argmax())])
+        unit = cast("Unit", units.largest())
         rates = []
         for side in (0, 1):
             seen = [pair[side].count(unit) for group in pairs.groups for pair in group]
@@ -385,6 +326,7 @@ def _largest_differences(
         lines.append(
             f"rate of {_unit_words((unit,))} over all answers: {rates[0]:.3g}, and {rates[1]:.3g}"
         )
+    names, numbers = summary_differences(pairs)
     spread = np.sqrt((numbers**2).sum(axis=0))
     scores = numbers.sum(axis=0) / np.where(spread > 0.0, spread, 1.0)
     worst = int(np.abs(scores).argmax())
@@ -394,7 +336,6 @@ def _largest_differences(
 
 
 def _unit_words(units: tuple[Unit, ...]) -> str:
-    """Return units in words, the end of an answer among them."""
     shown = [
         "(end)" if unit == END_UNIT else str(unit) if isinstance(unit, int) else repr(unit)
         for unit in units[:8]
@@ -405,20 +346,13 @@ def _unit_words(units: tuple[Unit, ...]) -> str:
 
 # The schedule: every prompt is asked, and a few are asked often.
 #
-# What is asked next depends on how answers begin, of both engines together, and on nothing that a
-# swap of a pair would change: all error rates stay those of the swaps.
+# What is asked next depends on how answers begin, of both engines together, and on nothing that
+# swapping a pair would change: all error rates stay those of the swaps.
 
 
-_MAX_COLLISION_RATE = 0.9
-"""Share of pairs of answers that begin alike: a prompt with more tells little."""
-
-
-@dataclass(frozen=True)
-class ScheduledAnswers:
-    """Answers of two servers, and the pairs that were asked for in all."""
-
-    asked: BothAnswers
-    planned: int
+_MAX_COLLISION_RATE = (
+    0.9  # of a prompt's pairs of answers that begin alike; with more it tells little
+)
 
 
 def collect_in_rounds(
@@ -430,17 +364,12 @@ def collect_in_rounds(
     concurrency: int | None = None,
     keep: Path | None = None,
     say: Callable[[str], None],
-) -> ScheduledAnswers:
+) -> BothAnswers:
     """Ask two servers until the deviation of ``settings`` would be found, or the plan ends.
 
-    With ``repeats`` each prompt is asked as often. Without, up to 64 prompts are tried; of those
-    that are not answered in one way alone, the eight that are answered in the fewest ways are
-    asked as often as is planned, and once more if that was too little.
-
-    Raises
-    ------
-    UsageError
-        As :func:`collect_both`.
+    With ``repeats`` each prompt is asked as often. Without, up to 64 prompts are tried. Of those
+    with several answers, the eight that are answered in the fewest ways are asked as often as is
+    planned, and again if that was too little. ``UsageError`` as :func:`collect_both`.
     """
 
     def ask(schedule: Sequence[Prompt], before: BothAnswers | None) -> BothAnswers:
@@ -464,10 +393,10 @@ def run_schedule(
     ask: Callable[[Sequence[Prompt], BothAnswers | None], BothAnswers],
     kept: tuple[tuple[Answer, ...], tuple[Answer, ...]] | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> ScheduledAnswers:
+) -> BothAnswers:
     """Call ``ask`` with longer and longer schedules of prompts, and the answers before.
 
-    ``kept``: answers of an earlier run, which say how far it had come.
+    ``kept``: answers of an earlier run, which continues.
     """
     if settings.repeats is not None:
         schedule = list(prompts) * settings.repeats
@@ -485,7 +414,7 @@ def run_schedule(
     while (longer := _extend_schedule(answers, schedule, settings, say)) is not None:
         schedule = longer
         answers = ask(schedule, answers)
-    return ScheduledAnswers(answers, len(schedule))
+    return replace(answers, planned=len(schedule))
 
 
 def _extend_schedule(
@@ -494,7 +423,6 @@ def _extend_schedule(
     settings: AgainstSettings,
     say: Callable[[str], None],
 ) -> list[Prompt] | None:
-    """Return the schedule with what is asked next behind it; None if nothing is."""
     if settings.repeats is not None:
         return None
     pairs = pair_answers(asked.first, asked.second)
@@ -516,7 +444,7 @@ def _extend_schedule(
             return None
         say(
             f"{len(often)} of {len(shared):,} prompts are asked {repeats:,} times: "
-            f"their answers begin in the fewest ways that are several"
+            f"their answers begin in the fewest ways, but more than one"
         )
         return schedule + often * (repeats - PILOT_PAIRS)
     most = most_repeated_prompts(pairs)
@@ -537,9 +465,9 @@ def _extend_schedule(
 
 
 def _read_saved_answers(keep: Path | None) -> tuple[tuple[Answer, ...], tuple[Answer, ...]] | None:
-    """Return what lies in the files of an earlier run, as far as it can be read.
+    """Return the readable answers in the files of an earlier run.
 
-    What cannot be is told where the files are gone on with.
+    What cannot be read is reported when the files are continued.
     """
     if keep is None or not (keep.is_file() and second_answer_file(keep).is_file()):
         return None
@@ -565,11 +493,11 @@ _COPY_REASONS = (
 
 @dataclass(frozen=True)
 class AnswerSources:
-    """Where answers come from: names of the two, and the command that compares them again.
+    """The names of two sources of answers, and the command that compares them again.
 
-    ``planned``: pairs as fixed beforehand; None: those that are there. ``asked``: what both were
-    asked for. ``endpoint``: whether servers were asked; ``side_by_side``: whether the answers of a
-    pair came at one time; ``notes``: remarks on them.
+    ``planned``: pairs as fixed beforehand; None: those that are there. ``asked``: the parameters of
+    both. ``endpoint``: whether servers were asked; ``side_by_side``: whether the answers of a pair
+    came at one time; ``notes``: remarks on them.
     """
 
     first: str
@@ -585,28 +513,26 @@ class AnswerSources:
 def audit_against(
     pairs: AnswerPairs, sources: AnswerSources, settings: AgainstSettings | None = None
 ) -> doc.AgainstRun:
-    """Judge whether two engines' answers to the same prompts follow one law.
+    """Judge whether two engines' answers to the same prompts have one distribution.
 
-    Raises
-    ------
-    UsageError
-        If there is no pair of answers.
+    ``UsageError`` if there is no pair of answers.
     """
     settings, stamp = settings or AgainstSettings(), start_meta()
     if not pairs.n:
         raise UsageError("there is no pair of answers: ask both the same prompts")
-    comparison = compare_answers(pairs, settings)
-    open_ = _open_reason(pairs, comparison, settings, sources)
+    begins = feature_differences(pairs, prefixes)
+    units = feature_differences(pairs, lambda _, answer: answer)
+    most = most_repeated_prompts(pairs)
+    starts = count_prefixes(most)
+    tests, not_run = run_tests(pairs, most, starts, begins, units, settings)
+    findings = tuple(rejection_findings(tests))
+    detectable = min(starts.detectable(settings.shares()["counts"]), 1.0)
+    open_ = _open_reason(pairs, detectable, settings, sources)
     copies = open_ is not None and open_.startswith(_COPY_REASONS)
-    verdict: doc.Verdict = (
-        "INCONCLUSIVE"
-        if copies
-        else "FAIL"
-        if comparison.findings
-        else "INCONCLUSIVE"
-        if open_
-        else "PASS"
-    )
+    verdict: doc.Verdict = "INCONCLUSIVE" if open_ else "PASS"
+    if findings and not copies:
+        verdict = "FAIL"
+    certificate = first_unit_certificate(most, chosen=len(most) < len(pairs.groups))
     return doc.AgainstRun(
         schema_version=doc.SCHEMA_VERSION,
         first=sources.first,
@@ -615,8 +541,8 @@ def audit_against(
         units=pairs.kind,
         prompts=len(pairs.groups),
         repeats=max(map(len, pairs.groups)),
-        asked_most=comparison.asked_most,
-        once=comparison.once,
+        asked_most=len(most),
+        once=starts.once,
         pairs=pairs.n,
         planned=pairs.n if sources.planned is None else sources.planned,
         left_out=pairs.left_out,
@@ -629,29 +555,29 @@ def audit_against(
         power=POWER,
         seed=settings.seed,
         verdict=verdict,
-        tests=tuple(test_document(test) for test in comparison.tests),
-        detectable=comparison.detectable,
+        tests=tuple(test_document(test) for test in tests),
+        detectable=detectable,
         deviation=ANSWER_DEVIATION,
-        certificate=certificate_document(comparison.certificate) if verdict == "PASS" else None,
-        findings=comparison.findings,
-        shown=comparison.shown,
+        certificate=certificate_document(certificate) if verdict == "PASS" else None,
+        findings=findings,
+        shown=_largest_differences(pairs, begins, units) if findings else (),
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
-        notes=(*_verdict_notes(pairs, comparison, sources, verdict), *sources.notes),
+        notes=(*_verdict_notes(pairs, not_run, sources, verdict), *sources.notes),
         reproduce=sources.reproduce,
         meta=stamp(),
     )
 
 
 def _open_reason(
-    pairs: AnswerPairs, found: TwoSampleResult, settings: AgainstSettings, sources: AnswerSources
+    pairs: AnswerPairs, detectable: float, settings: AgainstSettings, sources: AnswerSources
 ) -> str | None:
-    """Why there is no verdict, if there is none; copies leave none whatever was found."""
-    if _share_stream(pairs):
+    """Return why there is no verdict, if so; copies leave none whatever was found."""
+    several = any(len(group) >= 3 and len({a for a, _ in group}) > 2 for group in pairs.groups)
+    if several and all(one == other for _, one, other in iter_pairs(pairs)):
         return (
             f"{_COPY_REASONS[1]} of all {pairs.n:,} pairs, though those to one prompt differ: one "
-            "seed "
-            f"for both, a cache before them, or one server behind both addresses; ask without a "
-            f"seed, and each by itself"
+            f"seed for both, a cache before them, or one server behind both addresses; ask without "
+            f"a seed, and each by itself"
         )
     # Those that were only tried may have one answer by their law, and are asked no more for that.
     most = replace(pairs, groups=tuple(map(tuple, most_repeated_prompts(pairs))))
@@ -660,9 +586,8 @@ def _open_reason(
         return (
             f"{_COPY_REASONS[0]}, in {count_copied_prompts(most, 0):,} of {count:,} "
             f"prompts of the first and {count_copied_prompts(most, 1):,} of the second: they were "
-            "drawn at "
-            f"temperature 0 or with one seed, and asking again tells nothing; ask above 0, and "
-            f"without a seed"
+            f"drawn at temperature 0 or with one seed, and asking again tells nothing; ask above "
+            f"0, and without a seed"
         )
     longer = sum(len(answer) > 1 for group in pairs.groups for pair in group for answer in pair)
     if longer < pairs.n:
@@ -670,12 +595,12 @@ def _open_reason(
             "most answers are one token: what speculation does shows from the second on; ask for "
             "longer ones, by --max-tokens"
         )
-    if found.detectable <= settings.detect:
+    if detectable <= settings.detect:
         return None
     planned = pairs.n if sources.planned is None else sources.planned
     short = f"{pairs.n:,} of {planned:,} pairs are there: " if pairs.n < planned else ""
     often = max(map(len, pairs.groups))
-    if found.detectable >= 1.0:
+    if detectable >= 1.0:
         few = min(len(pairs.groups), MAX_REPEATED_PROMPTS)
         try:
             amount = f"some {replace(settings, repeats=None).planned(few):,} answers"
@@ -683,47 +608,37 @@ def _open_reason(
             amount = "more than a million answers"
         return (
             f"{short}no power is promised, asked was {settings.detect:g}: that takes {amount} to "
-            "each "
-            f"of {few} prompts, of each, by --repeats"
+            f"each of {few} prompts, of each, by --repeats"
         )
-    wanted = math.ceil(often * (found.detectable / settings.detect) ** 2.7)
+    wanted = math.ceil(often * (detectable / settings.detect) ** 2.7)
     return (
-        f"{short}power {POWER:g} against TV {found.detectable:.2g} alone, asked was "
+        f"{short}power {POWER:g} against TV {detectable:.2g} alone, asked was "
         f"{settings.detect:g}: that takes some {wanted:,} answers to each prompt of each, by "
         f"--repeats, or prompts that are answered in fewer ways"
     )
 
 
-def _share_stream(pairs: AnswerPairs) -> bool:
-    """Whether the two answer alike pair by pair, where the answers to one prompt differ."""
-    if any(one != other for _, one, other in iter_pairs(pairs)):
-        return False
-    return any(len(group) >= 3 and len({a for a, _ in group}) > 2 for group in pairs.groups)
-
-
 def _verdict_notes(
-    pairs: AnswerPairs, found: TwoSampleResult, sources: AnswerSources, verdict: doc.Verdict
-) -> list[str]:
-    notes = []
+    pairs: AnswerPairs, not_run: str | None, sources: AnswerSources, verdict: doc.Verdict
+) -> Iterator[str]:
     if pairs.kind != "ids":
-        notes.append(
+        yield (
             "text was compared, as the two give no token ids that mean the same: two ways to spell "
             "one text are one here, and a fault that changes nothing else is not seen"
         )
     if not sources.side_by_side:
-        notes.append(
-            "two files do not say when their answers came: what changes over time, a model that "
-            "was reloaded say, looks like a difference here; servers are asked side by side"
+        yield (
+            "two files do not say when their answers came: what changes over time, such as a model "
+            "that was reloaded, looks like a difference here; servers are asked side by side"
         )
     for side, name in ((0, "first"), (1, "second")):
         count, other = count_copied_prompts(pairs, side), count_copied_prompts(pairs, 1 - side)
         if verdict == "FAIL" and count > len(pairs.groups) / 2 >= other:
-            notes.append(f"the {name} gives one answer alone to {count:,} prompts: one seed?")
-    if found.not_run is not None and verdict != "FAIL":
-        notes.append(f"not run: {found.not_run}")
+            yield f"the {name} gives one answer alone to {count:,} prompts: one seed?"
+    if not_run is not None and verdict != "FAIL":
+        yield f"not run: {not_run}"
     if pairs.left_out:
-        notes.append(f"{pairs.left_out:,} answers have no other beside them: left out")
-    return notes
+        yield f"{pairs.left_out:,} answers have no other beside them: left out"
 
 
 def _pairs_sha256(pairs: AnswerPairs) -> str:

@@ -2,11 +2,11 @@
 
 import importlib.util
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from msgspec import UNSET
@@ -22,6 +22,7 @@ from simverify.served.client import (
     Transport,
     api_key_from_environment,
 )
+from simverify.served.evidence import order_names
 from simverify.served.judge import prompt_mismatch_note
 from simverify.served.monitor import (
     POWER,
@@ -29,25 +30,24 @@ from simverify.served.monitor import (
     MonitorEvidence,
     WatchSettings,
     WatchState,
-    order_names,
 )
 from simverify.served.requests import Request, check_request, expand_choices
-from simverify.served.rescore import MAX_BATCH, ScoredRequest, rescore
+from simverify.served.rescore import MAX_BATCH, ScoredRequest, dtype_name, rescore
 from simverify.served.server import Endpoint, Server
 
 # A server that is asked at intervals: each answer becomes a line of a file first.
 
 
-MAX_WAIT = 60.0  # Seconds between tries of a server that does not answer, at most
-_FATAL_STATUSES = (401, 403)  # Statuses that no waiting mends
+MAX_WAIT = 60.0  # seconds between tries of a server that does not answer, at most
+_FATAL_STATUSES = (401, 403)  # waiting does not help
 
 
 @dataclass
 class PromptClient:
     """Asks ``endpoint`` the prompts in turn and writes each answer to ``file``.
 
-    ``up``: whether it answered last, ``why`` not; what it says when it does not is told once, and
-    once when it answers again. A prompt whose answer takes too long is left out, in writing: to ask
+    ``up``: whether it answered last, ``why`` not. ``say`` reports once that it does not answer, and
+    once that it does again. A prompt whose answer takes too long is left out, in writing: to ask
     again would favour short answers.
     """
 
@@ -61,15 +61,14 @@ class PromptClient:
 
     def __post_init__(self) -> None:
         self._server: Server | None = None
-        # What is tried again in a minute or two, the transport says itself: here nobody would read
-        # it, since a server that stays away is told of below.
+        # Retries within a minute or two are not reported: below it is said that a server is away.
         self._transport = Transport(
             api_key_from_environment(), lambda _: None, self.endpoint.timeout
         )
         self._down, self._wait = 0.0, 1.0
 
     def once(self, number: int) -> bool:
-        """Ask request ``number``; whether there is an answer, or that there will be none."""
+        """Ask request ``number``; return whether it is done, answered or left out."""
         prompt = self.prompts[number % len(self.prompts)]
         try:
             if self._server is None:
@@ -95,12 +94,12 @@ class PromptClient:
         return True
 
     def leave(self) -> None:
-        """Try nothing again from here on."""
+        """Try nothing again from now on."""
         self._transport.leave()
 
     @property
     def wait(self) -> float:
-        """Seconds until a server that does not answer is asked again; longer each time."""
+        """Seconds until a server that does not answer is asked again, longer each time."""
         self._wait = min(2.0 * self._wait, MAX_WAIT)
         return self._wait
 
@@ -108,7 +107,7 @@ class PromptClient:
         self.why = why
         if self.up:
             self.up, self._down = False, time.monotonic()
-            self.say(f"{why}; nothing is lost, and it is asked again and again")
+            self.say(f"{why}; nothing is lost: it is asked again until it answers")
 
     def _write(self, value: object) -> None:
         try:
@@ -119,10 +118,7 @@ class PromptClient:
 
 
 def drop_partial_line(file: Path) -> None:
-    """Take a last line away that was being written when a watch was killed: it is asked anew.
-
-    A file that is not there is made.
-    """
+    """Remove a last line that was half written when a watch was killed; make a missing file."""
     try:
         file.touch()
         content = file.read_bytes()
@@ -145,7 +141,7 @@ METRIC_PREFIX = "simverify_watch"
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that is told: its ``name`` behind the prefix, and what it is."""
+    """A number: its ``name`` behind the prefix, and what it is."""
 
     name: str
     words: str
@@ -156,19 +152,28 @@ class Metric:
 def serve_metrics(
     address: str, port: int, read: Callable[[], list[Metric]], labels: dict[str, str]
 ) -> Callable[[], None]:
-    """Serve what ``read`` returns, with these labels; return what ends it.
+    """Serve what ``read`` returns, with these labels; return a function that ends it.
 
-    Raises
-    ------
-    UsageError
-        If prometheus_client is missing, or the port cannot be had.
+    ``UsageError`` if prometheus_client is missing, or the port cannot be used.
     """
     if importlib.util.find_spec("prometheus_client") is None:
         raise UsageError("--metrics needs prometheus_client: pip install 'simverify[metrics]'")
     from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    lock = Lock()
+
+    class Collector:
+        def collect(self) -> Iterator[Any]:
+            with lock:
+                for one in read():
+                    kind = CounterMetricFamily if one.counter else GaugeMetricFamily
+                    family = kind(f"{METRIC_PREFIX}_{one.name}", one.words, labels=list(labels))
+                    family.add_metric(list(labels.values()), one.value)
+                    yield family
 
     registry = CollectorRegistry()
-    registry.register(_Collector(read, labels))
+    registry.register(Collector())
     try:
         server, thread = start_http_server(port, address, registry)
     except (OSError, OverflowError) as error:
@@ -183,39 +188,22 @@ def serve_metrics(
     return end
 
 
-class _Collector:
-    """Reads the numbers when a scraper asks."""
-
-    def __init__(self, read: Callable[[], list[Metric]], labels: dict[str, str]) -> None:
-        self._read, self._labels, self._lock = read, labels, threading.Lock()
-
-    def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        with self._lock:
-            for one in self._read():
-                kind = CounterMetricFamily if one.counter else GaugeMetricFamily
-                family = kind(f"{METRIC_PREFIX}_{one.name}", one.words, labels=list(self._labels))
-                family.add_metric(list(self._labels.values()), one.value)
-                yield family
-
-
 def parse_address(given: str) -> tuple[str, int]:
-    """Return host and port of PORT or HOST:PORT; this machine alone is served by default."""
+    """Return host and port of PORT or HOST:PORT; by default it serves this machine alone."""
     host, _, port = given.rpartition(":")
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise UsageError(f"metrics is {given!r}: expected PORT or HOST:PORT, such as 9464")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-# Reports of a watch: the numbers of now, and the document of the whole time.
+# What is watched.
 
 
 @dataclass(frozen=True)
 class WatchSubject:
     """What is watched, and how.
 
-    ``log``: the file that is read; ``asker``: what writes it, None of a log of others. ``once``:
+    ``log``: the file that is read; ``asker``: what writes it, None for a log of others. ``once``:
     end where the log ends; ``stay``: go on after an alarm. ``every``: seconds between looks or
     requests.
     """
@@ -230,144 +218,10 @@ class WatchSubject:
     every: float = 1.0
 
 
-def watch_metrics(
-    watched: WatchSubject, state: WatchState, settings: WatchSettings, proxy: bool, seen: float
-) -> list[Metric]:
-    """Return the numbers of now; ``seen``: when the last line was read, seconds since 1970."""
-    canary, asker = state.canary, watched.asker
-    delay = settings.delay(
-        0 if canary is None else canary.tokens,
-        proxy,
-        {} if canary is None else canary.balls,
-    )
-    return [
-        Metric("alarm", "1 from an alarm on.", float(bool(canary and canary.alarm))),
-        Metric("log_evalue", "Logarithm of the e-value now.", canary.log_evalue if canary else 0.0),
-        Metric(
-            "log_evalue_highest", "The largest there ever was.", canary.highest if canary else 0.0
-        ),
-        Metric(
-            "log_evalue_alarm",
-            "The value at which the alarm is raised, ln(1 / alpha).",
-            settings.hurdle,
-        ),
-        Metric(
-            "delay_tokens",
-            f"Tokens within which a TV of {settings.detect:g} from now "
-            f"on is told, with probability {POWER:g}.",
-            delay,
-        ),
-        Metric("tokens", "Tokens judged.", canary.tokens if canary else 0, True),
-        Metric("requests", "Requests judged.", canary.requests if canary else 0, True),
-        Metric(
-            "unsupported",
-            "Tokens that truncation cuts off, beyond the margin.",
-            canary.unsupported if canary else 0,
-            True,
-        ),
-        Metric("unread", "Lines that could not be judged.", state.unread, True),
-        Metric(
-            "log_restarts",
-            "Times that the log was rotated, cut or replaced.",
-            state.place.restarts,
-            True,
-        ),
-        Metric(
-            "server_up",
-            "Whether the server, or the log, is there.",
-            float(asker.up if asker else watched.log.exists()),
-        ),
-        Metric("last_read_seconds", "When the last line was read, seconds since 1970.", seen),
-    ]
-
-
-def watch_document(
-    watched: WatchSubject,
-    state: WatchState,
-    settings: WatchSettings,
-    pair: TransformerPair,
-    proxy: bool,
-    meta: doc.Meta,
-) -> doc.WatchRun:
-    """Return what was seen in all of a life."""
-    canary = state.canary or MonitorEvidence(settings, proxy)
-    afters = sorted({0, canary.tokens, 1_000_000})
-    delays = [settings.delay(n, proxy, canary.balls) for n in afters]
-    why = _too_few_words(canary.tokens, delays[0])
-    if watched.asker is None and not watched.log.exists():
-        why = f"{watched.log} is not there: {why}"
-    enough = canary.tokens >= delays[0]
-    verdict: doc.Verdict = "FAIL" if canary.alarm else "PASS" if enough else "INCONCLUSIVE"
-    return doc.WatchRun(
-        schema_version=doc.SCHEMA_VERSION,
-        source=watched.name,
-        endpoint=watched.asker is not None,
-        target=pair.target_name,
-        draft=pair.draft_name if proxy else None,
-        state=str(watched.folder),
-        device=str(pair.target_model.device),
-        dtype=str(pair.target_model.dtype).removeprefix("torch."),
-        temperature=pair.sampling.temperature,
-        top_k=pair.sampling.top_k,
-        top_p=pair.sampling.top_p,
-        requests=canary.requests,
-        tokens=canary.tokens,
-        unread=state.unread,
-        text_alone=state.text_alone,
-        restarts=state.place.restarts,
-        alpha=settings.alpha,
-        detect=settings.detect,
-        power=POWER,
-        balls=canary.balls,
-        delays=tuple(
-            doc.WatchDelay(after=n, tokens=None if x == float("inf") else x)
-            for n, x in zip(afters, delays, strict=True)
-        ),
-        log_evalue=canary.log_evalue,
-        highest=canary.highest,
-        highest_at=canary.highest_at,
-        weights=settings.weights or UNSET,
-        hurdle=settings.hurdle,
-        near=canary.near,
-        unsupported=canary.unsupported,
-        alarm=canary.alarm,
-        alarm_at=canary.alarm_at,
-        seed=settings.seed,
-        verdict=verdict,
-        findings=(canary.alarm,) if canary.alarm else (),
-        inconclusive=None if verdict != "INCONCLUSIVE" else why,
-        notes=tuple(_watch_notes(state)),
-        reproduce=watched.reproduce,
-        meta=meta,
-    )
-
-
-def _too_few_words(tokens: int, delay: float) -> str:
-    if delay == float("inf"):
-        return f"{tokens:,} tokens are there, and no number tells that deviation: rounding hides it"
-    return f"{tokens:,} tokens are there: that deviation is told within {delay:,.0f}"
-
-
-def _watch_notes(state: WatchState) -> list[str]:
-    notes = []
-    if state.unread:
-        alone = f", {state.text_alone:,} of them for want of token ids" if state.text_alone else ""
-        notes.append(
-            f"{state.unread:,} lines could not be judged{alone}: were they left out for what they "
-            f"say, the alarm rate does not hold"
-        )
-    if state.place.restarts:
-        notes.append(
-            f"the log was rotated, cut or replaced {state.place.restarts:,} times: what was lost "
-            f"between was not judged"
-        )
-    return notes
-
-
 def state_key(
     pair: TransformerPair, settings: WatchSettings, source: str, proxy: bool
 ) -> dict[str, Any]:
-    """Return what a state is of: another target, law, precision or rate is another life."""
+    """Return what a state belongs to: another target, law, precision or rate is another life."""
     law = pair.sampling
     return {
         "source": source,
@@ -387,9 +241,8 @@ def state_key(
 # The watch itself.
 
 
-LINES_PER_SAVE = 64  # Lines that are read before the state is written again
-_MAX_REPORTED_LINES = 3
-"""Lines that cannot be judged which are told one by one; then every tenfold number."""
+LINES_PER_SAVE = 64  # lines that are read before the state is written again
+_MAX_REPORTED_LINES = 3  # unreadable lines that are reported one by one; then every tenfold number
 
 
 class Watch:
@@ -409,11 +262,11 @@ class Watch:
         self._watched, self._pair, self._settings = watched, pair, settings
         self._state, self._proxy, self._say, self._sleep = state, proxy, say, sleep
         self._stamp, self._seen = start_meta(), time.time()
-        self._told_alarm = self._answered = False
+        self._alarm_reported = self._answered = False
         self._first = state.place.lines
 
     def run(self) -> doc.WatchRun:
-        """Watch until there is an alarm, or for ``once`` the log has ended."""
+        """Watch until there is an alarm, or with ``once`` until the log ends."""
         watched, state = self._watched, self._state
         if state.canary is not None:
             self._say(f"state: {state.canary.tokens:,} tokens are counted in {watched.folder}")
@@ -427,14 +280,16 @@ class Watch:
                     return self.document()
                 if read:
                     continue
-                if self._ended():
+                # With ``once`` it ends where the log ends, or each prompt was asked.
+                asker, lines = watched.asker, state.place.lines
+                asked = asker is None or lines >= self._first + len(asker.prompts)
+                if watched.once and asked:
                     return self.document()
                 self._wait()
         finally:
             tail.close()
 
     def _read(self, tail: LogTail) -> bool:
-        """Judge the lines that are new, and keep what they come to; whether there were any."""
         requests, read = [], False
         for line in tail.lines(LINES_PER_SAVE):
             read = True
@@ -448,10 +303,7 @@ class Watch:
         return True
 
     def _requests(self, line: bytes) -> list[Request]:
-        """Return what a line holds, one request or the choices of an answer as it came.
-
-        What cannot be judged is said, and left out.
-        """
+        """Return the requests in a line; what cannot be judged is reported and left out."""
         if not line.strip():
             return []
         where = f"{self._watched.log}, line {self._state.place.lines:,}"
@@ -469,7 +321,6 @@ class Watch:
         return [request for at, value in each if (request := self._request(value, at)) is not None]
 
     def _request(self, value: Any, where: str) -> Request | None:
-        """Return the request of an object, None for one that cannot be judged, which is said."""
         try:
             request = check_request(value, where, self._pair)
         except UsageError as error:
@@ -501,10 +352,15 @@ class Watch:
         canary = self._state.canary
         if canary is None:
             canary = self._state.canary = MonitorEvidence(self._settings, self._proxy)
-        before = max(canary.balls.values())
-        names = order_names(self._proxy)
-        if canary.moved.measure(scored, self._pair, names, self._proxy):
-            self._say_rounding(before, canary.balls)
+        before, names = max(canary.balls.values()), order_names(self._proxy)
+        measured = canary.moved.measure(scored, self._pair, names, self._proxy)
+        now = max(canary.balls.values())
+        if measured and now > max(1e-5, 1.25 * before):  # more than float32's, and than reported
+            tokens = self._settings.delay(0, self._proxy, canary.balls)
+            self._say(
+                f"rounding moves the rows by {now:.2g}: a TV of {self._settings.detect:g} is told "
+                f"within {tokens:,.0f} tokens"
+            )
         formats = self._formats(canary, scored)
         for i, one in enumerate(scored):
             canary.add(one, formats.get(i))
@@ -512,47 +368,27 @@ class Watch:
     def _formats(
         self, canary: MonitorEvidence, scored: Sequence[ScoredRequest]
     ) -> dict[int, Floats]:
-        """Return, by their places, the factors of those requests that formats are bet on."""
-        bets, first = canary.formats, canary.requests
+        """Return, by their places, the factors of the requests that formats are bet on."""
+        bets, factors = canary.formats, dict[int, Floats]()
         if bets is None:
-            return {}
-        chosen = [i for i in range(len(scored)) if bets.wanted(first + i)]
-        factors: dict[int, Floats] = {}
+            return factors
+        chosen = [i for i in range(len(scored)) if bets.wanted(canary.requests + i)]
         for start in range(0, len(chosen), MAX_BATCH):
             part = chosen[start : start + MAX_BATCH]
-            factors.update(
-                zip(part, bets.factors([scored[i] for i in part], self._pair), strict=True)
-            )
+            each = bets.factors([scored[i] for i in part], self._pair)
+            factors.update(zip(part, each, strict=True))
         return factors
-
-    def _say_rounding(self, before: float, balls: Mapping[str, float]) -> None:
-        """Say what rounding comes to where it is more than float32's, and more than was said."""
-        now = max(balls.values())
-        if now > max(1e-5, 1.25 * before):
-            tokens = self._settings.delay(0, self._proxy, balls)
-            self._say(
-                f"rounding moves the rows by {now:.2g}: a TV of {self._settings.detect:g} is told "
-                f"within {tokens:,.0f} tokens"
-            )
 
     def _alarmed(self) -> bool:
         canary = self._state.canary
         if canary is None or canary.alarm is None:
             return False
-        if not self._told_alarm:
-            self._told_alarm = True
+        if not self._alarm_reported:
+            self._alarm_reported = True
             self._say(f"ALARM at token {canary.alarm_at:,}: {canary.alarm}")
         return True
 
-    def _ended(self) -> bool:
-        """Whether there is no more to come: the log has ended, or each prompt was asked once."""
-        asker = self._watched.asker
-        if not self._watched.once:
-            return False
-        return asker is None or self._state.place.lines >= self._first + len(asker.prompts)
-
     def _wait(self) -> None:
-        """Wait for lines: ask for one, or let some time pass."""
         asker = self._watched.asker
         if asker is None:
             self._sleep(self._watched.every)
@@ -574,10 +410,104 @@ class Watch:
 
     def metrics(self) -> list[Metric]:
         """Return the numbers of now."""
-        return watch_metrics(self._watched, self._state, self._settings, self._proxy, self._seen)
+        settings, state, asker = self._settings, self._state, self._watched.asker
+        canary = state.canary or MonitorEvidence(settings, self._proxy)
+        balls = {} if state.canary is None else canary.balls
+        delay = settings.delay(canary.tokens, self._proxy, balls)
+        promise = (
+            f"Tokens within which a TV of {settings.detect:g} from now on is told, with "
+            f"probability {POWER:g}."
+        )
+        up = asker.up if asker else self._watched.log.exists()
+        restarts = "Times that the log was rotated, cut or replaced."
+        unsupported = "Tokens that truncation cuts off, beyond the margin."
+        hurdle = "The value at which the alarm is raised, ln(1 / alpha)."
+        return [
+            Metric("alarm", "1 from an alarm on.", float(bool(canary.alarm))),
+            Metric("log_evalue", "Logarithm of the e-value now.", canary.log_evalue),
+            Metric("log_evalue_highest", "The largest there ever was.", canary.highest),
+            Metric("log_evalue_alarm", hurdle, settings.hurdle),
+            Metric("delay_tokens", promise, delay),
+            Metric("tokens", "Tokens judged.", canary.tokens, True),
+            Metric("requests", "Requests judged.", canary.requests, True),
+            Metric("unsupported", unsupported, canary.unsupported, True),
+            Metric("unread", "Lines that could not be judged.", state.unread, True),
+            Metric("log_restarts", restarts, state.place.restarts, True),
+            Metric("server_up", "Whether the server, or the log, is there.", float(up)),
+            Metric(
+                "last_read_seconds", "When the last line was read, seconds since 1970.", self._seen
+            ),
+        ]
 
     def document(self) -> doc.WatchRun:
         """Return what was seen in all this life."""
-        return watch_document(
-            self._watched, self._state, self._settings, self._pair, self._proxy, self._stamp()
+        watched, state, settings = self._watched, self._state, self._settings
+        canary = state.canary or MonitorEvidence(settings, self._proxy)
+        n, law = canary.tokens, self._pair.sampling
+        afters = sorted({0, n, 1_000_000})
+        delays = [settings.delay(after, self._proxy, canary.balls) for after in afters]
+        verdict: doc.Verdict = "PASS" if n >= delays[0] else "INCONCLUSIVE"
+        if canary.alarm:
+            verdict = "FAIL"
+        promise = f"that deviation is told within {delays[0]:,.0f}"
+        why = f"{n:,} tokens are there: {promise}"
+        if delays[0] == float("inf"):
+            why = f"{n:,} tokens are there, and no number tells that deviation: rounding hides it"
+        if watched.asker is None and not watched.log.exists():
+            why = f"{watched.log} is not there: {why}"
+        return doc.WatchRun(
+            schema_version=doc.SCHEMA_VERSION,
+            source=watched.name,
+            endpoint=watched.asker is not None,
+            target=self._pair.target_name,
+            draft=self._pair.draft_name if self._proxy else None,
+            state=str(watched.folder),
+            device=str(self._pair.target_model.device),
+            dtype=dtype_name(self._pair),
+            temperature=law.temperature,
+            top_k=law.top_k,
+            top_p=law.top_p,
+            requests=canary.requests,
+            tokens=n,
+            unread=state.unread,
+            text_alone=state.text_alone,
+            restarts=state.place.restarts,
+            alpha=settings.alpha,
+            detect=settings.detect,
+            power=POWER,
+            balls=canary.balls,
+            delays=tuple(
+                doc.WatchDelay(after=after, tokens=None if x == float("inf") else x)
+                for after, x in zip(afters, delays, strict=True)
+            ),
+            log_evalue=canary.log_evalue,
+            highest=canary.highest,
+            highest_at=canary.highest_at,
+            weights=settings.weights or UNSET,
+            hurdle=settings.hurdle,
+            near=canary.near,
+            unsupported=canary.unsupported,
+            alarm=canary.alarm,
+            alarm_at=canary.alarm_at,
+            seed=settings.seed,
+            verdict=verdict,
+            findings=(canary.alarm,) if canary.alarm else (),
+            inconclusive=None if verdict != "INCONCLUSIVE" else why,
+            notes=tuple(_watch_notes(state)),
+            reproduce=watched.reproduce,
+            meta=self._stamp(),
+        )
+
+
+def _watch_notes(state: WatchState) -> Iterator[str]:
+    if state.unread:
+        alone = f", {state.text_alone:,} of them for want of token ids" if state.text_alone else ""
+        yield (
+            f"{state.unread:,} lines could not be judged{alone}: if they were left out for what "
+            f"they say, the alarm rate does not hold"
+        )
+    if state.place.restarts:
+        yield (
+            f"the log was rotated, cut or replaced {state.place.restarts:,} times: lines that were "
+            f"lost in between were not judged"
         )

@@ -192,7 +192,7 @@ def test_the_text_alone_says_beforehand_what_it_can_tell(pair, tmp_path, capfd):
     with serving(lambda _: answer) as address:
         assert command_line([*command, "--endpoint", address]) == 1  # one text, nine times
     said = " ".join(capfd.readouterr().err.split())
-    assert "text alone: of 1,984 tokens that the target wrote" in said
+    assert "of 1,984 tokens that the target wrote" in said
     assert "and not 0.04: this run will be INCONCLUSIVE or FAIL. A PASS takes token ids" in said
     assert said.index("text alone") < said.index("rescored")
 

@@ -218,7 +218,7 @@ def test_values_after_penalties_are_of_the_target(pair, kind):
 
 KINDS = {
     "raw": "before temperature and truncation",
-    "processed": "of the law that is sampled",
+    "processed": "of the distribution that is sampled",
     "by temperature alone": "by temperature, before truncation",
     "draft": "of the draft, not of the target",
     "row before": "stale by a row",

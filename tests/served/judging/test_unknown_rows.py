@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from simverify.served.evidence import OutputEvidence
-from simverify.served.judge import RowTolerance, judge_evidence
+from simverify.served.judge import OutputSettings, RowTolerance, judge_evidence
 
 V, LENGTH, N, BONUS = 64, 64, 8_000, 5
 
@@ -41,7 +41,9 @@ def judged(proxy, off=1.0):
                 stated_again={},
             )
         )  # fmt: skip
-    return judge_evidence(found, found.n, 1e-6, RowTolerance(1e-6, {}), 0), float(np.mean(apart))
+    return judge_evidence(found, OutputSettings(tokens=found.n), RowTolerance(1e-6, {})), float(
+        np.mean(apart)
+    )
 
 
 @pytest.mark.distribution

@@ -194,7 +194,7 @@ def test_no_model_is_loaded(tmp_path):
         (["--outputs", "a", "--against", "b", "--timeout", "5"], "--timeout is for --endpoint"),
         (["--outputs", "a", "--against", "b", "--repeats", "5"], "--repeats is for --endpoint"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--temperature",
-          "0"], "--temperature is 0: asked again an engine would copy itself"),
+          "0"], "--temperature is 0: an engine would repeat its answer"),
         (["--endpoint", "http://a", "--against", "http://b", "--prompts", "p", "--max-tokens", "1"],
          "--max-tokens is 1: what speculation does shows from an answer's second token on"),
         (["--outputs", "a", "--target", "t", "--repeats", "5"], "it is for two engines"),

@@ -119,14 +119,14 @@ def test_prompts_that_are_answered_in_few_ways_are_asked_often():
     ways = WIDE | {"one way": 1}
     settings, ask = AgainstSettings(detect=0.3), Servers(ways)
     rounds = run_schedule(tuple(ways), settings, ask)
-    asked = Counter(answer.prompt for answer in rounds.asked.first)
+    asked = Counter(answer.prompt for answer in rounds.first)
     often = {prompt for prompt, count in asked.items() if count > PILOT_PAIRS}
     assert asked["one way"] == PILOT_PAIRS  # in one way alone: it tells nothing
     assert len(often) == MAX_REPEATED_PROMPTS
     assert {"p0", "p1", "p2", "p3"} <= often
     assert "p11" not in often
     assert {asked[prompt] for prompt in often} == {settings.planned(MAX_REPEATED_PROMPTS)}
-    assert rounds.planned == len(rounds.asked.first) == len(ask.schedules[-1])
+    assert rounds.planned == len(rounds.first) == len(ask.schedules[-1])
     assert ask.schedules[1][: len(ask.schedules[0])] == ask.schedules[0]
 
 
@@ -134,7 +134,7 @@ def test_where_answers_begin_in_more_ways_than_planned_more_is_asked():
     ways = {f"p{i}": 400 for i in range(4)}
     settings, told = AgainstSettings(detect=0.5), []
     rounds = run_schedule(tuple(ways), settings, Servers(ways), say=told.append)
-    asked = Counter(answer.prompt for answer in rounds.asked.first)
+    asked = Counter(answer.prompt for answer in rounds.first)
     planned = settings.planned(4)
     assert asked["p0"] in {planned * 2**k for k in range(1, MAX_SIZES)}
     assert any("begin in more ways than planned" in line for line in told)
@@ -144,7 +144,7 @@ def test_where_answers_begin_in_more_ways_than_planned_more_is_asked():
 def test_those_asked_often_are_told_from_those_tried_alone(detect):
     """Where few answers would do they could be hardly more than those of the tried ones."""
     rounds = run_schedule(tuple(WIDE), AgainstSettings(detect=detect), Servers(WIDE))
-    asked = Counter(answer.prompt for answer in rounds.asked.first)
+    asked = Counter(answer.prompt for answer in rounds.first)
     often = [prompt for prompt in asked if 2 * asked[prompt] >= max(asked.values())]
     assert len(often) in (MAX_REPEATED_PROMPTS, len(WIDE))
     assert (len(often) == len(WIDE)) == (max(asked.values()) == PILOT_PAIRS)

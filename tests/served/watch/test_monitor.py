@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ class Reader:
     def again(self, path):
         """What another process goes on with."""
         self.tail.close()
-        return Reader(path, FilePosition(**self.tail.place.as_dict()))
+        return Reader(path, FilePosition(**asdict(self.tail.place)))
 
 
 @pytest.fixture
@@ -243,7 +244,7 @@ def test_a_log_that_was_written_anew_is_told_from_one_that_grew(tmp_path, keepin
     assert read() == [1, 2, 3]
     log.write_text("5\n6\n7\n8\n9\n")
     assert read() == [5, 6, 7, 8, 9]
-    assert "written anew" in read.said[0]
+    assert "was rewritten" in read.said[0]
 
 
 def test_a_copy_of_the_log_is_known_and_another_file_is_not(tmp_path):

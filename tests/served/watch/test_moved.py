@@ -1,6 +1,6 @@
 """What rounding may come to is measured on enough tokens, of greedy requests and of others."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_short_first_line_does_not_decide(coarse, scored):
     for name in NAMES:
         assert parts.balls(NAMES)[name] == pytest.approx(whole.balls(NAMES)[name], rel=0.25)
         assert at_first[name] < 0.9 * whole.balls(NAMES)[name]  # one token alone says too little
-    again = RoundingError.from_dict(parts.as_dict(), NAMES)
+    again = RoundingError.from_dict(asdict(parts), NAMES)
     assert again == parts
 
 
