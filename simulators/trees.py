@@ -228,7 +228,7 @@ def naive(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
 
 def target_walk(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     """Draw from the target's row: match, and the walk on a fixed tree, whose coin does the same."""
-    kinds = len(_child_counts(drafting.shape))
+    kinds = len(drafting.shape.child_counts)
     test = np.full((kinds, max(max_children(drafting.shape), 1)), -1)
     none = np.empty((0, *tables.target.shape))
     return tree_kernels.Walk(
@@ -251,7 +251,7 @@ def recursive(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Walk:
     residuals = [tables.target]
     for _ in range(max_children(drafting.shape)):
         residuals.append(_normalized_rows(excess(residuals[-1], tables.draft), tables.target))
-    counts = _child_counts(drafting.shape)
+    counts = drafting.shape.child_counts
     test = np.full((len(counts), max(counts)), -1)
     for kind, k in enumerate(counts):
         test[kind, :k] = range(k)
@@ -297,7 +297,7 @@ def tournament(tables: MarkovTables, drafting: Drafting) -> tree_kernels.Tournam
     rank = np.empty_like(ranked)
     np.put_along_axis(rank, ranked, np.arange(key.shape[1], dtype=np.int32)[None], axis=1)
     upto = np.cumsum(np.take_along_axis(tables.draft, ranked, axis=1), axis=1)
-    counts = _child_counts(drafting.shape)
+    counts = drafting.shape.child_counts
     accept, residuals = np.empty((2, len(counts) - 1, *key.shape))
     best = np.empty(key.shape)
     for which, k in enumerate(counts[1:]):
@@ -331,7 +331,7 @@ def _make_walk(
     tested: Callable[[int], int] | None = None,
 ) -> tree_kernels.Walk:
     """Return the walk that tests the child in the place ``tested(k)``; by default all of them."""
-    counts = _child_counts(drafting.shape)
+    counts = drafting.shape.child_counts
     test = np.full((len(counts), max(counts)), -1)
     # Chances and residuals (laws, S+1, V), one each per number of children above 0.
     accept, residuals = np.empty((2, len(counts) - 1, *tables.target.shape))
@@ -349,18 +349,13 @@ def _normalized_rows(weights: Floats, otherwise: Floats) -> Floats:
     return np.array([normalised(w, p) for w, p in zip(weights, otherwise, strict=True)])
 
 
-def _child_counts(shape: TreeShape) -> list[int]:
-    """Numbers of children that the nodes of ``shape`` have; the first is 0, of the leaves."""
-    return sorted(set(map(len, shape.children.values())))
-
-
-def _next_laws(counts: list[int]) -> Ints:
+def _next_laws(counts: tuple[int, ...]) -> Ints:
     """Return the laws that follow where no child is accepted: the target where there is none."""
     return np.arange(len(counts)) - 1
 
 
 def _node_kinds(shape: TreeShape) -> Ints:
-    counts = _child_counts(shape)
+    counts = shape.child_counts
     nodes = range(ROOT, len(shape))
     return np.array([counts.index(len(shape.children[node])) for node in nodes], np.int64)
 

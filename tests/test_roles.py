@@ -44,7 +44,7 @@ from simverify.symbolic.races import current_site
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.watchdog import deadline
-from simverify.trees import DraftTree
+from simverify.trees.draft_tree import DraftTree
 from simverify.triton_cpu.language import TritonKernel
 from simverify.verifiers.base import Verifier
 from simverify.verifiers.trees.base import TreeVerifier

@@ -98,12 +98,6 @@ class DecodedRun:
         return len(self.accepted) - 1
 
     @property
-    def tails(self) -> Ints:
-        """Calls that kept l tokens or more, l = 1..gamma."""
-        tails: Ints = np.cumsum(self.accepted[::-1])[::-1][1:]
-        return tails
-
-    @property
     def tau(self) -> loop.Interval:
         """The mean of tau."""
         return self.interval(-1)

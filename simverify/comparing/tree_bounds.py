@@ -420,9 +420,8 @@ class TreeBounds:
 def compute_tree_bounds(drafting: Drafting, model: MarkovModel, rows: StateRows) -> TreeBounds:
     """Return the best known bounds for ``drafting`` on ``model``."""
     shape, scheme = drafting.shape, drafting.scheme
-    counts = [len(children) for children in shape.children.values() if children]
     exact: list[Any] | None = None
-    if all(scheme.certain(k) >= k for k in counts):
+    if all(scheme.certain(k) >= k for k in shape.child_counts[1:]):
         fixed = closed_form_walk(TREE_VERIFIERS["fixed-tree"], drafting, rows)
         exact = None if fixed is None else fixed.curve
     if exact is None and shape.is_chain:
@@ -493,8 +492,7 @@ def _has_listable_law(drafting: Drafting, rows: StateRows) -> bool:
     """Whether the law of a node's siblings is short, or has a closed form."""
     if drafting.scheme.replaced:
         return True
-    most = max(len(children) for children in drafting.shape.children.values())
-    return bool(rows.vocab_size**most <= MAX_SIBLING_ORDERS)
+    return bool(rows.vocab_size ** drafting.shape.child_counts[-1] <= MAX_SIBLING_ORDERS)
 
 
 def _is_chains_from_root(drafting: Drafting) -> bool:

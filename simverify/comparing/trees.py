@@ -253,12 +253,12 @@ class RuleLaw:
 def enumerate_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) -> RuleLaw | None:
     """Return the law of ``rule`` from every step's, or None: too many, or not such a rule."""
     shape, size = drafting.shape, rows.vocab_size
-    work = sum(len(rows.target) * size ** (k + 1) for k in _child_counts(shape))
+    work = sum(len(rows.target) * size ** (k + 1) for k in shape.child_counts[1:])
     if rule.one_step is None or work > MAX_STEPS:
         return None
     steps = {
         k: [_step_law(rule, drafting.scheme, p, q, k) for p, q in zip(rows.target, rows.draft)]  # noqa: B905
-        for k in _child_counts(shape)
+        for k in shape.child_counts[1:]
     }
     mass: dict[int, Array] = {ROOT: rows.start()}
     for node, children in shape.children.items():
@@ -288,7 +288,7 @@ def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) ->
     """Return the law of ``rule`` from the closed form of a hit, or None where there is none."""
     shape, scheme = drafting.shape, drafting.scheme
     hits = rule.hits.get(scheme.name)
-    most = max(_child_counts(shape))
+    most = shape.child_counts[-1]
     cases = 1 if scheme.replaced else rows.vocab_size ** (most - scheme.certain(most) - 1)
     # The form of the subtree below each node, and the forms of the children of each form.
     form_of: dict[int, int] = {}
@@ -302,7 +302,7 @@ def closed_form_walk(rule: TreeVerifier, drafting: Drafting, rows: StateRows) ->
     children_of = list(forms)
     hit_rows = {
         k: [hits(p, q, k) for p, q in zip(rows.target, rows.draft, strict=True)]
-        for k in _child_counts(shape)
+        for k in shape.child_counts[1:]
     }
     level: dict[int, Array] = {form_of[ROOT]: rows.start()}
     curve: list[Any] = []
@@ -344,11 +344,6 @@ def _propagate_mass(mass: Array, hits: list[Array]) -> Array:
         if weight > 0:
             total = total + weight * each
     return total
-
-
-def _child_counts(shape: TreeShape) -> list[int]:
-    """Return the numbers of children that nodes of ``shape`` have."""
-    return sorted({len(children) for children in shape.children.values()} - {0})
 
 
 # The law of a readable rule over all trees that can be drafted and all of its coins.

@@ -1,8 +1,5 @@
 """Draft trees: shapes, drafting schemes with their exact laws, and drafted tokens on a shape."""
 
-__simverify_role__ = "shared"
-
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -192,6 +189,11 @@ class TreeShape:
         for node, parent in enumerate(self.parents):
             families[parent].append(node)
         return {node: tuple(children) for node, children in families.items()}
+
+    @cached_property
+    def child_counts(self) -> tuple[int, ...]:
+        """The numbers of children that nodes have, ascending; the first is 0, of the leaves."""
+        return tuple(sorted(set(map(len, self.children.values()))))
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
