@@ -320,7 +320,6 @@ def audit_on_rows(
         **settings.document_fields(),
         spec=subject.name,
         contract=contract,
-        seed=settings.seed,
         gamma=ground.gamma,
         vocab_size=ground.vocab_size,
         tolerance=TOLERANCE_BY_DTYPE["float64"],
