@@ -368,25 +368,25 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
     settings = audit_settings(options)
     live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
     name, load = resolve_subject(_named(options.rule), settings.checkout, seconds=settings.seconds)
-    conduct: partial[AuditRun] | None = None
+    auditor: partial[AuditRun] | None = None
     if isinstance(options, TraceOptions):
         from simverify.auditing.real_models import audit_on_trace, trace_audit_command
 
         folder = Path(options.trace or "")
         reproduce = trace_audit_command(name, folder, settings)
-        conduct = partial(audit_on_trace, folder=folder)
+        auditor = partial(audit_on_trace, folder=folder)
     elif live is not None:
         from simverify.auditing.real_models import audit_on_models
 
         reproduce = live.command(name, settings)
-        conduct = partial(audit_on_models, live=live)
+        auditor = partial(audit_on_models, live=live)
     return supervised_audit(
         load,
         options.contract,
         settings,
         spec=name,
         reproduce=reproduce,
-        conduct=conduct,
+        auditor=auditor,
         progress=options.progress,
     )
 
@@ -408,7 +408,7 @@ def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
         settings,
         spec=name,
         reproduce=reproduce,
-        conduct=partial(audit_pair, pair=pair, reproduce=again),
+        auditor=partial(audit_pair, pair=pair, reproduce=again),
         progress=options.progress,
     )
 

@@ -10,6 +10,7 @@ or in rows that were kept in bfloat16 and are float32 by the time they are used.
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -112,9 +113,7 @@ def common_cells(one: LawTree, other: LawTree) -> Iterator[tuple[TreeCell, bool]
     while waiting:
         tokens, in_one, in_other = waiting.pop()
         cell = TreeCell(
-            tokens,
-            in_one + one.through.get(tokens, 0.0),
-            in_other + other.through.get(tokens, 0.0),
+            tokens, in_one + one.through.get(tokens, 0.0), in_other + other.through.get(tokens, 0.0)
         )
         inner = tokens in one.inner or tokens in other.inner
         last = not inner or tokens in one.open or tokens in other.open
@@ -131,25 +130,20 @@ def common_cells(one: LawTree, other: LawTree) -> Iterator[tuple[TreeCell, bool]
 
 def gaps_by_position(one: LawTree, other: LawTree) -> tuple[list[float], TreeCell]:
     """Return the TV of the first j + 1 tokens for each j, and the last cell of largest gap."""
-    parted: list[float] = []
-    whole: list[float] = []
+    gaps: dict[int, float] = defaultdict(float)
+    last_gaps: dict[int, float] = defaultdict(float)
     worst: TreeCell | None = None
-
-    def add(sums: list[float], depth: int, gap: float) -> None:
-        sums.extend([0.0] * (depth + 1 - len(sums)))
-        sums[depth] += gap
-
     for cell, last in common_cells(one, other):
-        add(parted, len(cell.tokens), cell.gap)
+        gaps[len(cell.tokens)] += cell.gap
         if last:
-            add(whole, len(cell.tokens), cell.gap)
+            last_gaps[len(cell.tokens)] += cell.gap
             if worst is None or cell.gap > worst.gap:
                 worst = cell
     assert worst is not None
     tvs, above = [], 0.0
-    for depth in range(1, len(parted)):
-        above += whole[depth - 1] if depth - 1 < len(whole) else 0.0
-        tvs.append((parted[depth] + above) / 2)
+    for depth in range(1, max(gaps) + 1):
+        above += last_gaps[depth - 1]
+        tvs.append((gaps[depth] + above) / 2)
     return tvs or [0.0], worst
 
 
@@ -219,16 +213,14 @@ class DraftCall:
 class Comparison:
     """An exact law against its target.
 
-    ``max_abs_deviation`` is over sequences of full length and includes ``pruned``; ``tv`` is
-    the total variation distance; ``expected_accepted`` is E[tau] and ``bonus`` the mass of calls
-    that emit gamma + 1 tokens. ``worst`` has the largest
-    deviation. ``emitted``: the law itself, float64 (V,) * length or a tree. ``place`` is
-    None where no position deviates by more than ``tolerance``, by default that of ``dtype``,
-    the coarsest precision that met a draw. ``broken``: the first drafted block on which the
-    code broke its contract, if it did, and ``broken_parents`` its shape where it is a tree.
-    ``excess``: by how much the likeliest of what is too likely
-    is so, over sequences of full length. ``call``: of a drafter, whose ``worst`` tokens are
-    probable given what it reports and how many they are.
+    ``max_abs_deviation``: over sequences of full length, ``pruned`` included; ``excess``: the
+    largest deviation upwards. ``tv``: total variation distance. ``expected_accepted``: E[tau];
+    ``bonus``: mass of calls that emit gamma + 1 tokens. ``worst``: the sequence that deviates most.
+    ``emitted``: the law, float64 (V,) * length or a tree. ``place``: None where no position
+    deviates by more than ``tolerance``, by default that of ``dtype``, the coarsest precision that
+    met a draw. ``broken``: the first drafted block on which the code broke its contract;
+    ``broken_parents``: its shape where it is a tree. ``call``: of a drafter; ``worst`` is then
+    conditional on what the drafter reports and on the number of tokens.
     """
 
     max_abs_deviation: float
@@ -268,15 +260,12 @@ def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float
 
 def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:
     """Return the probability of sequences in which a token has p = 0 after those before it."""
-    return float(
-        np.sum(
-            [
-                weight
-                for tokens, weight in probabilities.items()
-                if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
-            ]
-        )
-    )
+    weights = [
+        weight
+        for tokens, weight in probabilities.items()
+        if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
+    ]
+    return float(np.sum(weights))
 
 
 HALF_PRECISIONS = ("float16", "bfloat16")
@@ -316,7 +305,7 @@ def coarsest_dtype(dtypes: set[str]) -> str:
 def certain_deviation(comparison: Comparison) -> float:
     """Largest deviation less what may lie in branches that were not run.
 
-    Calls that were lost may have had what is missing; they explain nothing of what is too much.
+    Lost calls may explain what is missing, but nothing of what is too much.
     """
     missing = comparison.max_abs_deviation - 2 * comparison.pruned - comparison.lost
     return max(missing, comparison.excess - comparison.pruned)
@@ -390,7 +379,7 @@ def _is_single_rounding(compare: PromotedComparison, comparison: Comparison) -> 
 def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) -> Comparison | None:
     """Return the comparison of the lifted code; None if it does not run or is not lifted.
 
-    Where a budget ends first, that is passed on: nothing was found out, least of all a failure.
+    An exhausted budget is raised: it proves nothing, least of all a failure.
     """
     try:
         lifted = compare(lift)
@@ -501,8 +490,8 @@ def compare_laws(
     """Compare the laws of all drafted blocks, each with its probability, with the target's."""
     fields = law_fields([(mass, law) for _, mass, law in laws])
     bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
-    vocab, target = len(model.target(())), _TargetLaw(model.target)
-    expected = target.joint((), gamma + 1)
+    vocab, joint = len(model.target(())), _joint_law(model.target)
+    expected = joint((), gamma + 1)
     emitted = np.zeros_like(expected)
     # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.
     accepted = [np.zeros((vocab,) * (j + 1)) for j in range(gamma)]
@@ -512,7 +501,7 @@ def compare_laws(
             count = len(tokens) - 1
             tau += mass * weight * count
             bonus += mass * weight * (count == gamma)
-            emitted[tokens] += mass * weight * target.joint(tokens, gamma - count)
+            emitted[tokens] += mass * weight * joint(tokens, gamma - count)
             for j in range(count):
                 accepted[j][tokens[: j + 1]] += mass * weight
     difference = emitted - expected
@@ -548,25 +537,24 @@ def compare_laws(
     return add_impossible_finding(comparison, float(emitted[expected == 0].sum()), bound)
 
 
-class _TargetLaw:
-    """The target's law of the tokens after a prefix, each computed once."""
+def _joint_law(row: Callable[[Tokens], Row]) -> Callable[[Tokens, int], Row]:
+    """Return the target's law of tokens after a prefix, each computed once.
 
-    def __init__(self, row: Callable[[Tokens], Row]) -> None:
-        self._row = row
-        self._known: dict[tuple[Tokens, int], Row] = {}
+    ``joint(prefix, length)``: shape (V,) * length; 1 if length is 0.
+    """
 
-    def joint(self, prefix: Tokens, length: int) -> Row:
-        """Law of the next ``length`` tokens, shape (V,) * length; 1 if length is 0."""
+    @cache
+    def joint(prefix: Tokens, length: int) -> Row:
         if length == 0:
             return np.array(1.0)
+        first = np.asarray(row(prefix), dtype=np.float64)
         if length == 1:
-            return np.asarray(self._row(prefix), dtype=np.float64)
-        if (prefix, length) not in self._known:
-            row = self._row(prefix)
-            rest = [self.joint((*prefix, y), length - 1) for y in range(len(row))]
-            column = row.reshape(len(row), *(1,) * (length - 1))
-            self._known[prefix, length] = column * np.stack(rest)
-        return self._known[prefix, length]
+            return first
+        rest = [joint((*prefix, y), length - 1) for y in range(len(first))]
+        law: Row = first.reshape(len(first), *(1,) * (length - 1)) * np.stack(rest)
+        return law
+
+    return joint
 
 
 def sequence_probability(

@@ -33,7 +33,7 @@ _SUM_TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-4}
 """By how much rounding puts the sum of a reported row off, by its type; it is divided by it."""
 
 _DEFAULT_SUM_TOLERANCE, _MAX_SUM_ERROR = 1e-6, 1e-2
-"""Of other types; and by how much a sum may be off that the law tells of."""
+"""The same of other types; a sum that is further off breaks the contract."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def call_drafter(
         raise InvalidTokens("too-many", text)
     check_token_ids(drafted, len(row))
     dtype = str(getattr(probs, "dtype", "float64")).removeprefix("torch.")
-    # What comes of rows that are no laws is as good as they are.
+    # Rows that are no laws may lead to a report that is none.
     lawful = bool(np.isfinite(row).all()) and abs(float(row.sum()) - 1) <= _MAX_SUM_ERROR
     reported = _read_reported_row(probs, len(row), dtype, lawful)
     return DraftResult(node, prefix, k, row, drafted, reported, dtype)
@@ -151,7 +151,7 @@ def call_drafter(
 
 def _read_reported_row(result: Any, vocab: int, dtype: str, lawful: bool) -> Row:
     """Read the law that the tokens are said to come from."""
-    advice = f"report one row of {vocab} probabilities, that which the siblings are drawn from"
+    advice = f"report the row of {vocab} probabilities that the siblings are drawn from"
     if result is None:
         raise InvalidTokens(
             "no-law", f"reports None: {advice} (one-hot where the token is certain)"
@@ -201,7 +201,7 @@ class ReportedRows:
 
     def number(self, row: Row) -> int:
         """Return the number of ``row`` (V,)."""
-        # A path reports what others did, to the bit: then none is compared.
+        # Most paths report the same bits: then no rows are compared.
         key = row.tobytes()
         if key not in self._numbers:
             alike = (
@@ -297,13 +297,13 @@ def compare_drafts(
     ]
     fields = law_fields([(1.0, law)], reports.dtypes)
     bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
-    tvs = [_cells_distance(found) for found in by_call]
+    tvs = [_cells_distance(cells) for cells in by_call]
     first = next((i for i, tv in enumerate(tvs) if tv > bound), None)
-    every = [cell for found in by_call for cell in found]
-    # The earliest call that is off: what it drafted is on the path of all later ones.
+    every = [cell for cells in by_call for cell in cells]
+    # The earliest call that deviates: all later ones depend on it.
     worst = max(
         every if first is None else by_call[first],
-        # Of two alike, what the code does, which a replay shows.
+        # Of two equal deviations the one that a replay can show.
         key=lambda cell: (round(abs(cell.gap), 12), -len(cell.answer.tokens), cell.gap > 0),
         default=None,
     )
@@ -357,22 +357,22 @@ class AnswerCell:
 
 def answer_cells(
     law: dict[Tokens, float],
-    told: dict[Tokens, tuple[DraftAnswer, ...]],
+    answers: dict[Tokens, tuple[DraftAnswer, ...]],
     place: int,
     rows: list[Row],
     scheme: Scheme,
 ) -> Iterator[AnswerCell]:
     """Yield what call number ``place`` answers, and what the scheme would draw in its stead.
 
-    ``told``: what the keys of ``law`` say; ``rows``: the reports, by number.
+    ``answers``: what the keys of ``law`` say; ``rows``: the reports, by number.
     """
     groups: dict[tuple[Any, ...], dict[Tokens, float]] = {}
     first: dict[tuple[Any, ...], DraftAnswer] = {}
     for numbers, mass in law.items():
-        if place >= len(told[numbers]):
+        if place >= len(answers[numbers]):
             continue
-        answer = told[numbers][place]
-        key = (told[numbers][:place], answer.report, len(answer.tokens))
+        answer = answers[numbers][place]
+        key = (answers[numbers][:place], answer.report, len(answer.tokens))
         masses = groups.setdefault(key, {})
         masses[answer.tokens] = masses.get(answer.tokens, 0.0) + mass
         first.setdefault(key, answer)
@@ -388,10 +388,10 @@ def answer_cells(
             yield AnswerCell(answer, before, share, *pair)
 
 
-def _cells_distance(found: list[AnswerCell]) -> float:
+def _cells_distance(cells: list[AnswerCell]) -> float:
     """Return the TV of what a call answers from what is due, whose sum need not be 1."""
-    more = sum(max(cell.gap, 0.0) for cell in found)
-    return max(more, sum(max(-cell.gap, 0.0) for cell in found))
+    more = sum(max(cell.gap, 0.0) for cell in cells)
+    return max(more, sum(max(-cell.gap, 0.0) for cell in cells))
 
 
 def expected_siblings(

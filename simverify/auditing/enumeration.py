@@ -20,49 +20,26 @@ import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Row
 from simverify.auditing.coverage import call_monitored
-from simverify.symbolic import (
-    CannotEnumerate,
-    Enumeration,
-    ExactLaw,
-    Finding,
-    Float64Promotion,
-    OutOfTime,
-)
+from simverify.symbolic import Enumeration, ExactLaw, Finding, Float64Promotion
 from simverify.symbolic.engine import EDGE_PROBABILITY, Budget, Spending
 from simverify.symbolic.hidden_state import HiddenState, NeverEqual
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
-from simverify.symbolic.paths import Choice, TooManyPaths
+from simverify.symbolic.paths import Choice
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
+    Severity,
     StandInsChanged,
     UntrackedRandomness,
     keep_most_severe,
 )
 from simverify.symbolic.scalar import Draw
-
-if TYPE_CHECKING:
-    from simverify.symbolic.provenance import Severity
-
-
-# The exact tier's entry: the law of what a verifier emits, over all its random choices.
-
-
-__all__ = [
-    "CannotEnumerate",
-    "ExactLaw",
-    "Finding",
-    "OutOfTime",
-    "TooManyPaths",
-    "enumerate_block",
-    "enumerate_verify",
-]
 
 DEFAULT_BUDGET = Budget(200_000, 60.0)
 
@@ -223,7 +200,7 @@ def read_tokens(result: Any) -> Tokens:
     if result is None:
         raise InvalidTokens("no-tokens", "returned None")
     raw = result.tolist() if hasattr(result, "tolist") else result
-    # A generator that is asked again, as by a decoding loop, has nothing left; a set no order.
+    # A generator can be read only once, and a set has no order.
     row = hasattr(raw, "__len__") and hasattr(raw, "__getitem__")
     if isinstance(raw, str | bytes | dict) or not row:
         kind = type(result).__name__
@@ -255,6 +232,7 @@ def _read_token(x: Any) -> int:
 
 
 def check_token_ids(tokens: Tokens, vocab: int) -> None:
+    """Raise :class:`InvalidTokens` for an id outside the vocabulary."""
     for token in tokens:
         if not 0 <= token < vocab:
             raise InvalidTokens(
@@ -295,10 +273,9 @@ def decode_generation(
 ) -> Tokens:
     """Return the tokens of a generation after ``prefix``: ``length`` or more, or up to ``eos``.
 
-    ``more`` makes a call of the rule after the tokens it is given and returns the checked new
-    ones. What a call emits after ``eos`` is dropped. Before the generation, if wanted, come up
-    to ``earlier_calls`` calls of another one, which end of sequence may end sooner; then the
-    rule is reset, as it is at the very beginning.
+    ``more`` calls the rule after the tokens it is given and returns the checked new ones. Tokens
+    after ``eos`` are dropped. ``earlier_calls``: up to so many calls of another generation come
+    first, fewer if that meets ``eos``. The rule is reset before each generation.
     """
 
     def run(enough: Callable[[int, int], bool]) -> Tokens:
@@ -333,9 +310,8 @@ def eos_absorbing(row: Callable[[Sequence[int]], Row], eos: int | None) -> Calla
     return after
 
 
-# A generation as a chain of calls: where it begins, where a call leads, and the law of it all.
-#
-# Calls that begin alike have one law; the law of a generation is what theirs add up to.
+# A generation as a chain of calls. Calls that begin alike have one law; the law of a generation is
+# composed of these.
 
 
 @dataclass(frozen=True)
@@ -363,6 +339,7 @@ class Generation:
 
     @property
     def vocab_size(self) -> int:
+        """Number of tokens V."""
         return len(self.target(self.prompt))
 
     def first(self) -> GenerationState:
@@ -385,7 +362,7 @@ class Generation:
 class GenerationRun:
     """One generation by a rule, built anew: ``instance`` is its object, None for a function.
 
-    ``at``: it begins there, as after a longer prompt. ``built`` is told when the rule is built
+    ``at``: where it begins, as after a longer prompt. ``built`` is called once the rule is built
     and reset.
     """
 
@@ -436,12 +413,12 @@ class GenerationRun:
 
 @dataclass(frozen=True)
 class ExtraCalls:
-    """Calls made beyond the first tokens of an output, to look for what the code hides.
+    """Calls beyond the first tokens of an output, which look for hidden state.
 
-    Code that keeps what it kept at the start needs no others. ``every_way``: after each way in
-    which the calls before them can end; else one, after the most tokens. They are made while
-    the instance takes up to ``within`` paths; where ``due``, one is made in any case. If none
-    are, nor is a call made once more after another history.
+    Code whose state is that of the start needs no others. ``every_way``: a call after each way in
+    which the calls before can end; otherwise one, after the most tokens. Calls are made while the
+    instance stays within ``within`` paths; ``due``: one is made in any case. Without any, no call
+    is repeated after another history.
     """
 
     every_way: bool = True
@@ -463,10 +440,10 @@ class History(NamedTuple):
 
 @dataclass
 class CallNode:
-    """Calls that begin alike: at one place, with the same things kept.
+    """Calls that begin alike: at one place, with the same hidden state.
 
-    ``ways``: one or two histories that lead there. ``law``: that of the next call, run after
-    the history ``run``; None until it is run.
+    ``ways``: one or two histories that lead there. ``law``: that of the next call, enumerated after
+    the history ``run``; None until then.
     """
 
     place: GenerationState
@@ -483,12 +460,11 @@ class CallNode:
 
 @dataclass(frozen=True)
 class ComposedLaw:
-    """The law of the first tokens of a generation, of different lengths.
+    """The law of the first tokens of a generation, in sequences of different lengths.
 
-    ``probabilities``: those of sequences which the target's law follows; ``open``: of those
-    after which nothing is known. ``accepted``: the tokens of the first call, less one, on
-    average; None where an end of sequence may have cut them. Other fields as in
-    :class:`ExactLaw`.
+    ``probabilities``: of sequences that the target completes; ``open``: of sequences after which
+    nothing is known. ``accepted``: E[tau] of the first call; None where an end of sequence may have
+    cut it. Other fields as in :class:`ExactLaw`.
     """
 
     probabilities: dict[Tokens, float]
@@ -519,7 +495,7 @@ def compose_laws(
         if node.law is None:
             known = generation.has_ended(node.place) or node.image == start
             where = ends if known else unknown
-            # Tokens of an earlier generation are none of the output.
+            # Tokens of an earlier generation do not belong to the output.
             tokens = node.place.tokens if node.place.earlier is None else ()
             where[tokens] = where.get(tokens, 0.0) + weight
             continue
@@ -556,9 +532,9 @@ def compose_laws(
 class StepEnumeration(Enumeration):
     """Follows a step rule, which may seed itself once, when it is built.
 
-    ``is_step``: whether it is a function, or what builds an object. ``composes``: whether its
-    calls may be composed; false once that gave another law than running it call after call.
-    ``checked``: so many paths were run to compare the two.
+    ``is_step``: whether the rule is a function and not a factory. ``composes``: whether its calls
+    may be composed; false once the composed law differed from the enumerated one. ``checked``: the
+    paths that this comparison has run.
     """
 
     def __init__(
@@ -593,7 +569,7 @@ def enumerate_tokens(
 
 
 SECOND_CALL_PATHS = 1_000
-"""Paths of an instance that calls in the state of the start are run within."""
+"""Second calls without hidden state are run while the instance stays within so many paths."""
 
 SEPARATE_HISTORY_PATHS = 3_000
 """The same where each history is followed for itself."""
@@ -608,7 +584,7 @@ _CALL_PATH_DIVISOR = 8
 """Where paths have no end, a call gets this part of them all."""
 
 _MAX_CHECKED_PATHS = 64
-"""Paths of a call at most, where it is run once more after another history."""
+"""Calls of up to so many paths are repeated after another history."""
 
 
 class NotComposable(Exception):
@@ -626,10 +602,10 @@ def compose_generation(
 ) -> ComposedLaw:
     """Return the law of a generation by ``rule``, of ``generation.length`` tokens or more.
 
-    ``merges``: whether calls that begin alike are run once; else each history is followed for
-    itself. ``beyond``: which calls are made beyond the first tokens where nothing is kept that
-    could differ. Raises as the exact tier does, and :class:`NotComposable` where what the code
-    keeps is not the same at the start of each path, or two histories with one image have two laws.
+    ``merges``: calls that begin alike are enumerated once; otherwise each history separately.
+    ``beyond``: the calls beyond the first tokens where no state is hidden. Raises as the exact tier
+    does, and :class:`NotComposable` where hidden state differs at the start of paths, or where two
+    histories with one image have two laws.
     """
     clock = Spending(budget)
     while True:
@@ -687,8 +663,8 @@ class _Composition:
     def _run_all(self, wanted: Callable[[CallNode], bool], *, anew: bool = False) -> None:
         """Run all calls that are ``wanted``, and those that they lead to.
 
-        ``anew``: a rule that keeps what it kept at the start is built for the call, as if the
-        tokens before were its prompt: that spares the calls of a history.
+        ``anew``: a rule without hidden state is built for the call, as if the tokens before were
+        its prompt: that spares the calls of a history.
         """
         while True:
             waiting = [
@@ -714,11 +690,10 @@ class _Composition:
         return self.spending.paths + self.dearest <= within
 
     def _after(self, node: CallNode, within: int, *, due: bool, wanted: bool) -> Iterator[CallNode]:
-        """Run the likeliest call after each number of tokens that the one of ``node`` emits.
+        """Run the likeliest call after each number of tokens that the call of ``node`` emits.
 
-        The most tokens first, then the fewest. Where the code keeps other things than at the
-        start, what one call owes the next may pay: all are run that emit the same tokens.
-        ``due``: one is run in any case. ``wanted``: so are more, if they fit.
+        The most tokens first, then the fewest. With hidden state all calls are run that emit the
+        same tokens. ``due``: one is run in any case. ``wanted``: more are, if they fit.
         """
         best: dict[int, Any] = {}
         for end in node.law.ends if node.law is not None else ():
@@ -823,7 +798,7 @@ class _Composition:
             return
         self._image = self._kept.image(instance, known=not self.enumeration.source.remembers())
         if instance is None and self._image != self._start:
-            # It will still be there when the next path begins.
+            # The state would still be there when the next path begins.
             self._drifts = "a function keeps something from call to call"
 
     def _check_history(self) -> None:
@@ -836,7 +811,7 @@ class _Composition:
         ]
         if not checked or not self.beyond.within or self.is_mixed or not self.complete:
             return
-        # The longest histories have had most to hide.
+        # The longest history is the likeliest to hide something.
         node, way = max(checked, key=lambda pair: (pair[1].calls, pair[0].place.tokens))
         again = self._enumerate(node.place, way)
         assert node.law is not None
@@ -852,8 +827,8 @@ class _Composition:
 
 _CHECKED_LENGTH = 4
 _CHECKED_PATHS = 100
-"""On the smallest instances so many tokens are also enumerated without composing, until so many
-paths were run for it."""
+"""On the smallest instances so many tokens are also enumerated without composing, until that has
+taken so many paths."""
 
 
 def enumerate_generation(
@@ -864,12 +839,11 @@ def enumerate_generation(
     *,
     beyond: ExtraCalls = ALL_EXTRA_CALLS,
 ) -> ComposedLaw:
-    """Return the law of a generation; calls that begin alike are run once where that is safe.
+    """Return the law of a generation; calls that begin alike are enumerated once if that is safe.
 
-    On the first instances that are small enough the calls are also made one after the other,
-    on every path: code that keeps something out of sight gives another law then, and from
-    there on each history is followed for itself. ``beyond``: see :func:`compose_generation`.
-    Raises as the exact tier does.
+    On the smallest instances the law is also enumerated without composing: hidden state makes the
+    two differ, and then each history is enumerated separately. ``beyond``: see
+    :func:`compose_generation`. Raises as the exact tier does.
     """
     clock = Spending(budget)
     if enumeration.composes:

@@ -15,21 +15,10 @@ from typing import Any
 
 from simverify import results
 from simverify.arrays import Row
+from simverify.auditing import confirm
 from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, bisection_limit
-from simverify.auditing.comparison import (
-    LawTree,
-    PrecisionCheck,
-    Transcripts,
-    prefix_probability,
-)
-from simverify.auditing.confirm import (
-    Confirmation,
-    FailingRows,
-    RowKindResult,
-    confirm_failure,
-    confirm_findings,
-    find_failing_rows,
-)
+from simverify.auditing.comparison import LawTree, PrecisionCheck, Transcripts, prefix_probability
+from simverify.auditing.confirm import Confirmation, confirm_failure, confirm_findings
 from simverify.auditing.coverage import begin_instance, current_monitor
 from simverify.auditing.enumeration import NO_EXTRA_CALLS, cut_at_eos, enumerated_length
 from simverify.auditing.examiner import (
@@ -60,24 +49,24 @@ from simverify.verifiers import VERIFIERS
 
 
 EFFORT_PER_PATH = 5.0
-"""What a battery may take for each path of its budget: runs of the code, or 40 calls of torch
-each. A path through a whole model is dear."""
+"""Effort of a battery for each path of its budget: runs of the code, or 40 calls of torch each. A
+path through a whole model is expensive."""
 
 MAX_EFFORT = 50_000
-"""What it may take in all, some twenty seconds, however many paths it has; in proportion where more
-paths are asked for than such code has by default."""
+"""Largest effort of a battery, about twenty seconds; more in proportion where more paths are asked
+for than the default."""
 
 INSTANCE_SHARE = 4
-"""An instance beyond the core may take this part of the effort that is left, and no more."""
+"""An instance beyond the core may take one part in so many of the effort that is left."""
 
 _MAX_TREE_OUTCOMES = 300
-"""Outcomes of one tree at most where a token is drawn at every node of it."""
+"""Outcomes of one tree are counted up to so many."""
 
 
 def affordable_paths(paths: int, usual: int, runs: int, effort: float) -> int:
-    """Return the paths of one more instance, after so many runs that took so much effort.
+    """Return how many paths one more instance may take, after ``runs`` that took ``effort``.
 
-    ``paths``: of the whole battery; ``usual``: what these are by default.
+    ``paths``: of the whole battery; ``usual``: the default of ``paths``.
     """
     left = min(EFFORT_PER_PATH * paths, MAX_EFFORT * max(1.0, paths / usual)) - effort
     return math.ceil(left / INSTANCE_SHARE * max(runs, 1) / max(effort, 1))
@@ -92,32 +81,32 @@ def finite_path_bound(examiner: Examiner, model: SmallModel) -> int:
     if model.drafting is not None:
         drawn = int(model.vocab_size ** (len(model.drafting.shape) + 1))
         fair = 1_000 + max_tree_count(model) * min(max(40, drawn), _MAX_TREE_OUTCOMES)
-        # Of an object there are a few calls more, which look for what it keeps.
+        # An object gets a few calls more, which look for hidden state.
         return 2 * fair if judges_generations(examiner.subject, examiner.contract) else fair
     return 1_000 + 30 * int((2 * model.vocab_size) ** model.gamma) * model.vocab_size
 
 
 _MAX_ENDLESS = 3
-"""Instances with more paths than a rule takes whose loops end, after which no more are tried."""
+"""After so many instances whose loops seem endless no more are tried."""
 
 TRUNCATED_MASS = 2e-7
 """Mass that may be left out of a law whose paths have no end: a probability is known up to it."""
 
 LARGE_INSTANCE_SHARE = 8
-"""An instance beyond the core may take this part of the paths of all, and no more."""
+"""A large instance beyond the core may take one part in so many of all paths."""
 
 
 @dataclass
 class ExactTier:
-    """What the exact tier found.
+    """The result of the exact tier.
 
-    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that
-    failed. ``not_enumerable``: the first thing that could not be followed. ``skipped``:
-    instances that did not fit the budget; ``too_large``: what cannot be followed on some of them
-    for their size alone. ``aborted``: after how many seconds the clock stopped it, if it did, and
-    ``late`` the instances that it did not come to. ``beyond``: those on whose long prefix the code
-    raised, as beyond a limit of its own. ``unrepeated``: paths of the failure that plain numbers
-    do not repeat, in words. ``rows``: those on which the code fails, where that was looked for.
+    ``judged``: instances that were enumerated, in order. ``failure``: the smallest one that failed.
+    ``not_enumerable``: the first thing that could not be followed. ``skipped``: instances beyond
+    the budget; ``too_large``: what cannot be followed on some of them because of their size.
+    ``aborted``: the seconds after which the clock stopped it; ``late``: the instances that were
+    left then. ``beyond``: instances with a long prompt on which the code raised, maybe at a limit
+    of its own. ``unrepeated``: paths of the failure that plain numbers do not repeat, in words.
+    ``rows``: the kind of rows on which the code fails, if that was looked for.
     """
 
     judged: list[ExactResult] = field(default_factory=list)
@@ -129,7 +118,7 @@ class ExactTier:
     late: list[SmallModel] = field(default_factory=list)
     unrepeated: str = ""
     beyond: list[ExactResult] = field(default_factory=list)
-    rows: FailingRows | None = None
+    rows: confirm.FailingRows | None = None
 
     @property
     def failures(self) -> list[ExactResult]:
@@ -161,27 +150,25 @@ def run_battery(
 ) -> None:
     """Judge the instances into ``tier``, until one fails or a budget ends.
 
-    ``budget``: of all instances together; ``usual``: the paths that it has by default.
-
-    The core first, for a verdict needs it, whatever the time; what comes out is in the order of
-    ``models``. Where one of the core fails, those before it are judged too: the first that fails
-    is the one that counts.
+    ``budget``: of all instances together; ``usual``: its default number of paths. The core comes
+    first, since a verdict needs it; results stand in the order of ``models``. If one of the core
+    fails, the instances before it are judged too: the first that fails counts.
     """
     models = list(models)
     run = _BatteryRun(tier, examiner, budget, usual)
     run.through(model for model in models if model.core)
     others = [model for model in models if not model.core]
-    if run.found is not None:
-        # Code that does not come back would only hang again.
-        before = models.index(run.found.model) if run.found.comparison.complete else 0
+    if run.failure is not None:
+        # Code that hangs would only hang again.
+        before = models.index(run.failure.model) if run.failure.comparison.complete else 0
         others = [model for model in others if models.index(model) < before]
     if not run.ended:
         run.through(others)
     place = {model: i for i, model in enumerate(models)}
     tier.judged.sort(key=lambda judged: place[judged.model])
     tier.skipped.sort(key=place.__getitem__)
-    if run.found is not None:
-        last = place[run.found.model]
+    if run.failure is not None:
+        last = place[run.failure.model]
         tier.judged = [judged for judged in tier.judged if place[judged.model] < last]
         tier.aborted = tier.not_enumerable = None
         record_failure(tier, run.confirmed)
@@ -192,7 +179,7 @@ def run_battery(
 
 @dataclass
 class _BatteryRun:
-    """Judges instances in turn. ``found``: the failure that counts so far, as ``confirmed``.
+    """Judges instances in turn. ``failure``: the failure that counts so far, as ``confirmed``.
 
     ``begun``: how many runs there had been at the start, and how much effort.
     """
@@ -201,7 +188,7 @@ class _BatteryRun:
     examiner: Examiner
     budget: Budget
     usual: int
-    found: ExactResult | None = None
+    failure: ExactResult | None = None
     confirmed: Confirmation = field(default_factory=lambda: Confirmation(None))
     ended: bool = False
     loops: bool = False
@@ -220,7 +207,7 @@ class _BatteryRun:
         tier, paths = self.tier, self.budget.paths
         rest = paths - tier.paths
         if not model.is_small:
-            # The small ones that come behind, as the sweep, need some paths too.
+            # The small instances that follow need some paths too.
             share = paths // LARGE_INSTANCE_SHARE
             rest = min(rest - self.wasted - share, share)
             if rest <= 0:
@@ -261,7 +248,7 @@ class _BatteryRun:
         if confirmed.limit is not None:  # nothing of the failure repeats
             self._stop(confirmed.limit)
             return False
-        self.found, self.confirmed = judged, confirmed
+        self.failure, self.confirmed = judged, confirmed
         return True
 
     def _affordable(self, rest: int) -> int:
@@ -347,15 +334,15 @@ def record_failure(tier: ExactTier, confirmed: Confirmation) -> None:
 
 
 def is_context_limit(judged: ExactResult) -> bool:
-    """Whether all that is wrong is that the code raised on a prefix as long as a number in it.
+    """Whether the only violation is that the code raised on a prompt as long as a number in it.
 
-    Such a number may be the longest context that the code is made for, and raising beyond it is
-    what honest code does. Wrong tokens there are still a failure.
+    Such a number may be the longest context of the code, and honest code raises beyond it. Wrong
+    tokens there are still a failure.
     """
     if not judged.model.prompt or judged.deviates:
         return False
     violations = [f for f in judged.comparison.findings if f.severity == "violation"]
-    return {found.kind for found in violations} == {"raises"}
+    return {finding.kind for finding in violations} == {"raises"}
 
 
 # The exact tier in the result document and in notes.
@@ -366,7 +353,7 @@ def is_context_limit(judged: ExactResult) -> bool:
 def instance_document(judged: ExactResult) -> results.ExactInstance:
     """Return the document's entry of one instance of the exact tier."""
     comparison, model = judged.comparison, judged.model
-    # The closed form of the optimum is of drafts after the empty text: a prompt has other rows.
+    # The closed form of the optimum holds for drafts without a prompt.
     known = comparison.expected_accepted is not None and not (model.drafting or model.prompt)
     return results.ExactInstance(
         name=model.name,
@@ -427,16 +414,14 @@ def make_breach(judged: ExactResult, contract: Contract) -> results.Breach | Non
     )
 
 
-def rows_document(found: FailingRows) -> results.FailingRows:
+def rows_document(rows: confirm.FailingRows) -> results.FailingRows:
     """Return what the result document says of the rows that a failure needs."""
     return results.FailingRows(
-        kinds=found.kinds,
-        message=found.words(),
-        instances=len(found.right),
-        paths=sum(judged.comparison.paths for judged in found.right),
-        max_abs_deviation=max(
-            (judged.comparison.max_abs_deviation for judged in found.right), default=None
-        ),
+        kinds=rows.kinds,
+        message=rows.words(),
+        instances=len(rows.right),
+        paths=sum(judged.comparison.paths for judged in rows.right),
+        max_abs_deviation=max((x.comparison.max_abs_deviation for x in rows.right), default=None),
     )
 
 
@@ -456,7 +441,7 @@ def make_localisation(judged: ExactResult) -> results.Localisation | None:
     place = judged.comparison.place
     if place is None or judged.comparison.call is not None:
         return None
-    return results.Localisation(position=place.position, stage=place.stage, tv=place.tv)
+    return results.Localisation(**asdict(place))
 
 
 def next_token_branches(
@@ -467,20 +452,15 @@ def next_token_branches(
     ``law``: the law of outputs, float64 (V,) * length or a tree; ``sequence`` is no longer.
     ``target(prefix)``: the target's row (V,) after the tokens of the output so far.
     """
-    result, expected = [], 1.0
+    branches, expected = [], 1.0
     for place, token in enumerate(sequence):
-        before = sequence[:place]
-        row = target(before)
-        result += [
-            Branch(
-                sequence=(*before, other),
-                probability_emitted=prefix_probability(law, (*before, other)),
-                probability_expected=expected * float(share),
-            )
-            for other, share in enumerate(row)
-        ]
+        row = target(sequence[:place])
+        for other, share in enumerate(row):
+            tokens = (*sequence[:place], other)
+            emitted = prefix_probability(law, tokens)
+            branches.append(Branch(tokens, emitted, expected * float(share)))
         expected *= float(row[token])
-    return tuple(result)
+    return tuple(branches)
 
 
 _COMPARED_RULES = ("token", "match")
@@ -509,7 +489,7 @@ def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[st
     position a call weighs, and a rule that weighs two may well accept more than block does.
     """
     rounding = max(_MIN_ROUNDING, tolerance)
-    # Of rules that draft themselves no comparison knows the mass of bonus tokens.
+    # For rules that draft themselves the mass of bonus tokens is not known.
     chains = (x for x in judged if not x.model.drafting and x.comparison.bonus is not None)
     comparisons = {x.model: x.comparison for x in chains}
     accepted = {
@@ -532,15 +512,14 @@ def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[st
             f"than it could: on {worst.name} {below[worst] + 1:.4g} tokens, E[tau] "
             f"{below[worst]:.4g}; block verification emits {best + 1:.4g}, E[tau] {best:.4g}"
         ]
-    alike = [
-        name
+    alike = (
+        f", as the {name} rule"
         for name in _COMPARED_RULES
         if all(
-            abs(tau - expected_accepted(name, m)) <= rounding * m.gamma
-            for m, tau in accepted.items()
+            abs(x - expected_accepted(name, m)) <= rounding * m.gamma for m, x in accepted.items()
         )
-    ]
-    like = f", as the {alike[0]} rule" if alike else ""
+    )
+    like = next(alike, "")
     return [
         f"accepts less than the optimum on {len(below)} of {len(accepted)} instances{like}: on "
         f"{worst.name} E[tau] is {below[worst]:.4g}, {below[worst] / best:.1%} of block "
@@ -560,11 +539,11 @@ MAX_TORCH_PATHS = 8_000
 """Paths of the battery where torch is used: they take ten times as long."""
 
 _TRUSTED_LEAF_COUNT = 10_000
-"""Leaves that count as seen: by then the code was looked at for untracked randomness."""
+"""Ends of paths after which code is no longer checked for untracked randomness."""
 
 SEARCH_EXAMPLES = 60
 SEARCH_PATHS = 600
-"""Paths of one instance in the search: larger ones are not asked, unless one failed."""
+"""Paths of one instance in the search; more only if one of so many paths failed."""
 
 SEARCH_EFFORT = 3_000
 """Effort of the whole search, after which instances that are new to it count as right; three
@@ -603,7 +582,7 @@ def run_exact_tier(
         broken = tier.failure is not None and not tier.failure.deviates
         if searching and not broken and tier.not_enumerable is None and tier.aborted is None:
             _search_counterexample(tier, examiner, models, seed)
-    # What a drafter does not read, the target's rows, needs no kinds.
+    # A drafter does not read the target's rows, so their kinds do not matter.
     kinds = searching and contract != "draft"
     if kinds and tier.failure is not None and tier.failure.comparison.complete:
         report_activity("the rows that a failure needs")
@@ -611,14 +590,16 @@ def run_exact_tier(
             examiner = Examiner(
                 subject, contract, tolerance, budget, enumeration, _TRUSTED_LEAF_COUNT
             )
-            tier.rows = find_failing_rows(tier.failure, models, row_kind_runner(examiner))
+            tier.rows = confirm.find_failing_rows(tier.failure, models, row_kind_runner(examiner))
     return tier
 
 
-def row_kind_runner(examiner: Examiner) -> Callable[[list[SmallModel], bool], RowKindResult]:
+def row_kind_runner(
+    examiner: Examiner,
+) -> Callable[[list[SmallModel], bool], confirm.RowKindResult]:
     """Return what runs the tier on instances of one kind; the core alone where that will do."""
 
-    def run(models: list[SmallModel], every: bool) -> RowKindResult:
+    def run(models: list[SmallModel], every: bool) -> confirm.RowKindResult:
         part = ExactTier()
         core = models if every else [model for model in models if model.is_small]
         budget = examiner.budget
@@ -627,7 +608,7 @@ def row_kind_runner(examiner: Examiner) -> Callable[[list[SmallModel], bool], Ro
         open_ = any(judged.undecided for judged in part.judged)
         stopped = part.not_enumerable is not None or part.aborted is not None or open_
         whole = not stopped and not any(model.is_small for model in part.skipped)
-        return RowKindResult(tuple(part.judged), part.failure, whole)
+        return confirm.RowKindResult(tuple(part.judged), part.failure, whole)
 
     return run
 
@@ -639,7 +620,7 @@ def _search_counterexample(
         return
     failure, enumeration = tier.failure, examiner.enumeration
     paths = 2 * failure.comparison.paths if failure else 0
-    # What the code hides was looked for on the battery: what is new here are rows.
+    # Hidden state was looked for on the battery; only the rows are new here.
     beyond = None if failure else NO_EXTRA_CALLS
     examiner = replace(examiner, beyond=beyond).within(paths=max(SEARCH_PATHS, paths))
     report_activity("the search for a counterexample")
@@ -650,7 +631,7 @@ def _search_counterexample(
         3 * SEARCH_EFFORT if failure else TARGETED_SEARCH_SHARE * min(SEARCH_EFFORT, battery)
     )
     spent, found_one = 0.0, failure is not None
-    # Hypothesis asks for what it has found again; the answer must not depend on the budget.
+    # Hypothesis asks again for what it has found: the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}
 
     def fails(model: SmallModel) -> bool:
@@ -664,7 +645,7 @@ def _search_counterexample(
             known[model] = judged.failed and not is_context_limit(judged)
             paths = judged.comparison.paths
         except OutOfTime:
-            # Nor would the others end in time; a search that went on would take an hour.
+            # The others would not end in time either, and the search would take an hour.
             known[model], spent = False, math.inf
         except (CannotEnumerate, *BISECTION_FAILURES, TooManyCalls, TooManyPaths):
             known[model] = False
@@ -678,9 +659,9 @@ def _search_counterexample(
 
     start = failure.model if failure else None
     contract, watch = examiner.contract, current_monitor()
-    # A tree has other numbers than the code's own: its nodes, its siblings.
+    # The numbers in the code are not compared with those of a tree: its nodes, its siblings.
     if start is None and watch is not None and (contract == "verify" or contract == "step"):
-        # The battery's instances for single numbers of the code are behind us.
+        # The battery has had its instances for single numbers of the code.
         start = search_branch_targets(
             fails,
             watch,
@@ -701,7 +682,7 @@ def _search_counterexample(
     with suppress(CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyPaths):
         judged = examiner.judge(counterexample)
         if judged.failed:
-            # What fails on a replay too, and is no larger: the counterexample to show.
+            # It fails on a replay too, and is no larger: show this counterexample.
             confirmed = confirm_failure(examiner, judged)
             if confirmed.failure is not None or failure is None:
                 record_failure(tier, confirmed)

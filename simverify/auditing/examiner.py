@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.auditing import instances
 from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, compare_coins
 from simverify.auditing.comparison import (
     Comparison,
@@ -29,21 +30,9 @@ from simverify.auditing.enumeration import (
     eos_absorbing,
     takes_tree_arguments,
 )
-from simverify.auditing.instances import (
-    ALL_HISTORIES_INSTANCES,
-    SmallModel,
-    draft_instances,
-    fault_revealing_trees,
-    instance_battery,
-    max_tree_count,
-    tree_instances,
-)
+from simverify.auditing.instances import SmallModel, max_tree_count
 from simverify.auditing.subject import Contract, Subject
-from simverify.auditing.trees import (
-    compare_trees,
-    first_call_as_tree_rule,
-    tree_as_step,
-)
+from simverify.auditing.trees import compare_trees, first_call_as_tree_rule, tree_as_step
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
 from simverify.options.option import Sizes
@@ -64,7 +53,7 @@ does not sleep: a busy machine changes no verdict."""
 BATTERY_BUDGET = Budget(MAX_BATTERY_PATHS, EXACT_TIER_SECONDS)
 
 MAX_INTERVAL = 1e-6
-"""Of code whose paths have no end a law is known within an interval; it may be so wide."""
+"""Widest interval of a law that is accepted from code whose paths have no end."""
 
 MAX_STEP_PATHS = 4_000
 """Most paths of one instance under the step contract."""
@@ -91,12 +80,11 @@ class ExactResult:
 class Examiner:
     """Enumerates the subject on instances and compares its law with the target's.
 
-    ``enumeration``: one that is already set up for the rule; without it each instance pays
-    for its own. ``leaves``: how many such a one has seen, which need not be
-    looked at again for untracked randomness. ``beyond``: which calls are made beyond the first
-    tokens; None: on the core, and on instances like it, those after each way in which earlier
-    ones can end. ``lifted``: what follows the code as lifted, once it was needed. Examiners that
-    differ in their budgets alone share it.
+    ``enumeration``: one that is set up for the rule; without it each instance sets up its own.
+    ``leaves``: how many paths' ends such a one counts as checked for untracked randomness.
+    ``beyond``: the calls beyond the first tokens; None: after each way in which earlier calls can
+    end on the core and instances like it. ``lifted``: enumerations of the lifted code, shared by
+    examiners that differ in their budgets alone.
     """
 
     subject: Subject
@@ -122,7 +110,7 @@ class Examiner:
         violated = any(finding.severity == "violation" for finding in comparison.findings)
         # What was not run may lie anywhere: it fails nobody, and it passes nobody.
         # What was lost broke the contract: it is a finding, and no law.
-        # A law of which the code let us see no more than a part deviates from nothing.
+        # A law that is known in part only does not deviate.
         deviates = comparison.complete and certain_deviation(comparison) > held.tolerance
         within = held.tolerance
         if self.budget.enough is not None and self.tolerance is None:
@@ -149,7 +137,7 @@ class Examiner:
             enumeration = None if lift else self.enumeration
             if enumeration is None:
                 if self.enumeration is not None:
-                    # Before another is set up: that takes real generators.
+                    # Another one is set up with real generators.
                     self.enumeration.release()
                 enumeration = self._another(lift)
                 if self.enumeration is not None:
@@ -166,9 +154,9 @@ class Examiner:
             return compare_blocks(enumeration, rule, model, model.gamma, **limits)
 
     def _another(self, lift: Float64Promotion | None) -> Enumeration:
-        """Return what follows the rule for itself; of lifted code what did so before, if any.
+        """Return a new enumeration; of lifted code the earlier one, if there is one.
 
-        What has looked for untracked randomness on one instance need not on the next.
+        It has looked for untracked randomness already.
         """
         if lift is not None and lift in self.lifted:
             return self.lifted[lift]
@@ -188,7 +176,7 @@ class Examiner:
         if extra is None and model.drafting is not None and not model.core:
             extra = NO_EXTRA_CALLS  # trees are many, and what an object hides shows on the core
         elif extra is None:
-            every_way = model.core or model.name in ALL_HISTORIES_INSTANCES
+            every_way = model.core or model.name in instances.ALL_HISTORIES_INSTANCES
             extra = ExtraCalls(every_way=every_way, due=model.core)
         generation = Generation(
             model.target,
@@ -233,7 +221,7 @@ def judges_generations(subject: Subject, contract: Contract) -> bool:
 def output_length(model: SmallModel, contract: Contract) -> int:
     """How many tokens of the output are compared on ``model``."""
     if contract == "step" and model.gamma > 2:
-        # A rule that drafts itself has every block of every call on its paths.
+        # The paths of a rule that drafts itself go through every block of every call.
         few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
         if not few:
             return 2
@@ -246,13 +234,7 @@ def output_length(model: SmallModel, contract: Contract) -> int:
 def verify_as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ``verify`` rule as a ``step`` rule that drafts from the draft itself."""
 
-    def step(
-        prefix: Sequence[int],
-        target: Callable[[tuple[int, ...]], Any],
-        draft: Callable[[tuple[int, ...]], Any],
-        gamma: int,
-        rng: Any,
-    ) -> Any:
+    def step(prefix: Sequence[int], target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         context = tuple(prefix)
         p, q, tokens = [target(context)], [], []
         for _ in range(gamma):
@@ -273,8 +255,7 @@ _MAX_COMPARED_TREES = 300
 """On instances with more draft trees the laws of all faults would take minutes."""
 
 _TRUSTED_LEAVES = 10_000
-"""As many leaves of a catalogued fault count as seen: nothing in it is untracked, and so few
-of its paths are run again."""
+"""Paths' ends of a catalogued fault that count as checked: nothing in it is untracked."""
 
 
 def nearest_faults(
@@ -282,13 +263,13 @@ def nearest_faults(
 ) -> tuple[Diagnosis, ...]:
     """Return the catalogued faults whose laws are nearest to the subject's.
 
-    On the failing instance, and on a rich one that tells more faults apart if the subject can
-    be enumerated there. ``distance`` is the larger TV distance of the completed outputs;
-    faults that cannot be enumerated are left out, and so are those whose law is right there.
+    On the failing instance, and if possible on a rich one that tells more faults apart.
+    ``distance``: the larger TV distance of the completed outputs. Faults that cannot be enumerated,
+    or that are right there, are left out.
     """
     comparison = judged.comparison
     if contract == "tree" and judges_generations(subject, contract):
-        # The catalogue's faults keep nothing: what they do shows in the first call, or they differ.
+        # The catalogue's faults have no hidden state: compare the first call.
         subject = replace(subject, rule=first_call_as_tree_rule(subject.rule))
         first = _examine_fault(Examiner(subject, contract, 0.0), judged.model)
         if first is None or first.tv <= _LOSSLESS_TV:
@@ -305,7 +286,8 @@ def nearest_faults(
         return ()
     # The cheaper instance first: what is far off there need not be run on the other.
     (cheap, its_law), *others = sorted(
-        laws, key=lambda x: max_tree_count(x[0]) if x[0].drafting else x[0].vocab_size ** x[0].gamma
+        laws,
+        key=lambda x: max_tree_count(x[0]) if x[0].drafting else x[0].vocab_size ** x[0].gamma,
     )
     bounds = []
     for fault in _candidate_faults(contract, cheap):
@@ -319,7 +301,7 @@ def nearest_faults(
         for model, other in others:
             if (at := _fault_comparison(FAULTS[name], contract, model)) is not None:
                 pairs.append((at, other))
-        # A fault that is right here, but for its probes or seeds, is like every small deviation.
+        # A fault that is right here is near every small deviation.
         if len(pairs) == len(laws) and any(at.tv > _LOSSLESS_TV for at, _ in pairs):
             diagnoses.append(
                 Diagnosis(fault=name, distance=max(_fault_distance(*pair) for pair in pairs))
@@ -329,18 +311,18 @@ def nearest_faults(
 
 
 def _fault_distance(one: Comparison, other: Comparison) -> float:
-    # Rounded, so that rounding does not order what is equally far.
+    # Rounded, so that equal distances keep their order.
     return round(total_variation(one.emitted, other.emitted), 12)
 
 
 def rich_instance(contract: Contract, failing: SmallModel) -> SmallModel:
     """Return an instance like the failing one whose rows have no zeros and are all different."""
     if failing.drafting is not None:
-        made = draft_instances if contract == "draft" else tree_instances
+        made = instances.draft_instances if contract == "draft" else instances.tree_instances
         models = made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
         return next(model for model in models if model.name == "plain, V=3, tree 2,1")
     name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
-    return next(model for model in instance_battery(3, 3) if model.name == name)
+    return next(model for model in instances.instance_battery(3, 3) if model.name == name)
 
 
 def refuted_faults(
@@ -348,7 +330,7 @@ def refuted_faults(
 ) -> tuple[str, ...]:
     """Return the catalogued faults that the passed instances ``models`` would have shown."""
     if contract in ("tree", "draft"):
-        telling = fault_revealing_trees(models)
+        telling = instances.fault_revealing_trees(models)
     else:
         # Most faults show on a plain one of two drafts, whose paths are few; some on rich ones.
         rich = sorted(models, key=lambda m: (m.vocab_size != 3, -m.gamma, m.family != "plain"))
@@ -388,19 +370,14 @@ def _fault_deviates(
     tolerance: float | None,
     beyond: ExtraCalls | None,
 ) -> bool:
-    subject = _fault_subject(fault, contract)
-    if subject is None:
-        return False
-    examiner = Examiner(subject, contract, tolerance, leaves=_TRUSTED_LEAVES, beyond=beyond)
-    return examiner.fails(model)
+    examiner = _fault_examiner(fault, contract, tolerance, beyond)
+    return examiner is not None and examiner.fails(model)
 
 
 @lru_cache(maxsize=1024)
 def _fault_comparison(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
-    subject = _fault_subject(fault, contract)
-    if subject is None:
-        return None
-    return _examine_fault(Examiner(subject, contract, 0.0, leaves=_TRUSTED_LEAVES), model)
+    examiner = _fault_examiner(fault, contract, 0.0)
+    return None if examiner is None else _examine_fault(examiner, model)
 
 
 def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
@@ -410,15 +387,17 @@ def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
         return None
 
 
-def _fault_subject(fault: Fault, contract: Contract) -> Subject | None:
-    """Return the fault under ``contract``, None if it has no form there.
+def _fault_examiner(
+    fault: Fault, contract: Contract, tolerance: float | None, beyond: ExtraCalls | None = None
+) -> Examiner | None:
+    """Return what examines the fault under ``contract``, None if it has no form there.
 
     The faults of whole batches are right on every single block.
     """
-    if fault.batch is not None:
+    rule = fault.rule
+    if fault.batch is None and (fault.contract, contract) == ("verify", "step"):
+        rule = verify_as_step(rule)
+    elif fault.batch is not None or fault.contract != contract:
         return None
-    if fault.contract == contract:
-        return Subject(fault.name, fault.rule, contract)
-    if (fault.contract, contract) == ("verify", "step"):
-        return Subject(fault.name, verify_as_step(fault.rule), contract)
-    return None
+    subject = Subject(fault.name, rule, contract)
+    return Examiner(subject, contract, tolerance, leaves=_TRUSTED_LEAVES, beyond=beyond)

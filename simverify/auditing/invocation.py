@@ -91,7 +91,7 @@ PLAIN_ROWS = make_case(
 INTERLEAVED_CALL = make_case(
     "another call", 2, ([1, 4, 2, 1, 0], [3, 1, 0, 1, 2]), ([1, 0, 2, 0, 3], [1] * 5)
 )
-"""What is called in between: another vocabulary and another gamma."""
+"""A call in between, with another vocabulary and another gamma."""
 
 # The running float64 sum of 33 equal parts ends at 1 - 6 * 2^-53: an unguarded CDF runs out.
 SHORT_SUM = make_case("a sum below 1", 1, ([1] * 33, [1] * 33))
@@ -166,8 +166,8 @@ _FATAL_CUDA_ERRORS = (
 class GpuLost(SimverifyError):
     """A probe ended the use of the GPU by a process.
 
-    ``text``: what the code raised. ``probe``: its name, and ``grade``: how bad that is, "warning"
-    or "violation"; both empty where they are not known yet. ``process``: whose GPU it was.
+    ``text``: what the code raised. ``probe``: its name; ``grade``: "warning" or "violation"; both
+    empty where they are not known yet. ``process``: whose GPU it was.
     """
 
     def __init__(
@@ -188,8 +188,8 @@ class GpuLost(SimverifyError):
 def gpu_lost_probe(name: str, lines: Sequence[Probe], lost: Sequence[Probe]) -> Probe | None:
     """Return the line of a probe that is not to be run, None for one that is.
 
-    ``lines``: those before it; ``lost``: what came of probes that ended the use of the GPU in
-    another process. After a violation among them nothing more is run, as after a hang.
+    ``lines``: the probes before it; ``lost``: those that ended the use of the GPU in another
+    process. After a violation among these no probe is run.
     """
     before = {one.name: one for one in lost}
     for one in lines:
@@ -220,11 +220,10 @@ Rule = Callable[..., Any]
 class CallOutcome:
     """How one call ended.
 
-    ``tokens`` is None if it returned nothing usable; ``fault`` says why, or what else broke
-    the contract; ``raised`` tells that it was an exception, ``exits`` that it was one which
-    ends the process. ``impossible``: an emitted
-    token has p = 0 there, in words. ``changed``: the arguments changed in place. ``lost``: the
-    process cannot use its GPU any more.
+    ``tokens``: None if it returned nothing usable; ``fault``: why, or how else it broke the
+    contract. ``raised``: it was an exception; ``exits``: one that ends the process. ``impossible``:
+    an emitted token with p = 0, in words. ``changed``: arguments that were changed in place.
+    ``returned``: the type of the result. ``lost``: the process cannot use its GPU any more.
     """
 
     tokens: Tokens | None
@@ -378,9 +377,8 @@ def run_probe(
 ) -> Probe:
     """Run ``body``, which returns what to say if all is well.
 
-    One call that takes more than half of ``seconds`` when they end is a hang, if the last one
-    that returned took a small part of that; many slow ones are judged by those that ended.
-    Raises ``GpuLost`` if a call ends the use of the GPU.
+    A call that takes more than half of ``seconds`` is a hang, if the last call that returned took a
+    small part of that. Raises ``GpuLost`` if a call ends the use of the GPU.
     """
     began = monotonic_now()
     hung = False
@@ -394,9 +392,9 @@ def run_probe(
         if hung:
             line.add("violation", f"did not return within {seconds / 2:g} s")
         elif line.calls:
-            text = f"{text or 'nothing amiss'} in the calls that time allowed"
+            text = f"{text or 'nothing wrong'} in the calls that time allowed"
         else:
-            line.add("not run", f"no call ended within {seconds:g} s, as slow as the others are")
+            line.add("not run", f"no call ended within {seconds:g} s: the code is too slow for it")
     except GpuLost as error:
         raise GpuLost(error.text, name, error.grade) from None
     except CannotEnumerate as error:
@@ -404,7 +402,7 @@ def run_probe(
     return Probe(name=name, outcome=line.outcome, message=line.message or text, hung=hung)
 
 
-# Findings about lines of the code under audit, which their words name.
+# Findings about lines of the code under audit.
 
 
 def make_finding(

@@ -47,6 +47,7 @@ from simverify.trees import Drafting, RowAfter, draw_tree
 
 
 VerifierContract = Literal["verify", "step", "tree"]
+Rng = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -109,23 +110,23 @@ MAX_DRAFT_BLOCKS = 256
 """Most drafted blocks V^gamma, or texts of as many tokens, for an exact law."""
 
 WORKLOAD_BUDGET = Budget(40_000, 20.0)
-"""Of the exact law."""
+"""Budget of the exact law."""
 
 _MAX_PATH_ROUNDING = 1e-12
 """More than the weights of a few thousand paths lose when they are added up."""
 
 
 def exact_workload_law(
-    subject: Subject, contract: VerifierContract, asked: Workload
+    subject: Subject, contract: VerifierContract, workload: Workload
 ) -> tuple[ExactCall | None, tuple[str, ...]]:
     """Return the exact law, None where it cannot be had, and how the contract was broken."""
-    model = asked.model
-    if not isinstance(model, MarkovModel) or model.vocab_size**asked.gamma > MAX_DRAFT_BLOCKS:
+    model = workload.model
+    if not isinstance(model, MarkovModel) or model.vocab_size**workload.gamma > MAX_DRAFT_BLOCKS:
         return None, ()
     if subject.coin_bits is not None:
         return None, ()  # its coins are handed over, and are no draws to follow
-    rule, contract = as_enumerable(subject.rule, contract, asked.drafting)
-    compare = partial(_compare_workload, rule, contract, asked)
+    rule, contract = as_enumerable(subject.rule, contract, workload.drafting)
+    compare = partial(_compare_workload, rule, contract, workload)
     try:
         held = assess_precision(compare, subject.tolerance)
     except (CannotEnumerate, OutOfTime, TooManyPaths):
@@ -133,17 +134,17 @@ def exact_workload_law(
     comparison = held.comparison
     broken = tuple(f.message for f in comparison.findings if f.severity == "violation")
     deviates = comparison.complete and certain_deviation(comparison) > held.tolerance
-    # What was not run may hold what is missing: the law is not known well enough then.
+    # Branches that were not run may explain it: then the law is not known well enough.
     undecided = not deviates and comparison.max_abs_deviation > held.tolerance
     accepted = comparison.expected_accepted
     if broken or not comparison.complete or undecided or accepted is None:
         return None, broken
-    length = asked.gamma + 1
+    length = workload.gamma + 1
     scope = f"first {length} tokens, over calls" if contract == "step" else "a call's tokens"
     exact = ExactCall(
         scope=f"{scope} after the empty prefix",
         accepted=accepted,
-        uncertain=comparison.pruned * asked.gamma + _MAX_PATH_ROUNDING,
+        uncertain=comparison.pruned * workload.gamma + _MAX_PATH_ROUNDING,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
         tolerance=held.tolerance,
@@ -155,14 +156,14 @@ def exact_workload_law(
 def _compare_workload(
     rule: Callable[..., Any],
     contract: VerifierContract,
-    asked: Workload,
+    workload: Workload,
     lift: Float64Promotion | None,
 ) -> Comparison:
     """Return the law of a call, or of a generation's first tokens, against the target's."""
-    model, drafting = asked.model, asked.drafting
+    model, drafting = workload.model, workload.drafting
     if contract == "step":
         with (steps := StepEnumeration(rule, lift=lift)):
-            generation = Generation(model.target, model.draft, asked.gamma, asked.gamma + 1)
+            generation = Generation(model.target, model.draft, workload.gamma, workload.gamma + 1)
             beyond = ExtraCalls(every_way=False, due=False)
             law = enumerate_generation(steps, rule, generation, WORKLOAD_BUDGET, beyond=beyond)
             return compare_tokens(law, model.target, accepted=law.accepted)
@@ -170,19 +171,19 @@ def _compare_workload(
         if contract == "tree":
             assert drafting is not None
             return compare_trees(enumeration, rule, model, drafting, budget=WORKLOAD_BUDGET)
-        return compare_blocks(enumeration, rule, model, asked.gamma, budget=WORKLOAD_BUDGET)
+        return compare_blocks(enumeration, rule, model, workload.gamma, budget=WORKLOAD_BUDGET)
 
 
-def measure_calls(subject: Subject, contract: VerifierContract, asked: Workload) -> RuleCalls:
+def measure_calls(subject: Subject, contract: VerifierContract, workload: Workload) -> RuleCalls:
     """Return the exact law of ``subject`` on a model, if it can be had, and what calls emit."""
     with contain_process():
-        exact, broken = exact_workload_law(subject, contract, asked)
-        rule, calling = as_enumerable(subject.generator_rule(), contract, asked.drafting)
-        counted = _CallCounter(rule, calling, asked)
+        exact, broken = exact_workload_law(subject, contract, workload)
+        rule, calling = as_enumerable(subject.generator_rule(), contract, workload.drafting)
+        counted = _CallCounter(rule, calling, workload)
         clock = time.perf_counter()
         if not broken:
             try:
-                with seeded_global_generators(asked.seed), suppress_warnings():
+                with seeded_global_generators(workload.seed), suppress_warnings():
                     counted.run()
             except ContractMisuse as misuse:
                 broken = (str(misuse),)
@@ -194,84 +195,69 @@ class _CallCounter:
     """Calls of one rule on drafts of a model, and what is counted of them."""
 
     def __init__(
-        self, rule: Callable[..., Any], contract: VerifierContract, asked: Workload
+        self, rule: Callable[..., Any], contract: VerifierContract, workload: Workload
     ) -> None:
-        self._rule, self._contract, self._asked = rule, contract, asked
-        depth = asked.gamma if asked.drafting is None else asked.drafting.shape.depth
+        self._rule, self._contract, self._workload = rule, contract, workload
+        depth = workload.gamma if workload.drafting is None else workload.drafting.shape.depth
         self.accepted = np.zeros(depth + 1, np.int64)
-        self._left = asked.tokens
-        self._sums = TokenSums(gamma=depth, lanes=1, seed=asked.seed, by_slot=contract == "verify")
-        self._rows = ModelRows(asked.model)
+        self._left = workload.tokens
+        self._sums = TokenSums(
+            gamma=depth, lanes=1, seed=workload.seed, by_slot=contract == "verify"
+        )
+        self._rows = ModelRows(workload.model)
 
     @property
     def features(self) -> Features | None:
         """Features of the tokens so far, None without any."""
-        return self._sums.features if self._left < self._asked.tokens else None
+        return self._sums.features if self._left < self._workload.tokens else None
 
     def run(self) -> None:
         """Make all calls; raises ``Misuse`` where the code breaks its contract."""
-        of_contract = {"verify": self._block, "step": self._generation, "tree": self._tree}
-        call = of_contract[self._contract]
+        calls = {"verify": self._block, "step": self._generation, "tree": self._tree}
+        call, workload = calls[self._contract], self._workload
         for number in itertools.count():
             drafting, rng = (
-                np.random.Generator(
-                    np.random.Philox(key=self._asked.seed, counter=[0, 0, number, stream])
-                )
+                Rng(np.random.Philox(key=workload.seed, counter=[0, 0, number, stream]))
                 for stream in (1, 2)
             )
             prefix = self._rows.start(drafting)
             tokens, tau = call(prefix, drafting, rng)
-            if number < self._asked.calls:
-                self._count(tau)
-            self._judge(prefix, tokens)
-            if not self._left and number + 1 >= self._asked.calls:
+            if number < workload.calls:
+                # A rule that drafts for itself may accept more than gamma tokens.
+                if (missing := tau + 1 - len(self.accepted)) > 0:
+                    self.accepted = np.pad(self.accepted, (0, missing))
+                self.accepted[tau] += 1
+            # Tokens are judged with their rows, until as many are as were asked for.
+            if head := tokens[: self._left]:
+                self._left -= len(head)
+                ends = [prefix + head[:i] for i in range(len(head))]
+                p, q = (np.array([row(end) for end in ends]) for row in self._rows.both)
+                self._sums.add(Block(0, 0, True, p, q, (), 0, head))
+            if not self._left and number + 1 >= workload.calls:
                 return
 
-    def _count(self, tau: int) -> None:
-        # A rule that drafts for itself may accept more than gamma tokens.
-        missing = tau + 1 - len(self.accepted)
-        if missing > 0:
-            self.accepted = np.pad(self.accepted, (0, missing))
-        self.accepted[tau] += 1
-
-    def _judge(self, prefix: Tokens, tokens: Tokens) -> None:
-        """Hand the tokens over with their rows, until as many are judged as were asked for."""
-        head = tokens[: self._left]
-        if not head:
-            return
-        self._left -= len(head)
-        ends = [prefix + head[:i] for i in range(len(head))]
-        p, q = (np.array([row(end) for end in ends]) for row in self._rows.both)
-        self._sums.add(Block(0, 0, True, p, q, (), 0, head))
-
-    def _block(
-        self, prefix: Tokens, drafting: np.random.Generator, rng: np.random.Generator
-    ) -> tuple[Tokens, int]:
+    def _block(self, prefix: Tokens, drafting: Rng, rng: Rng) -> tuple[Tokens, int]:
         text = prefix
         p, q = [self._rows.target(text)], []
-        for u in drafting.random(self._asked.gamma):
+        for u in drafting.random(self._workload.gamma):
             q.append(self._rows.draft(text))
             text = (*text, self._rows.drafted(text, u))
             p.append(self._rows.target(text))
-        caller = BlockCaller(self._rule, self._asked.model.vocab_size)
+        caller = BlockCaller(self._rule, self._workload.model.vocab_size)
         tokens = tuple(caller.judge(0, np.array(p), np.array(q), text[len(prefix) :], rng))
         return tokens, len(tokens) - 1
 
-    def _tree(
-        self, prefix: Tokens, drafting: np.random.Generator, rng: np.random.Generator
-    ) -> tuple[Tokens, int]:
-        assert self._asked.drafting is not None
+    def _tree(self, prefix: Tokens, drafting: Rng, rng: Rng) -> tuple[Tokens, int]:
+        assert self._workload.drafting is not None
         target, draft = (partial(_row_after, prefix, row) for row in self._rows.both)
-        tree = draw_tree(self._asked.drafting, draft, drafting)
-        caller = TreeCaller(self._rule, self._asked.model.vocab_size)
+        tree = draw_tree(self._workload.drafting, draft, drafting)
+        caller = TreeCaller(self._rule, self._workload.model.vocab_size)
         tokens = caller.judge(tree, tree_arguments(tree, target, draft), rng)
         return tokens, len(tokens) - 1
 
-    def _generation(
-        self, prefix: Tokens, _: np.random.Generator, rng: np.random.Generator
-    ) -> tuple[Tokens, int]:
-        gamma, length = self._asked.gamma, 2 * self._asked.gamma
-        caller = StepCaller(self._rule, self._asked.model.vocab_size)
+    def _generation(self, prefix: Tokens, _: Rng, rng: Rng) -> tuple[Tokens, int]:
+        gamma, length = self._workload.gamma, 2 * self._workload.gamma
+        caller = StepCaller(self._rule, self._workload.model.vocab_size)
         caller.reset()
         # The code under audit may write into a row.
         target, draft = (partial(_copied_row, row) for row in self._rows.both)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from simverify import results as doc
-from simverify.arrays import Floats, Ints
+from simverify.arrays import Floats
 from simverify.auditing.blame import locate_deviation
 from simverify.auditing.enumeration import accepts_arguments
 from simverify.auditing.exact_tier import (
@@ -81,91 +81,64 @@ def embed_in_batch(subject: Subject, place: BatchSlot) -> Subject:
 def make_batch(
     place: BatchSlot, target: Any, draft: Any, tokens: Any
 ) -> tuple[MixedRequests, ExpectedTokens]:
-    """Return the batch with the block (rows (gamma+1, V), (gamma, V), ids) at ``place``.
+    """Return the batch with a block at ``place``: rows (gamma+1, V), (gamma, V) and ids (gamma,).
 
-    And what each neighbour must emit; None for the block itself.
+    And the tokens that each neighbour must emit; None for the block itself.
     """
-    gamma, vocab = len(tokens), np.shape(target)[1]
-    maker = _BatchBuilder(place, gamma + place.longer, vocab)
-    blocks = maker.neighbours()
-    blocks.insert(place.request, maker.own(target, draft, tokens))
-    tokens_, rows, drafts, lengths, greedy, expected = zip(*blocks, strict=True)
-    length = np.array(lengths, dtype=np.int64)
-    if place.kind == "placeholder":
-        length[:] = maker.gamma
+    gamma, vocab = len(tokens) + place.longer, np.shape(target)[1]
+    certain, columns = np.eye(vocab), np.arange(gamma + 1)
+    # What stands behind the end of a draft: -1, or ids that an earlier call left.
+    behind = columns[:-1] % vocab if place.kind == "stale" else np.full(gamma, -1)
+
+    def soften(rows: Floats) -> Floats:
+        """Return rows whose likeliest token, which a greedy request emits, is the same."""
+        return (rows + 1 / vocab) / 2
+
+    def neighbour(k: int, length: int, refused: int) -> tuple[Any, ...]:
+        """Return a request whose drafts before ``refused`` are all accepted."""
+        right = (columns + k + 1) % vocab
+        shown, ids = right.copy(), behind.copy()
+        shown[length + 1 :] = (right[length + 1 :] + 1) % vocab
+        ids[:length] = right[:length]
+        if 0 <= refused < length:
+            ids[refused] = (right[refused] + 1) % vocab
+        else:
+            refused = length
+        rows, drafts = certain[shown], certain[np.where(ids < 0, 0, ids)]
+        greedy = place.kind in ("greedy", "mixed") and not place.greedy and k != 1
+        expected = right[: refused + 1].tolist()
+        return ids, soften(rows) if greedy else rows, drafts, length, greedy, expected
+
+    def pad(rows: Floats) -> Floats:
+        """Return the rows with what stands behind the vocabulary in this kind."""
+        if place.kind not in ("padded", "unmasked", "mixed"):
+            return rows
+        fill = _PADDING_VALUE if place.kind == "unmasked" else 0.0
+        return np.concatenate([rows, np.full((*rows.shape[:-1], _PADDING_COLUMNS), fill)], axis=-1)
+
+    lengths = [gamma] * 3
+    if place.kind in ("ragged", "stale", "placeholder", "mixed"):
+        lengths = [gamma, 0, gamma - 1]
+    # All accepted, the first rejected, the last rejected.
+    blocks = [
+        neighbour(k, lengths[k], refused) for k, refused in enumerate((-1, 0, lengths[2] - 1))
+    ]
+    n, ids, rows = len(tokens), behind.copy(), certain[columns % vocab]
+    drafts = rows[:gamma].copy()
+    ids[:n], drafts[:n] = tokens, np.asarray(draft, dtype=np.float64)
+    own = np.asarray(target, dtype=np.float64)
+    rows[: n + 1] = soften(own) if place.greedy else own
+    blocks.insert(place.request, (ids, rows, drafts, n, place.greedy, None))
+    all_ids, all_rows, all_drafts, counts, greedy, expected = zip(*blocks, strict=True)
     batch = MixedRequests(
-        np.stack(tokens_),
-        maker.columns(np.stack(rows)),
-        None if place.kind == "one-hot" else maker.columns(np.stack(drafts)),
-        length,
+        np.stack(all_ids),
+        pad(np.stack(all_rows)),
+        None if place.kind == "one-hot" else pad(np.stack(all_drafts)),
+        np.array([gamma] * len(blocks) if place.kind == "placeholder" else counts, dtype=np.int64),
         greedy=np.array(greedy),
         vocab=vocab,
     )
     return batch, list(expected)
-
-
-class _BatchBuilder:
-    """Makes the blocks of one batch: (ids, target rows, draft rows, length, greedy, due)."""
-
-    def __init__(self, place: BatchSlot, gamma: int, vocab: int) -> None:
-        self.place, self.gamma, self.vocab = place, gamma, vocab
-
-    def columns(self, rows: Floats) -> Floats:
-        """Return the rows with what stands behind the vocabulary in this kind."""
-        if self.place.kind not in ("padded", "unmasked", "mixed"):
-            return rows
-        fill = _PADDING_VALUE if self.place.kind == "unmasked" else 0.0
-        behind = np.full((*rows.shape[:-1], _PADDING_COLUMNS), fill)
-        return np.concatenate([rows, behind], axis=-1)
-
-    def own(self, target: Any, draft: Any, tokens: Any) -> tuple[Any, ...]:
-        """Return the block under test, with what is none of its own behind its end."""
-        n, certain = len(tokens), np.eye(self.vocab)
-        ids = self._behind(n)
-        ids[:n] = tokens
-        fill = certain[np.arange(self.gamma + 1) % self.vocab]
-        rows, drafts = fill.copy(), fill[: self.gamma].copy()
-        rows[: n + 1] = np.asarray(target, dtype=np.float64)
-        drafts[:n] = np.asarray(draft, dtype=np.float64)
-        if self.place.greedy:
-            # The law that is due holds the likeliest token alone; the code is given softer rows.
-            rows[: n + 1] = (rows[: n + 1] + 1 / self.vocab) / 2
-        return ids, rows, drafts, n, self.place.greedy, None
-
-    def neighbours(self) -> list[tuple[Any, ...]]:
-        """Return the others: all accepted, the first rejected, the last rejected."""
-        gamma = self.gamma
-        lengths = [gamma] * 3
-        if self.place.kind in ("ragged", "stale", "placeholder", "mixed"):
-            lengths = [gamma, 0, gamma - 1]
-        refused = [None, 0, lengths[2] - 1]
-        return [
-            self._neighbour(k, n, r) for k, (n, r) in enumerate(zip(lengths, refused, strict=True))
-        ]
-
-    def _neighbour(self, k: int, length: int, refused: int | None) -> tuple[Any, ...]:
-        vocab, certain = self.vocab, np.eye(self.vocab)
-        tokens = (np.arange(self.gamma + 1) + k + 1) % vocab
-        drafted = tokens[:length].copy()
-        end = length
-        if refused is not None and 0 <= refused < length:
-            drafted[refused] = (tokens[refused] + 1) % vocab
-            end = refused
-        shown = tokens.copy()
-        shown[length + 1 :] = (tokens[length + 1 :] + 1) % vocab
-        ids = self._behind(length)
-        ids[:length] = drafted
-        rows, drafts = certain[shown], certain[np.where(ids < 0, 0, ids)]
-        greedy = self.place.kind in ("greedy", "mixed") and not self.place.greedy and k != 1
-        if greedy:
-            rows = (rows + 1 / vocab) / 2
-        return ids, rows, drafts, length, greedy, tokens[: end + 1].tolist()
-
-    def _behind(self, length: int) -> Ints:
-        """Return ids (G,): -1, or those that an earlier call left."""
-        if self.place.kind == "stale":
-            return (np.arange(self.gamma) % self.vocab).astype(np.int64)
-        return np.full(self.gamma, -1, dtype=np.int64)
 
 
 def tokens_per_request(result: Any, size: int) -> list[list[int]]:
@@ -196,7 +169,7 @@ def _as_list(values: Any, what: str) -> list[Any]:
     entries = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(entries, str | bytes | dict) or not hasattr(entries, "__iter__"):
         raise ValueError(
-            f"returned {type(values).__name__} where {what} are due: return a row for each "
+            f"returned {type(values).__name__} instead of {what}: return a row for each "
             "request, padded with -1, or (tokens, number of tokens)"
         )
     return list(entries)
@@ -206,7 +179,7 @@ _INSTANCE_NAMES = ("plain, V=3, gamma=1", "plain, V=2, gamma=2", "plain, V=3, ga
 """Instances at each place, where they are no larger than asked for."""
 
 _NEIGHBOUR_TRIALS = 64
-"""Calls whose requests are asked again with other neighbours."""
+"""Batches whose requests are repeated with other neighbours."""
 
 ReportProgress = Callable[[str], None]
 
@@ -222,11 +195,11 @@ class SlotResult:
 
 @dataclass
 class MixedBatchResult:
-    """What came of all kinds.
+    """The result of all kinds.
 
     ``tried``: the places in order, up to one at which the clock ran out. ``seeds``: what is wrong
-    with them, in words. ``open``: why they could not be tried. ``sampled``: places that could not
-    be followed, and many batches of requests with seeds of their own.
+    with seeds, in words; ``open``: why they could not be tried. ``sampled``: places that could not
+    be followed, and batches of requests with seeds of their own.
     """
 
     tried: list[SlotResult] = field(default_factory=list)
@@ -258,13 +231,13 @@ class MixedBatchResult:
 def try_mixed_batches(
     subject: Subject, kinds: tuple[str, ...], settings: AuditSettings, say: ReportProgress
 ) -> MixedBatchResult:
-    """Judge ``subject`` in company of these kinds, at every place of each.
+    """Judge ``subject`` in mixed batches of these kinds, at every place of each.
 
-    What the exact tier cannot follow is sampled, if nothing failed by then.
+    What the exact tier cannot follow is sampled, unless something has failed by then.
     """
     trial = MixedBatchResult()
     for place in (place for kind in kinds for place in batch_slots(kind)):
-        say(f"in company: {place.name}")
+        say(f"mixed batch: {place.name}")
         tier = run_exact_tier(
             placement := embed_in_batch(subject, place),
             "verify",
@@ -278,7 +251,7 @@ def try_mixed_batches(
         if tier.aborted is not None:  # the next place would only take as long
             return trial
     if "seeds" in kinds:
-        say("in company: seeds")
+        say("mixed batch: seeds")
         try:
             with deadline(settings.seconds):
                 trial.seeds = find_neighbour_dependence(subject, settings.seed)
@@ -337,9 +310,9 @@ def _make_requests(tokens: Any, target: Any, draft: Any, seeds: Any) -> MixedReq
 
 
 def find_neighbour_dependence(subject: Subject, seed: int) -> str:
-    """Ask requests again, with their seeds, elsewhere among others; say which answered otherwise.
+    """Repeat requests, with their seeds, in another batch; say which one answers differently.
 
-    Empty where none did. A request's tokens are a function of its rows and its seed.
+    Empty if none does: a request's tokens must follow from its rows and its seed.
     """
     rng = np.random.default_rng([seed, 1])
     for _ in range(_NEIGHBOUR_TRIALS):
@@ -350,7 +323,7 @@ def find_neighbour_dependence(subject: Subject, seed: int) -> str:
         except Exception as error:
             return f"seeds: raises {describe_exception(error)}"
         for b in range(BATCH_SIZE):
-            # The request goes on at the other end of a batch of strangers.
+            # The request moves to the other end of a batch of strangers.
             at = BATCH_SIZE - 1 - b
             p, q, x = (np.roll(rows, 1, axis=0) for rows in (target, draft, tokens))
             strangers = rng.integers(2**62, size=BATCH_SIZE)
@@ -380,9 +353,9 @@ def _sample_slots(
     settings: AuditSettings,
     say: ReportProgress,
 ) -> Iterator[SampledAudit]:
-    """Sample the request under test at these places, and whole batches where seeds are asked for.
+    """Sample the request under test at these places, and whole batches if seeds are asked for.
 
-    They share the false-alarm rate. Each kind has the time of a tier.
+    The runs share the false-alarm rate. Each kind has the time of a tier.
     """
     runs: list[tuple[Callable[..., Any], tuple[SampledInstance, ...], int | None, float]] = []
     if places:
@@ -521,7 +494,7 @@ def _inconclusive_reason(trial: MixedBatchResult) -> str | None:
     return None
 
 
-# Code that takes no batch: what judges one block a call is refused, not judged.
+# Code that takes no batch is refused.
 
 
 _CALL_SIGNATURES = {
@@ -532,10 +505,10 @@ _CALL_SIGNATURES = {
 
 
 def with_batch_mix(subject: Subject, settings: AuditSettings) -> tuple[Subject, AuditSettings]:
-    """Return a subject as ``--batch-mix`` judges it, and the settings: an adapter knows its kinds.
+    """Return the subject and the settings as ``--batch-mix`` asks for.
 
-    The rule of an engine whose adapter hands it whole batches takes one, and "all" are the kinds
-    that the engine takes. Raises ``OptionError`` for others. Other subjects stay as they are.
+    An engine's adapter knows the kinds that the engine takes, "all" of them. Raises ``OptionError``
+    for other kinds. Other subjects stay as they are.
     """
     known = getattr(subject.rule, "company", None)
     if settings.batch_mix is None or not isinstance(known, str):
@@ -547,8 +520,8 @@ def with_batch_mix(subject: Subject, settings: AuditSettings) -> tuple[Subject, 
     if other := [kind for kind in selection if kind not in kinds]:
         name = subject.name.replace("{", "{{").replace("}", "}}")
         raise OptionError(
-            f"{name} takes no requests of the kind {', '.join(other)}: {{company}} is "
-            f"{', '.join(kinds)} here, or all of them by all"
+            f"{name} takes no requests of the kind {', '.join(other)}: {{company}} is one or more "
+            f"of {', '.join(kinds)}, or all"
         )
     rule: Any = subject.rule
     beside = replace(subject, rule=rule.in_company, one_block=False)
@@ -558,9 +531,8 @@ def with_batch_mix(subject: Subject, settings: AuditSettings) -> tuple[Subject, 
 def check_takes_batch(subject: Subject, settings: AuditSettings) -> None:
     """Raise ``UsageError`` where a batch is asked for of code that takes none.
 
-    Code that is known by its name, and what ``as_verify`` returns, judges one block a call unless
-    it has an attribute ``takes_batches``. Of other code it is known only with how many arguments
-    it can be called.
+    Built-in rules, and what ``as_verify`` returns, judge one block a call unless ``takes_batches``
+    is set on them. Of other code only the number of its arguments is known.
     """
     from simverify.faults import CONTROLS, FAULTS
     from simverify.verifiers import VERIFIERS
@@ -570,7 +542,7 @@ def check_takes_batch(subject: Subject, settings: AuditSettings) -> None:
         return
     name = subject.name.replace("{", "{{").replace("}", "}}")
     signature, count = _CALL_SIGNATURES[option]
-    # A built-in rule is found again where it is handed over itself.
+    # A built-in rule may also be passed as a function.
     built_in: list[Any] = [*VERIFIERS.values(), *CONTROLS.values()]
     built_in += [fault for fault in FAULTS.values() if fault.batch is None]
     one_block = subject.one_block or any(subject.rule is x.rule for x in built_in)
@@ -581,7 +553,7 @@ def check_takes_batch(subject: Subject, settings: AuditSettings) -> None:
             "batches"
         )
     try:
-        # A decorator's own parameters are what a call meets.
+        # A call meets the parameters of a decorator.
         parameters = inspect.signature(subject.rule, follow_wrapped=False)
     except (TypeError, ValueError):
         return

@@ -17,23 +17,8 @@ from typing import Any
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.coins import (
-    BISECTION_FAILURES,
-    Box,
-    CheckedCoinCall,
-    TooManyCalls,
-    bisect_law,
-    coin_counter,
-)
+from simverify.auditing import coins, drafters
 from simverify.auditing.comparison import sequence_probability
-from simverify.auditing.drafters import (
-    ReportedRows,
-    build_drafter,
-    decode_calls,
-    draft_tree,
-    encode_calls,
-    expected_siblings,
-)
 from simverify.auditing.enumeration import (
     DEFAULT_BUDGET,
     block_arguments,
@@ -51,12 +36,7 @@ from simverify.auditing.invocation import (
     make_caller,
     read_result,
 )
-from simverify.auditing.rerun import (
-    CALLS_BY_CONTRACT,
-    StepTracer,
-    record_paths,
-    trace_calls,
-)
+from simverify.auditing.rerun import CALLS_BY_CONTRACT, StepTracer, record_paths, trace_calls
 from simverify.auditing.sampled_runs import Contract as SampledContract
 from simverify.auditing.sampled_runs import (
     ContractMisuse,
@@ -211,15 +191,13 @@ def _check_explain(instance: Instance, contract: Contract, sequence: Sequence[in
 
 
 def explain_draft(
-    rule: Callable[..., Any],
-    found: Counterexample,
-    budget: Budget = DEFAULT_BUDGET,
+    rule: Callable[..., Any], example: Counterexample, budget: Budget = DEFAULT_BUDGET
 ) -> Explanation:
-    """Run a drafter's calls up to that of ``found`` again; keep the paths that answer like it.
+    """Run a drafter's calls up to that of ``example`` again; keep the paths that answer like it.
 
     Raises ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
-    call, model, reports = found.call, InstanceRows(found.instance), ReportedRows()
+    call, model, reports = example.call, InstanceRows(example.instance), drafters.ReportedRows()
     assert call is not None, "the counterexample of a drafter has a call"
     drafting = model.drafting
     assert drafting is not None, "and an instance that says how it drafts"
@@ -228,9 +206,9 @@ def explain_draft(
 
     def run() -> Tokens:
         source.handing(enumeration.rng)
-        drafter = build_drafter(rule)
+        drafter = drafters.build_drafter(rule)
         source.sequences.is_built()
-        grown = draft_tree(
+        grown = drafters.draft_tree(
             drafter,
             drafting.shape,
             model.draft,
@@ -238,7 +216,7 @@ def explain_draft(
             model.prompt,
             most=len(call.before) + 1,
         )
-        numbers = encode_calls(grown.calls, reports)
+        numbers = drafters.encode_calls(grown.calls, reports)
         source.end(numbers)
         return numbers
 
@@ -246,11 +224,11 @@ def explain_draft(
         enumeration.run(run, budget)
     like: list[ExplainedPath] = []
     for leaf in source.take():
-        replies = list(decode_calls(leaf.tokens, drafting.shape, model.prompt))
+        replies = list(drafters.decode_calls(leaf.tokens, drafting.shape, model.prompt))
         before = tuple(answer.tokens for answer in replies[:-1])
         last = replies[-1]
         alike = (before, last.report) == (call.before, asked_for)
-        if alike and len(last.tokens) == len(found.sequence):
+        if alike and len(last.tokens) == len(example.sequence):
             like.append(
                 ExplainedPath(None, 1.0, last.tokens, leaf.weight, 1.0, leaf.draws, leaf.branches)
             )
@@ -258,44 +236,48 @@ def explain_draft(
     emitted: dict[Tokens, float] = {}
     for trail in like:
         emitted[trail.emitted] = emitted.get(trail.emitted, 0.0) + trail.weight / share
-    sequence = tuple(found.sequence)
+    sequence = tuple(example.sequence)
     row = np.array(call.reported)
-    expected = expected_siblings(drafting.scheme, row, call.asked, len(sequence), emitted)
+    expected = drafters.expected_siblings(drafting.scheme, row, call.asked, len(sequence), emitted)
     there = [trail for trail in like if trail.emitted == sequence]
     return Explanation(
-        found.instance.name,
+        example.instance.name,
         sequence,
         emitted.get(sequence, 0.0),
         expected.get(sequence, 0.0),
         (),
         tuple(sorted(there, key=lambda trail: trail.weight, reverse=True)),
-        _drafter_heading(found, model, share),
+        _drafter_heading(example, model, share),
     )
 
 
-def _drafter_heading(found: Counterexample, model: InstanceRows, share: float) -> tuple[str, ...]:
-    call = found.call
+def _drafter_heading(example: Counterexample, model: InstanceRows, share: float) -> tuple[str, ...]:
+    call = example.call
     assert call is not None, "the counterexample of a drafter has a call"
     lines = [
         f"after {_number_list(call.prefix) or 'no token'}, asked for {call.asked}, "
-        f"scheme {found.instance.scheme}",
+        f"scheme {example.instance.scheme}",
         f"  draft row: {_row_text(model.draft(call.prefix).tolist())}",
         f"  reported:  {_row_text(call.reported)}",
     ]
     if share < 1 - 1e-9:
-        lines.append(f"  this report, and so many tokens, have probability {share:.6g}")
+        lines.append(
+            f"  this row and this number of tokens are returned with probability {share:.6g}"
+        )
     return tuple(lines)
 
 
-def draft_breach_call(rule: Callable[..., Any], found: Breach) -> Callable[[Any], CallOutcome]:
-    """Return what drafts on the instance of ``found`` with a generator, and says how it ends."""
-    model = InstanceRows(found.instance)
+def draft_breach_call(rule: Callable[..., Any], breach: Breach) -> Callable[[Any], CallOutcome]:
+    """Return what drafts on the instance of ``breach`` with a generator, and says how it ends."""
+    model = InstanceRows(breach.instance)
     drafting = model.drafting
     assert drafting is not None, "a breach of the draft contract says how is drafted"
 
     def run(rng: Any) -> tuple[Tokens, str]:
-        grown = draft_tree(build_drafter(rule), drafting.shape, model.draft, rng, model.prompt)
-        return encode_calls(grown.calls, ReportedRows()), ""
+        grown = drafters.draft_tree(
+            drafters.build_drafter(rule), drafting.shape, model.draft, rng, model.prompt
+        )
+        return drafters.encode_calls(grown.calls, drafters.ReportedRows()), ""
 
     return lambda rng: attempt_call(lambda: run(rng))
 
@@ -309,29 +291,27 @@ def render_explanation(explanation: Explanation, *, most: int = 10, only: int | 
     ``only``: the number of the one path to show, from 0 in the order of weight.
     """
     e = explanation
-    what = "tokens" if e.head else "output"
     lines = [
-        f"{e.instance}: {what} {_number_list(e.sequence)}",
+        f"{e.instance}: {'tokens' if e.head else 'output'} {_number_list(e.sequence)}",
         *e.head,
         f"emitted with probability {e.emitted:.9g}, due {e.due:.9g}, "
         f"difference {e.emitted - e.due:+.3g}",
         "",
     ]
     for place in e.positions:
-        lines.append(f"position {place.index}: token {place.token}")
-        lines.append(f"  p = {_row_text(place.target)}")
+        lines += [
+            f"position {place.index}: token {place.token}",
+            f"  p = {_row_text(place.target)}",
+        ]
         if place.draft is not None:
             lines.append(f"  q = {_row_text(place.draft)}")
     if not e.trails:
         return "\n".join([*lines, "", "no path leads there: the code never emits it"]) + "\n"
     count = "1 path leads" if len(e.trails) == 1 else f"{len(e.trails)} paths lead"
     lines += ["", f"{count} there, numbered from 0, heaviest first"]
-    if only is not None:
-        lines += ["", *_trail_lines(only, e.trails[only])]
-        return "\n".join(lines) + "\n"
-    for number, trail in enumerate(e.trails[:most]):
-        lines += ["", *_trail_lines(number, trail)]
-    if len(e.trails) > most:
+    for number in range(len(e.trails))[:most] if only is None else [only]:
+        lines += ["", *_trail_lines(number, e.trails[number])]
+    if only is None and len(e.trails) > most:
         rest = sum(trail.contribution for trail in e.trails[most:])
         lines += ["", f"{len(e.trails) - most} more paths of weight {rest:.6g} together"]
     return "\n".join(lines) + "\n"
@@ -342,10 +322,10 @@ def _trail_lines(number: int, trail: ExplainedPath) -> Iterator[str]:
     if trail.drafted is not None:
         drafted = f"tree {trail.tree}" if trail.tree else f"draft {_number_list(trail.drafted)}"
         yield f"  {drafted}: {trail.draft_probability:.6g}"
-    for branch in trail.branches:
-        yield branch_line(branch)
-    idle = set(range(1, trail.draws + 1)) - {branch.draw for branch in trail.branches}
-    if idle and None not in {branch.draw for branch in trail.branches}:
+    yield from map(branch_line, trail.branches)
+    decided = {branch.draw for branch in trail.branches}
+    idle = set(range(1, trail.draws + 1)) - decided
+    if idle and None not in decided:
         yield f"  decided nothing: draw {_number_list(sorted(idle))}"
     if trail.completion != 1:
         yield f"  the target completes it: {trail.completion:.6g}"
@@ -373,16 +353,16 @@ def _row_text(row: Iterable[float]) -> str:
 # The paths on which a call broke its contract, run again and shown draw by draw.
 
 
-def replay_contract_breach(rule: Rule, contract: Contract, found: Breach) -> tuple[str, ...]:
+def replay_contract_breach(rule: Rule, contract: Contract, breach: Breach) -> tuple[str, ...]:
     """Return a text for each path on which ``rule`` breaks its contract again, heaviest first.
 
     Of a rule that drafts itself, in the shortest generation in which it does. Raises
     ``CannotEnumerate``, ``TooManyPaths`` or ``OutOfTime`` as the exact tier does.
     """
-    broken, texts = find_breach_paths(rule, contract, found), []
+    broken, texts = find_breach_paths(rule, contract, breach), []
     for i, leaf in enumerate(broken):
         lines = [
-            *_breach_heading(found),
+            *_breach_heading(breach),
             f"path {i} of {len(broken)} that break it:",
             f"  {leaf.broke}",
             f"  probability {leaf.weight:.6g}, {leaf.draws} draws",
@@ -393,32 +373,26 @@ def replay_contract_breach(rule: Rule, contract: Contract, found: Breach) -> tup
 
 
 def find_breach_paths(
-    rule: Rule, contract: Contract, found: Breach, steps: StepTracer | None = None
+    rule: Rule, contract: Contract, breach: Breach, steps: StepTracer | None = None
 ) -> list[RecordedPath]:
     """Return the paths on which ``rule`` breaks its contract again, the heaviest first.
 
     ``steps``: follows the lines that they run. Raises as :func:`replay_contract_breach` does.
     """
-    broken: list[RecordedPath] = []
-    rule, contract = as_enumerable(rule, contract, instance_drafting(found.instance))
-    for length in _generation_lengths(contract, found):
-        broken = broken or _breach_leaves(rule, contract, found, length, steps)
-    return broken
-
-
-def _generation_lengths(contract: Contract, found: Breach) -> list[int]:
-    """Return how many tokens are generated, at first and then."""
-    gamma = found.instance.gamma
-    if contract != "step":
-        return [gamma + 1]
-    # The last call asks for the rows after gamma drafts more.
-    deepest = max(len(prefix.split(",")) for prefix in found.instance.target_probs)
-    recorded = max(deepest - gamma + 1, 1)
-    return sorted({min(gamma + 1, recorded), recorded})
+    rule, contract = as_enumerable(rule, contract, instance_drafting(breach.instance))
+    gamma = breach.instance.gamma
+    lengths = {gamma + 1}  # tokens that are generated
+    if contract == "step":
+        # The last call asks for the rows after gamma drafts more.
+        deepest = max(len(prefix.split(",")) for prefix in breach.instance.target_probs)
+        recorded = max(deepest - gamma + 1, 1)
+        lengths = {min(gamma + 1, recorded), recorded}
+    every = (_breach_leaves(rule, contract, breach, length, steps) for length in sorted(lengths))
+    return next((leaves for leaves in every if leaves), [])
 
 
 def _breach_leaves(
-    rule: Rule, contract: Contract, found: Breach, length: int, steps: StepTracer | None
+    rule: Rule, contract: Contract, breach: Breach, length: int, steps: StepTracer | None
 ) -> list[RecordedPath]:
     enumeration, source = record_paths(rule, seed_once=contract in ("step", "draft"), steps=steps)
     calls: dict[str, Callable[..., Callable[[Any], CallOutcome]]] = {
@@ -427,7 +401,7 @@ def _breach_leaves(
         "verify": _block_call,
         "tree": _tree_call,
     }
-    one = calls[contract](rule, found)
+    one = calls[contract](rule, breach)
 
     def call() -> Tokens:
         source.handing(enumeration.rng)
@@ -444,41 +418,41 @@ def _breach_leaves(
     return sorted(broken, key=lambda leaf: -leaf.weight)
 
 
-def _block_call(rule: Rule, found: Breach) -> Callable[[Any], CallOutcome]:
-    drafted = found.draft_tokens
+def _block_call(rule: Rule, breach: Breach) -> Callable[[Any], CallOutcome]:
+    drafted = breach.draft_tokens
     assert drafted is not None, "a breach of the verify contract has draft tokens"
-    targets, drafts, _ = _breach_block(found)
-    name, gamma = found.instance.name, found.instance.gamma
+    targets, drafts, _ = _breach_block(breach)
+    name, gamma = breach.instance.name, breach.instance.gamma
     case = ProbeCase(name, gamma, targets, np.vstack([drafts, drafts[:1]]))
     call = make_caller(rule, "verify")
     return lambda rng: call(case, rng, drafted)
 
 
-def _tree_call(rule: Rule, found: Breach) -> Callable[[Any], CallOutcome]:
-    tree, model = _breach_tree(found), InstanceRows(found.instance)
+def _tree_call(rule: Rule, breach: Breach) -> Callable[[Any], CallOutcome]:
+    tree, model = _breach_tree(breach), InstanceRows(breach.instance)
     ways = {tree.text(node) for node in range(ROOT, len(tree.tokens))}
     arguments = tree_arguments(tree, model.target, model.draft)
 
     def run(rng: Any) -> tuple[Tokens, str]:
         tokens = read_result(rule(*(x.copy() for x in arguments.values()), rng))
-        if len(tokens) > found.instance.gamma + 1:
+        if len(tokens) > breach.instance.gamma + 1:
             raise InvalidTokens("too-many", f"returned {len(tokens)} tokens")
         check_token_ids(tokens, model.vocab_size)
-        return tokens, f"returned {tokens}: no way from the root" * (tokens[:-1] not in ways)
+        return tokens, f"returned {tokens}: no path from the root" * (tokens[:-1] not in ways)
 
     return lambda rng: attempt_call(lambda: run(rng))
 
 
-def _breach_tree(found: Breach) -> DraftTree:
-    drafting = instance_drafting(found.instance)
+def _breach_tree(breach: Breach) -> DraftTree:
+    drafting = instance_drafting(breach.instance)
     assert drafting is not None, "a breach of the tree contract says how trees are drafted"
-    assert found.parents is not None, "and has the tree's shape"
-    assert found.draft_tokens is not None, "and its tokens"
-    return DraftTree(TreeShape(found.parents), found.draft_tokens, drafting.scheme)
+    assert breach.parents is not None, "and has the tree's shape"
+    assert breach.draft_tokens is not None, "and its tokens"
+    return DraftTree(TreeShape(breach.parents), breach.draft_tokens, drafting.scheme)
 
 
-def _generation_call(rule: Rule, found: Breach, length: int) -> Callable[[Any], CallOutcome]:
-    model, gamma = InstanceRows(found.instance), found.instance.gamma
+def _generation_call(rule: Rule, breach: Breach, length: int) -> Callable[[Any], CallOutcome]:
+    model, gamma = InstanceRows(breach.instance), breach.instance.gamma
     before: Tokens = ()
 
     def run(rng: Any) -> tuple[Tokens, str]:
@@ -513,19 +487,19 @@ def _generation_call(rule: Rule, found: Breach, length: int) -> Callable[[Any], 
     return one
 
 
-def _breach_block(found: Breach) -> tuple[Row, Row, Any]:
-    model = InstanceRows(found.instance)
-    return block_arguments(model, found.draft_tokens or (), model.prompt)
+def _breach_block(breach: Breach) -> tuple[Row, Row, Any]:
+    model = InstanceRows(breach.instance)
+    return block_arguments(model, breach.draft_tokens or (), model.prompt)
 
 
-def _breach_heading(found: Breach) -> list[str]:
-    lines = [f"{found.instance.name}: {found.message}"]
-    if found.draft_tokens is None:
+def _breach_heading(breach: Breach) -> list[str]:
+    lines = [f"{breach.instance.name}: {breach.message}"]
+    if breach.draft_tokens is None:
         return lines
-    if found.parents is not None:
-        return [*lines, f"draft tree {_breach_tree(found).drawn()}"]
-    targets, drafts, _ = _breach_block(found)
-    lines.append(f"draft tokens {_number_list(found.draft_tokens)}")
+    if breach.parents is not None:
+        return [*lines, f"draft tree {_breach_tree(breach).drawn()}"]
+    targets, drafts, _ = _breach_block(breach)
+    lines.append(f"draft tokens {_number_list(breach.draft_tokens)}")
     for i, p in enumerate(targets):
         lines += [f"position {i}", f"  p = {_row_text(p)}"]
         if i < len(drafts):
@@ -557,23 +531,23 @@ def explain_coins(subject: Subject, instance: Instance, sequence: Sequence[int])
     return _explain_paths(model, tokens, paths, instance.gamma)
 
 
-def replay_coin_breach(subject: Subject, found: Breach) -> tuple[str, ...]:
+def replay_coin_breach(subject: Subject, breach: Breach) -> tuple[str, ...]:
     """Return a text for each box of coins on which a call breaks its contract again."""
-    model, drafted = InstanceRows(found.instance), found.draft_tokens
+    model, drafted = InstanceRows(breach.instance), breach.draft_tokens
     assert drafted is not None, "a breach of the verify contract has draft tokens"
     block = block_arguments(model, drafted)
     scale = 2 ** (subject.coin_bits or 0)
     texts = []
     for box, emitted in _constant_boxes(subject, model, drafted):
-        coins = np.array(box.low) / scale
-        call = CheckedCoinCall(subject.rule, *block)
-        call(coins)
+        given = np.array(box.low) / scale
+        call = coins.CheckedCoinCall(subject.rule, *block)
+        call(given)
         if call.findings:
             lines = [
                 f"{model.name}: draft tokens {_number_list(drafted)}",
                 *(f"p[{i}] = {_row_text(row)}" for i, row in enumerate(block[0])),
                 *(f"q[{i}] = {_row_text(row)}" for i, row in enumerate(block[1])),
-                f"coins: {', '.join(f'{x:.17g}' for x in coins)}",
+                f"coins: {', '.join(f'{x:.17g}' for x in given)}",
                 *(f"ends: {finding.kind}: {finding.message}" for finding in call.findings.values()),
                 *([f"tokens: {_number_list(emitted)}"] if emitted else []),
             ]
@@ -591,34 +565,37 @@ def replay_line(subject: Subject, line: str) -> str:
     except (InvalidTokens, CallBroken) as error:
         lines.append(f"ends: {error.kind}: {error}")
     else:
-        lines.append("in the run this call broke: it is not so when it is the first")
+        lines.append("in the audit this call broke the contract; as a first call it keeps it")
     return "\n".join(lines) + "\n"
 
 
 def _constant_boxes(
     subject: Subject, model: InstanceRows, drafted: Tokens
-) -> Iterator[tuple[Box, Tokens]]:
+) -> list[tuple[coins.Box, Tokens]]:
     """Return the boxes of coins on which the call on one drafted block is constant."""
-    boxes: list[tuple[Box, Tokens]] = []
-    call = CheckedCoinCall(subject.rule, *block_arguments(model, drafted))
+    boxes: list[tuple[coins.Box, Tokens]] = []
+    call = coins.CheckedCoinCall(subject.rule, *block_arguments(model, drafted))
     try:
-        bisect_law(
+        coins.bisect_law(
             call,
             subject.coins or len(drafted) + 1,
             bits=subject.coin_bits or 53,
             max_calls=_MAX_COIN_CALLS,
-            used=coin_counter(subject.rule),
+            used=coins.coin_counter(subject.rule),
             each=lambda box, tokens: boxes.append((box, tokens)),
         )
-    except (*BISECTION_FAILURES, TooManyCalls) as error:
-        raise SimverifyError(
-            f"{subject.name} is not the code of the audit any more: {error}"
-        ) from None
-    return iter(boxes)
+    except (*coins.BISECTION_FAILURES, coins.TooManyCalls) as error:
+        raise SimverifyError(f"{subject.name} has changed since the audit: {error}") from None
+    return boxes
 
 
 def _coin_path(
-    subject: Subject, drafted: Tokens, mass: float, box: Box, emitted: Tokens, completion: float
+    subject: Subject,
+    drafted: Tokens,
+    mass: float,
+    box: coins.Box,
+    emitted: Tokens,
+    completion: float,
 ) -> ExplainedPath:
     scale = 2 ** (subject.coin_bits or 53)
     branches = []
@@ -642,18 +619,10 @@ _MAX_VALUE_LENGTH = 60
 """Characters of an argument or a result that are shown."""
 
 
-@dataclass(frozen=True)
-class TrialEvent:
-    """One thing that the code did, in words, and its line."""
-
-    text: str
-    where: str = ""
-
-
 class RecordingGenerator(np.random.Generator):
     """The generator of a trial, which notes every draw in ``log``."""
 
-    def __init__(self, bits: np.random.BitGenerator, log: list[TrialEvent]) -> None:
+    def __init__(self, bits: np.random.BitGenerator, log: list[str]) -> None:
         super().__init__(bits)
         self.log = log
         self.inside = False
@@ -671,14 +640,10 @@ def _recorded_method(name: str) -> Callable[..., Any]:
             result = method(self, *given, **named)
         finally:
             self.inside = False
-        words = [short_value(x) for x in given] + [
-            f"{key}={short_value(x)}" for key, x in named.items()
-        ]
-        self.log.append(
-            TrialEvent(
-                f"draw: {name}({', '.join(words)}) = {short_value(result)}", current_user_line()
-            )
-        )
+        words = [short_value(x) for x in given]
+        words += [f"{key}={short_value(x)}" for key, x in named.items()]
+        where = f" at {line}" if (line := current_user_line()) else ""
+        self.log.append(f"draw: {name}({', '.join(words)}) = {short_value(result)}{where}")
         return result
 
     return draw
@@ -709,9 +674,7 @@ def _format_number(value: Any) -> str:
     return repr(value)
 
 
-def record_branches(
-    rule: Callable[..., Any], log: list[TrialEvent]
-) -> AbstractContextManager[None]:
+def record_branches(rule: Callable[..., Any], log: list[str]) -> AbstractContextManager[None]:
     """Note in ``log`` which way every ``if`` and ``while`` of the rule's file goes.
 
     Where a debugger or a coverage run is tracing already, nothing is noted.
@@ -722,21 +685,19 @@ def record_branches(
     def begin(frame: FrameType, event: str, _: Any) -> Any:
         if event != "call" or frame.f_code.co_filename != file:
             return None
-        asked: _BranchTest | None = None
+        test: _BranchTest | None = None
 
         def step(frame: FrameType, event: str, _: Any) -> Any:
-            nonlocal asked
+            nonlocal test
             line = frame.f_lineno
-            if asked is not None and not (event == "line" and line in asked.lines):
+            if test is not None and not (event == "line" and line in test.lines):
                 if event != "exception":
-                    taken = event == "line" and line in asked.body
-                    way = "true" if taken else "false"
-                    log.append(
-                        TrialEvent(f"branch: {asked.text} is {way}", f"{file}:{asked.lines[0]}")
-                    )
-                asked = None
+                    taken = event == "line" and line in test.body
+                    outcome = "true" if taken else "false"
+                    log.append(f"branch: {test.text} is {outcome} at {file}:{test.lines[0]}")
+                test = None
             if event == "line":
-                asked = tests.get(line, asked)
+                test = tests.get(line, test)
             return step
 
         return step
@@ -780,7 +741,7 @@ TRIAL_REPLAY_SECONDS = 60.0
 def replay_trial(
     rule: Callable[..., Any],
     contract: SampledContract,
-    found: FailingTrial,
+    failing: FailingTrial,
     *,
     seed: int,
     batch: int | None,
@@ -788,24 +749,24 @@ def replay_trial(
 ) -> str:
     """Run a trial of the sampled tier by its address and tell what happens, as plain text.
 
-    ``rule``, ``contract``, ``seed`` and ``batch`` are those of the run that ``found`` comes from:
+    ``rule``, ``contract``, ``seed`` and ``batch`` are those of the run that ``failing`` comes from:
     batched code is called with its whole batch. ``seconds``: limit of the call.
     """
-    log: list[TrialEvent] = []
+    log: list[str] = []
     instance = SampledInstance(
-        InstanceRows(found.instance),
-        found.instance.gamma,
-        eos=found.instance.eos,
-        earlier_calls=found.instance.earlier_calls,
+        InstanceRows(failing.instance),
+        failing.instance.gamma,
+        eos=failing.instance.eos,
+        earlier_calls=failing.instance.earlier_calls,
     )
-    row = found.trial % batch if batch else None
+    row = failing.trial % batch if batch else None
     runner = TrialRunner(
         _recording_rule(rule, contract, log, row),
         contract,
         instance,
         seed=seed,
-        number=found.number,
-        pilot=found.pilot,
+        number=failing.number,
+        pilot=failing.pilot,
         rows=batch,
         ends=math.inf,
         seconds=seconds,
@@ -813,15 +774,22 @@ def replay_trial(
     with seeded_global_generators(seed):
         before = _global_states()
         with record_branches(rule, log):
-            ending, emitted = _run_trial(runner, found.trial)
+            emitted: Tokens | None = None
+            try:
+                emitted = runner.replay(failing.trial)
+                ending = f"emits {short_value(emitted)}"
+            except ContractMisuse as misuse:
+                ending = f"ends: {misuse}"
+            except TimeLimitReached:
+                ending = "ends: the time limit passed"
         elsewhere = before != _global_states()
     lines = [
-        f"{instance.name}: trial {found.trial}{' of the pilot' if found.pilot else ''}, "
+        f"{instance.name}: trial {failing.trial}{' of the pilot' if failing.pilot else ''}, "
         f"seed {seed}",
-        found.why,
+        failing.why,
         *([f"row {row} of a batch of {batch}, which is run whole"] if batch else []),
         "",
-        *(f"{event.text}{f' at {event.where}' if event.where else ''}" for event in log),
+        *log,
         ending,
     ]
     if elsewhere:
@@ -829,27 +797,16 @@ def replay_trial(
             "it draws from the process's own generators too (random, numpy.random or torch), "
             "which went on from trial to trial in the run, and begin anew here"
         )
-    if found.emitted is not None and emitted != found.emitted:
+    if failing.emitted is not None and emitted != failing.emitted:
         lines.append(
-            f"in the run it emitted {short_value(found.emitted)}: the code draws from elsewhere, "
-            "or "
-            "keeps something from earlier calls"
+            f"in the run it emitted {short_value(failing.emitted)}: the code draws from elsewhere, "
+            "or keeps something from earlier calls"
         )
     return "\n".join(lines) + "\n"
 
 
-def _run_trial(runner: TrialRunner, trial: int) -> tuple[str, tuple[int, ...] | None]:
-    try:
-        emitted = runner.replay(trial)
-    except ContractMisuse as misuse:
-        return f"ends: {misuse}", None
-    except TimeLimitReached:
-        return "ends: the time limit passed", None
-    return f"emits {short_value(emitted)}", emitted
-
-
 def _recording_rule(
-    rule: Callable[..., Any], contract: SampledContract, log: list[TrialEvent], row: int | None
+    rule: Callable[..., Any], contract: SampledContract, log: list[str], row: int | None
 ) -> Callable[..., Any]:
     """Return ``rule`` with what it is handed noted in ``log``, and its generator noting draws.
 
@@ -861,12 +818,12 @@ def _recording_rule(
         def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
             given = (target_probs, draft_probs, draft_tokens)
             p, q, x = given if row is None else (block[row] for block in given)
-            log.append(TrialEvent(f"draft: {short_value(x)}"))
+            log.append(f"draft: {short_value(x)}")
             for name, block in (("p", p), ("q", q)):
-                log.extend(
-                    TrialEvent(f"{name}[{i}] = {short_value(law)}") for i, law in enumerate(block)
-                )
-            return rule(target_probs, draft_probs, draft_tokens, _recording_generator(rng, log))
+                log.extend(f"{name}[{i}] = {short_value(law)}" for i, law in enumerate(block))
+            return rule(
+                target_probs, draft_probs, draft_tokens, RecordingGenerator(rng.bit_generator, log)
+            )
 
         return verify
 
@@ -875,18 +832,15 @@ def _recording_rule(
             def noted(name: str, row: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 def give(context: Any) -> Any:
                     law = row(context)
-                    log.append(
-                        TrialEvent(
-                            f"{name} after {short_value(tuple(context))} = {short_value(law)}"
-                        )
-                    )
+                    after = short_value(tuple(context))
+                    log.append(f"{name} after {after} = {short_value(law)}")
                     return law
 
                 return give
 
-            log.append(TrialEvent(f"call after {short_value(tuple(prefix))}"))
+            log.append(f"call after {short_value(tuple(prefix))}")
             rows = noted("p", target), noted("q", draft)
-            return step(prefix, *rows, gamma, _recording_generator(rng, log))
+            return step(prefix, *rows, gamma, RecordingGenerator(rng.bit_generator, log))
 
         return recorded
 
@@ -901,10 +855,6 @@ def _recording_rule(
                 self.reset = inner.reset
 
     return Recorded
-
-
-def _recording_generator(rng: np.random.Generator, log: list[TrialEvent]) -> RecordingGenerator:
-    return RecordingGenerator(rng.bit_generator, log)
 
 
 def _global_states() -> list[Any]:

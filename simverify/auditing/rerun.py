@@ -157,6 +157,8 @@ def _is_user_frame(frame: FrameType) -> bool | None:
     return True if is_user_file(file) and not (is_machinery(module) or is_library(module)) else None
 
 
+Steps = StepTracer | None
+
 PATH_RUN_ERRORS = (CannotEnumerate, TooManyPaths, OutOfTime, SimverifyError, ValueError)
 """What ends a run of all paths before its end."""
 
@@ -175,11 +177,7 @@ class CallPaths:
 
 
 def _drafted_calls(
-    rule: Rule,
-    model: InstanceRows,
-    sequence: Tokens,
-    budget: Budget,
-    steps: StepTracer | None = None,
+    rule: Rule, model: InstanceRows, sequence: Tokens, budget: Budget, steps: Steps = None
 ) -> Iterator[CallPaths]:
     spending = Spending(budget)
     enumeration, source = record_paths(rule, seed_once=False, steps=steps)
@@ -206,11 +204,7 @@ def _drafted_calls(
 
 
 def _step_calls(
-    rule: Rule,
-    model: InstanceRows,
-    sequence: Tokens,
-    budget: Budget,
-    steps: StepTracer | None = None,
+    rule: Rule, model: InstanceRows, sequence: Tokens, budget: Budget, steps: Steps = None
 ) -> Iterator[CallPaths]:
     length = len(sequence)
     enumeration, source = record_paths(rule, seed_once=True, steps=steps)
@@ -247,7 +241,7 @@ def _step_calls(
 
 
 def record_paths(
-    rule: Rule, *, seed_once: bool, steps: StepTracer | None = None
+    rule: Rule, *, seed_once: bool, steps: Steps = None
 ) -> tuple[Enumeration, PathRecorder]:
     """Return an enumeration of ``rule`` and its source, which keeps every path."""
     enumeration = Enumeration(rule, seed_once=seed_once)

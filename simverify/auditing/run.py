@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from simverify import results as doc
+from simverify.auditing import exact_tier, instances, mixed_batches, replay, verdict
 from simverify.auditing.blame import add_exception_sources, locate_deviation
 from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
 from simverify.auditing.coverage import (
@@ -30,46 +31,16 @@ from simverify.auditing.enumeration import (
     takes_step_arguments,
     takes_tree_arguments,
 )
-from simverify.auditing.exact_tier import (
-    ExactTier,
-    instance_document,
-    make_breach,
-    make_counterexample,
-    rows_document,
-    run_exact_tier,
-)
+from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import (
     ExactResult,
     judges_generations,
     nearest_faults,
     refuted_faults,
 )
-from simverify.auditing.instances import (
-    SmallModel,
-    draft_instances,
-    fault_revealing_trees,
-    instances_for,
-    tree_instances,
-)
+from simverify.auditing.instances import SmallModel
 from simverify.auditing.invocation import GpuLost
-from simverify.auditing.mixed_batches import (
-    audit_mixed_batches,
-    check_takes_batch,
-    embed_in_batch,
-    try_mixed_batches,
-    with_batch_mix,
-)
 from simverify.auditing.probes import exercise_rule, run_probes, run_subject_probes
-from simverify.auditing.replay import (
-    Explanation,
-    explain_coins,
-    explain_draft,
-    explain_output,
-    replay_coin_breach,
-    replay_contract_breach,
-    replay_line,
-    replay_trial,
-)
 from simverify.auditing.sampled_runs import default_sampled_instances
 from simverify.auditing.sampled_tier import STALE_DRAWS_REASON, SampledAudit, sample_callable
 from simverify.auditing.sandbox import ChildDeath, run_in_child
@@ -82,16 +53,6 @@ from simverify.auditing.settings import (
     parse_batch_mixes,
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
-from simverify.auditing.verdict import (
-    audit_findings,
-    clock_stop,
-    decide_verdict,
-    exact_tier_limit,
-    inconclusive_reason,
-    is_complete,
-    needs_sampling,
-    tier_notes,
-)
 from simverify.battery.battery import start_meta
 from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import SimverifyError, UsageError
@@ -113,8 +74,8 @@ from simverify.verifiers.trees import TREE_VERIFIERS
 
 # Plain calls of code, whose paths are not followed: edge probes and the sampled tier.
 #
-# A rule for draft trees then drafts them itself, as a step rule does, and what a drafter drafts is
-# judged by the rule that is right for it; all others are called as they are.
+# A tree rule then drafts its trees itself, as a step rule does. A drafter's trees are judged by
+# recursive rejection. All other code is called as it is.
 
 
 _DEFAULT_TREE_LEVELS = ((2, 1), (2,), (1, 1))
@@ -123,7 +84,7 @@ _DEFAULT_TREE_LEVELS = ((2, 1), (2,), (1, 1))
 
 @dataclass(frozen=True)
 class Invocation:
-    """``whole`` is the code with its batch axis, if it has one, and ``one`` takes one block.
+    """``whole``: the code with its batch axis, if it has one; ``one`` takes one block.
 
     ``scheme``: how the siblings of draft trees are drafted; None for all other code.
     """
@@ -149,7 +110,7 @@ def make_invocation(
             )
         return Invocation(whole, one, contract)
     if contract == "draft" and settings.eos is not None:
-        raise UsageError("--eos is for code that emits: a drafter goes on as it is asked")
+        raise UsageError("--eos is for code that emits tokens: leave it out for a drafter")
     try:
         (takes_draft_arguments if contract == "draft" else takes_tree_arguments)(one.rule)
     except ValueError as error:
@@ -181,14 +142,14 @@ def exact_instances(
     if scheme is not None:
         shape = settings.shape
         kind: Literal["draft", "tree"] = "draft" if contract == "draft" else "tree"
-        make = draft_instances if kind == "draft" else tree_instances
+        make = instances.draft_instances if kind == "draft" else instances.tree_instances
         models = make(scheme, gamma, vocab, seed, shape)
         models += literal_tree_instances(hints, scheme, kind, shape)
         if kind == "draft":
             return models
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
     assert contract == "verify" or contract == "step", "the others have a scheme"
-    models = instances_for(contract, gamma, vocab, seed, settings.eos)
+    models = instances.instances_for(contract, gamma, vocab, seed, settings.eos)
     return models + hints.models(contract, settings.eos)
 
 
@@ -200,21 +161,19 @@ def audit(
     reproduce: str | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.AuditRun:
-    """Put ``subject`` on trial.
+    """Audit ``subject`` and return the document.
 
-    ``contract`` is needed where the subject does not say its own; "verify" if not given.
-    ``reproduce``: the command that shows a counterexample or a failing trial again, where there
-    is one; by default the audit itself. ``progress`` receives a line when something begins that
-    may take a while.
-
-    Raises ``UsageError`` if the code cannot be called under the contract at all.
+    ``contract`` is needed where the subject does not say its own; "verify" by default.
+    ``reproduce``: the command that shows a counterexample or a failing trial again; by default the
+    audit itself. ``progress`` receives a line when something begins that may take a while. Raises
+    ``UsageError`` if the code cannot be called under the contract at all.
     """
     settings = (settings or AuditSettings()).for_subject(subject)
     say = progress or (lambda _line: None)
-    subject, settings = with_batch_mix(subject, settings)
+    subject, settings = mixed_batches.with_batch_mix(subject, settings)
     company = BATCH_SIZE if settings.batch_mix else None
     chosen = check_contract(subject, contract, settings.batch or company)
-    check_takes_batch(subject, settings)
+    mixed_batches.check_takes_batch(subject, settings)
     stamp, shared = start_meta(), SharedModules()
     reach = find_reachable(subject.rule) if settings.bridge is None else ReachableCode()
     hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
@@ -225,7 +184,7 @@ def audit(
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()
         except Exception:
-            # What the code replaced is as likely to stop us as the code.
+            # The error may come from what the code has replaced.
             changed = shared.restore()
             if not changed:
                 raise
@@ -241,9 +200,7 @@ def audit(
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
-        note = (
-            f"prints: {noise.size:,} bytes, of which none are shown; the first are {noise.line!r}"
-        )
+        note = f"prints {noise.size:,} bytes, which are not shown; they begin with {noise.line!r}"
         run = msgspec.structs.replace(run, notes=(*run.notes, note))
     return run
 
@@ -310,7 +267,7 @@ def _run_tiers(
     kept: HiddenState | None,
 ) -> doc.AuditRun:
     if settings.batch_mix is not None:
-        return audit_mixed_batches(subject, settings, reproduce, say)
+        return mixed_batches.audit_mixed_batches(subject, settings, reproduce, say)
     whole, subject = subject, subject.one_row() if settings.batch else subject
     if settings.eos is not None and chosen == "verify" and subject.coin_bits is None:
         subject = subject.ended_by(settings.eos)
@@ -326,7 +283,7 @@ def _run_tiers(
         tolerance = subject.tolerance  # None: by the precision that is met
     models = exact_instances(subject, chosen, scheme, settings, hints)
     hung = any(probe.hung for probe in probes)
-    tier = ExactTier()
+    tier = exact_tier.ExactTier()
     if not hung:  # more of it would only hang again
         tier = run_exact_tier(
             subject,
@@ -337,26 +294,27 @@ def _run_tiers(
             seed=settings.seed,
         )
     sampled = None
-    findings = audit_findings(tier, probes)
-    if needs_sampling(findings, tier, settings.batch):
-        say(f"sampled tier: {'whole batches' if is_complete(tier) else exact_tier_limit(tier)}")
+    findings = verdict.audit_findings(tier, probes)
+    limit = None if verdict.is_complete(tier) else verdict.exact_tier_limit(tier)
+    if verdict.needs_sampling(findings, tier, settings.batch):
+        say(f"sampled tier: {limit or 'whole batches'}")
         sampled = _run_sampled_tier(calling, settings, say)
         if sampled.reason == STALE_DRAWS_REASON and kept is not None and kept.put_back():
             sampled = _run_sampled_tier(calling, settings, say)
         findings += sampled.tier.findings
-    verdict = decide_verdict(findings, tier, sampled)
+    decision = verdict.decide_verdict(findings, tier, sampled)
     failure = tier.failure
     shown = next((judged for judged in tier.failures if judged.deviates), None)
     violated = next((judged for judged in tier.failures if judged.violated), None)
     held = tier.held
     tolerance = held.tolerance if held else tolerance or TOLERANCE_BY_DTYPE["float64"]
-    # What the clock chose stands on the command that repeats the run.
+    # The command that repeats the run says what the clock chose.
     detect = settings.detect if sampled is None else sampled.tier.detect
     command = replace(settings, detect=detect).command(subject.name, chosen)
     trial = None if sampled is None else sampled.trial
     # The rows that a call may ask for, and the tokens that are compared.
-    way: Contract = "step" if judges_generations(subject, chosen) else chosen
-    broken = make_breach(violated, way) if violated else None
+    judged_as: Contract = "step" if judges_generations(subject, chosen) else chosen
+    broken = exact_tier.make_breach(violated, judged_as) if violated else None
     findings = add_exception_sources(findings, subject, chosen, broken)
     bridge, line = settings.bridge, getattr(tier.not_enumerable, "line", None)
     if (watch := current_monitor()) is not None:
@@ -367,31 +325,33 @@ def _run_tiers(
         chosen,
         held,
         tolerance=tolerance,
-        verdict=verdict,
+        verdict=decision,
         tier="exact" if sampled is None else "sampled",
         paths=tier.paths,
-        instances=tuple(instance_document(judged) for judged in tier.judged),
-        not_enumerable=None if is_complete(tier) or failure or hung else exact_tier_limit(tier),
-        inconclusive=inconclusive_reason(tier, sampled) if verdict == "INCONCLUSIVE" else None,
+        instances=tuple(exact_tier.instance_document(judged) for judged in tier.judged),
+        not_enumerable=None if failure or hung else limit,
+        inconclusive=verdict.inconclusive_reason(tier, sampled)
+        if decision == "INCONCLUSIVE"
+        else None,
         sampled=None if sampled is None else sampled.tier,
-        counterexample=make_counterexample(shown, way) if shown else None,
+        counterexample=exact_tier.make_counterexample(shown, judged_as) if shown else None,
         localisation=locate_deviation(subject, chosen, shown, settings.tolerance)
         if shown
         else None,
         diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
         refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
-        if verdict == "PASS" and sampled is None
+        if decision == "PASS" and sampled is None
         else (),
         probes=probes,
         findings=tuple(findings),
         reproduce=reproduce if reproduce and (shown or broken or trial or line) else command,
-        notes=tuple(tier_notes(tier, sampled, tolerance)),
+        notes=tuple(verdict.tier_notes(tier, sampled, tolerance)),
         meta=stamp(),
         batch=settings.batch,
         trial=trial,
         breach=broken,
-        rows=rows_document(tier.rows) if tier.rows else None,
-        stopped=clock_stop(tier),
+        rows=exact_tier.rows_document(tier.rows) if tier.rows else None,
+        stopped=verdict.clock_stop(tier),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),
@@ -433,27 +393,27 @@ def supervised_audit(
     *,
     spec: str,
     reproduce: str | None = None,
-    conduct: Auditor | None = None,
+    auditor: Auditor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.AuditRun:
-    """As :func:`~simverify.auditing.run.audit` of what ``load`` returns, in a child process.
+    """Audit what ``load`` returns in a child process.
 
-    ``conduct`` takes the place of that audit, and then ``reproduce`` is the command that
-    repeats it. A child that dies is a FAIL that says how and where. Raises ``SimverifyError``
-    if it dies while ``load`` runs, and as ``load`` and the audit do. After a probe that ends the
-    use of the GPU the audit begins again in another child, without that probe.
+    ``auditor`` replaces :func:`audit`; ``reproduce`` is then the command that repeats it. A child
+    that dies is a FAIL that says how and where. Raises ``SimverifyError`` if the child dies while
+    ``load`` runs, and as ``load`` and the audit do. After a probe that ends the use of the GPU the
+    audit starts again in another child, without that probe.
     """
     say = progress or (lambda _line: None)
     stamp = start_meta()
 
-    def work(told: Callable[[str], None]) -> doc.AuditRun:
+    def work(report: Callable[[str], None]) -> doc.AuditRun:
         shared = SharedModules()
         subject = load()
         try:
             with closing(subject):
-                if conduct is not None:
-                    return conduct(subject, settings=settings, progress=told)
-                return audit(subject, contract, settings, reproduce=reproduce, progress=told)
+                if auditor is not None:
+                    return auditor(subject, settings=settings, progress=report)
+                return audit(subject, contract, settings, reproduce=reproduce, progress=report)
         except SimverifyError:
             raise
         except Exception:
@@ -464,7 +424,7 @@ def supervised_audit(
             return again(audit_failure(changed, spec, contract or "verify", settings, stamp()))
 
     def again(run: doc.AuditRun) -> doc.AuditRun:
-        if conduct is None or reproduce is None:
+        if auditor is None or reproduce is None:
             return run
         return msgspec.structs.replace(run, reproduce=reproduce)
 
@@ -473,19 +433,21 @@ def supervised_audit(
         try:
             run = run_in_child(work, say)
             break
-        except GpuLost as found:
+        except GpuLost as error:
             before = {one.name for one in settings.lost}
-            if found.process == os.getpid() or found.probe in before:
+            if error.process == os.getpid() or error.probe in before:
                 raise
-            say(f"again: the probe {found.probe!r} ended the use of the GPU by its process")
+            say(
+                f"starting again: the probe {error.probe!r} ended the use of the GPU by its process"
+            )
             outcome: Literal["warning", "violation"]
-            outcome = "warning" if found.grade == "warning" else "violation"
-            probe = doc.Probe(name=found.probe, outcome=outcome, message=found.text)
+            outcome = "warning" if error.grade == "warning" else "violation"
+            probe = doc.Probe(name=error.probe, outcome=outcome, message=error.text)
             settings = replace(settings, lost=(*settings.lost, probe))
     if not isinstance(run, ChildDeath):
         return run
     if not run.place:
-        what = spec if conduct is None else f"{spec}, or what it runs on,"
+        what = spec if auditor is None else f"{spec}, or what it runs on,"
         raise SimverifyError(f"{what} fails to load: {run.how}")
     return again(_crash_report(run, spec, contract or "verify", settings, stamp()))
 
@@ -494,9 +456,9 @@ Replayed = TypeVar("Replayed")
 
 
 def _replay_in_child(
-    load: Callable[[], Subject], run: doc.AuditRun, replay: Callable[[Subject], Replayed]
+    load: Callable[[], Subject], run: doc.AuditRun, show: Callable[[Subject], Replayed]
 ) -> Replayed:
-    """Return what ``replay`` makes of the code of ``run``, in a child process.
+    """Return what ``show`` makes of the code of ``run``, in a child process.
 
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
     """
@@ -504,11 +466,9 @@ def _replay_in_child(
     def work(_: Callable[[str], None]) -> Replayed:
         try:
             with closing(load()) as subject, contain_process():
-                return replay(subject)
+                return show(subject)
         except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
-            raise SimverifyError(
-                f"{run.spec} is not the code of the audit any more: {error}"
-            ) from None
+            raise SimverifyError(f"{run.spec} has changed since the audit: {error}") from None
 
     result: Replayed | ChildDeath = run_in_child(work, lambda _line: None)
     if isinstance(result, ChildDeath):
@@ -519,7 +479,7 @@ def _replay_in_child(
 def _as_enumerated(subject: Subject, run: doc.AuditRun, instance: doc.Instance) -> Subject:
     """Return the code as it was enumerated: batched code on a single block, up to ``eos``."""
     if run.company:
-        subject = embed_in_batch(subject, batch_slot_of(instance.name))
+        subject = mixed_batches.embed_in_batch(subject, batch_slot_of(instance.name))
     elif run.batch:
         subject = subject.one_row()
     if instance.eos is not None and run.contract == "verify":
@@ -527,22 +487,22 @@ def _as_enumerated(subject: Subject, run: doc.AuditRun, instance: doc.Instance) 
     return subject
 
 
-def supervised_explain(load: Callable[[], Subject], run: doc.AuditRun) -> Explanation:
+def supervised_explain(load: Callable[[], Subject], run: doc.AuditRun) -> replay.Explanation:
     """Return the paths to the counterexample of ``run``, found in a child process."""
-    found = run.counterexample
-    assert found is not None
+    example = run.counterexample
+    assert example is not None
 
-    def explain(subject: Subject) -> Explanation:
-        subject = _as_enumerated(subject, run, found.instance)
+    def show(subject: Subject) -> replay.Explanation:
+        subject = _as_enumerated(subject, run, example.instance)
         if subject.coin_bits is not None:
-            return explain_coins(subject, found.instance, found.sequence)
-        if found.call is not None:
-            return explain_draft(subject.rule, found)
-        return explain_output(
-            subject.generator_rule(), run.contract, found.instance, found.sequence
+            return replay.explain_coins(subject, example.instance, example.sequence)
+        if example.call is not None:
+            return replay.explain_draft(subject.rule, example)
+        return replay.explain_output(
+            subject.generator_rule(), run.contract, example.instance, example.sequence
         )
 
-    return _replay_in_child(load, run, explain)
+    return _replay_in_child(load, run, show)
 
 
 def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[str, ...]:
@@ -550,13 +510,13 @@ def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[s
     breach = run.breach
     assert breach is not None
 
-    def replay(subject: Subject) -> tuple[str, ...]:
+    def show(subject: Subject) -> tuple[str, ...]:
         subject = _as_enumerated(subject, run, breach.instance)
         if subject.coin_bits is not None:
-            return replay_coin_breach(subject, breach)
-        return replay_contract_breach(subject.generator_rule(), run.contract, breach)
+            return replay.replay_coin_breach(subject, breach)
+        return replay.replay_contract_breach(subject.generator_rule(), run.contract, breach)
 
-    return _replay_in_child(load, run, replay)
+    return _replay_in_child(load, run, show)
 
 
 def supervised_trial(load: Callable[[], Subject], run: doc.AuditRun) -> str:
@@ -564,31 +524,31 @@ def supervised_trial(load: Callable[[], Subject], run: doc.AuditRun) -> str:
     trial = run.trial
     assert trial is not None
 
-    def replay(subject: Subject) -> str:
+    def show(subject: Subject) -> str:
         settings = AuditSettings(scheme=run.scheme, tree=run.tree)
         if run.contract in ("tree", "draft"):
             settings = replace(settings, gamma=run.gamma)
         calling = make_invocation(subject, subject, run.contract, settings)
         rule = calling.whole.generator_rule()
-        return replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
+        return replay.replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
 
-    return _replay_in_child(load, run, replay)
+    return _replay_in_child(load, run, show)
 
 
 def supervised_line(load: Callable[[], Subject], run: doc.AuditRun) -> str:
     """Ask once more, in a child process, what broke the program of ``run``."""
     line = None if run.bridge is None else run.bridge.line
     assert line is not None
-    return _replay_in_child(load, run, lambda subject: replay_line(subject, line))
+    return _replay_in_child(load, run, lambda subject: replay.replay_line(subject, line))
 
 
 def find_crash(
     subject: Subject, contract: Contract, settings: AuditSettings
 ) -> doc.AuditRun | None:
-    """Call the code a few times in a child process; the FAIL of code that it does not survive.
+    """Call the code a few times in a child process; return the FAIL of code that kills it.
 
-    For an audit that has to share its process, as a test's does. None where all is well, or
-    where a process cannot be forked: off Linux, or with a GPU in use.
+    For an audit that shares its process, as a test's does. None where all is well, or where a
+    process cannot be forked: off Linux, or with a GPU in use.
     """
     torch = sys.modules.get("torch")
     if sys.platform != "linux" or "jax" in sys.modules or (torch and torch.cuda.is_initialized()):
@@ -597,11 +557,11 @@ def find_crash(
 
     def work(_: Callable[[str], None]) -> None:
         report_activity("a first call")
-        # What an exception says is the audit's to find out.
+        # Exceptions are for the audit to report.
         with contain_process(), deadline(_CRASH_TEST_SECONDS), suppress(DeadlineExpired, Exception):
             one = subject.one_row() if settings.batch else subject
             if settings.batch_mix:
-                one = embed_in_batch(subject, FIRST_SLOT)
+                one = mixed_batches.embed_in_batch(subject, FIRST_SLOT)
             calling = make_invocation(subject, one, contract, settings)
             exercise_rule(calling.one.rule, calling.contract)
 
@@ -666,42 +626,34 @@ def audit_catalogue(
 @dataclass(frozen=True)
 class _CatalogueEntry:
     subject: Subject
-    contract: Contract
-    kind: Literal["fault", "control"]
-
-    def instances(self, scheme: Scheme | None, settings: AuditSettings) -> list[SmallModel]:
-        """Return the instances of its trial: where it judges draft trees, a few that tell most."""
-        models = exact_instances(self.subject, self.contract, scheme, settings, LiteralHints())
-        return models if scheme is None else fault_revealing_trees(models)
+    kind: Literal["fault", "control"] = "control"
 
 
 def _catalogue_entries() -> Iterator[_CatalogueEntry]:
     for name, v in VERIFIERS.items():
         if not v.modes:
-            yield _CatalogueEntry(Subject(name, v.rule, v.contract), v.contract, "control")
+            yield _CatalogueEntry(Subject(name, v.rule, v.contract))
     for name, t in TREE_VERIFIERS.items():
         # Some have the name of a rule for chains.
-        subject = Subject(f"{name} (tree)", t.rule, "tree", scheme=t.schemes[0], fits=t.fits)
-        yield _CatalogueEntry(subject, "tree", "control")
+        tree = f"{name} (tree)"
+        yield _CatalogueEntry(Subject(tree, t.rule, "tree", scheme=t.schemes[0], fits=t.fits))
     for name in SCHEMES:
         rule = misreported(unchanged_row, unchanged_row, name)
-        yield _CatalogueEntry(
-            Subject(f"drafter ({name})", rule, "draft", scheme=name), "draft", "control"
-        )
+        yield _CatalogueEntry(Subject(f"drafter ({name})", rule, "draft", scheme=name))
     for name, c in CONTROLS.items():
-        yield _CatalogueEntry(Subject(name, c.rule, c.contract), c.contract, "control")
+        yield _CatalogueEntry(Subject(name, c.rule, c.contract))
     for name, f in FAULTS.items():
         subject = Subject(name, f.rule, f.contract, batch=f.batch, scheme=f.scheme)
-        yield _CatalogueEntry(subject, f.contract, "fault")
-
+        yield _CatalogueEntry(subject, "fault")
     for name, company in MIXED_BATCH_RULES.items():
         subject = Subject(name, company.rule, "verify", company=company.kinds)
-        yield _CatalogueEntry(subject, "verify", "control" if name == "in-company" else "fault")
+        yield _CatalogueEntry(subject, "control" if name == "in-company" else "fault")
 
 
 def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
     """Try one entry; a rule for requests that differ is tried in the company that it names."""
-    subject, contract, kind, batch = entry.subject, entry.contract, entry.kind, entry.subject.batch
+    subject, kind, batch = entry.subject, entry.kind, entry.subject.batch
+    contract = check_contract(subject, None, None)
 
     def tried(
         tier: Literal["exact", "sampled", "probe"],
@@ -716,21 +668,23 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
 
     if subject.company is not None:
         kinds = parse_batch_mixes(subject.company)
-        trial = try_mixed_batches(subject, kinds, settings, lambda _line: None)
+        trial = mixed_batches.try_mixed_batches(subject, kinds, settings, lambda _line: None)
         caught = trial.caught or any(sampled.verdict == "FAIL" for sampled in trial.sampled)
         effort = sum(slot.tier.paths for slot in trial.tried)
         return tried("exact", caught, effort, trial.failed.tier.failure if trial.failed else None)
     one = subject.one_row() if batch else subject
     calling = make_invocation(subject, one, contract, settings)
     if kind == "fault" and FAULTS[subject.name].caught_by == "probe":
-        # Their law is right but for an event at u = 0: a warning counts as caught.
+        # The law is right except at u = 0: a warning counts as caught.
         probes = run_probes(calling.one.rule, calling.contract)
         caught = any(probe.outcome in ("warning", "violation") for probe in probes)
         return tried("probe", caught, len(probes))
+    models = exact_instances(subject, contract, calling.scheme, settings, LiteralHints())
     tier = run_exact_tier(
         one,
         contract,
-        entry.instances(calling.scheme, settings),
+        # For draft trees a few instances tell most.
+        models if calling.scheme is None else instances.fault_revealing_trees(models),
         tolerance=subject.tolerance,
         budget=settings.budget_for(subject),
         seed=settings.seed,

@@ -49,7 +49,9 @@ def parse_batch_mixes(text: str) -> tuple[str, ...]:
     """
     named = [word.strip() for word in text.split(",") if word.strip()]
     if not named:
-        raise UsageError(f"got no kind of company: name some of {', '.join(BATCH_MIXES)}, or all")
+        raise UsageError(
+            f"no kind of batch is named: pass some of {', '.join(BATCH_MIXES)}, or all"
+        )
     if named == ["all"]:
         return tuple(BATCH_MIXES)
     for word in named:
@@ -61,9 +63,9 @@ def parse_batch_mixes(text: str) -> tuple[str, ...]:
 class BatchSlot:
     """Where the request under test stands.
 
-    ``request``: its index among :data:`BATCH_SIZE`. ``longer``: so many tokens more does the
-    longest of its neighbours draft. ``greedy``: it is the greedy one; else some of its neighbours
-    are, in the kinds that have them.
+    ``request``: its index among :data:`BATCH_SIZE`. ``longer``: how many tokens more its longest
+    neighbour drafts. ``greedy``: it is greedy itself; otherwise some of its neighbours are, in the
+    kinds that have them.
     """
 
     kind: str
@@ -106,7 +108,7 @@ def batch_slot_of(instance: str) -> BatchSlot:
 
 
 _TREE_PATH_FACTOR = 3
-"""So many times the paths are for draft trees, of which there are more than of blocks."""
+"""Draft trees get so many times the paths: there are more of them than of blocks."""
 
 
 def _is_factory(rule: Callable[..., Any]) -> bool:
@@ -124,10 +126,9 @@ def _words(judged: msgspec.Struct) -> list[str]:
 class AuditSettings(AuditOptions):
     """How an audit is run: the options of its mode, and what became of them.
 
-    ``coarser``: what ``detect`` becomes where the code is too slow for it. ``pair``: the drafter
-    and the verifier of which the code is made, if it is. ``bridge``: the program or the library
-    that it is, where it is no Python. ``lost``: what came of probes that ended the use of the GPU
-    in a process before.
+    ``coarser``: the values of ``detect`` for code that is too slow. ``pair``: the drafter and the
+    verifier that were paired. ``bridge``: the program or library under audit. ``lost``: probes that
+    ended the use of the GPU in an earlier process.
     """
 
     detect: float = inherited(AuditOptions, "detect", 0.01)
@@ -164,7 +165,7 @@ class AuditSettings(AuditOptions):
         if self.max_paths is not None:
             return Budget(self.max_paths, self.seconds)
         paths = default_paths(subject.rule)
-        # What builds an object takes no arguments, and each of its paths several calls.
+        # Each path of a factory's object takes several calls.
         if (self.scheme or subject.scheme) is not None and not _is_factory(subject.rule):
             paths *= _TREE_PATH_FACTOR
         return Budget(paths, self.seconds)

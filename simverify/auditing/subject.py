@@ -30,18 +30,16 @@ Contract = Literal["verify", "step", "tree", "draft"]
 
 @dataclass(frozen=True)
 class Subject:
-    """Code under audit. ``contract`` is None where only the caller can say it.
+    """Code under audit. ``contract`` is None where only the caller knows it.
 
-    ``rule`` is a ``verify``, ``step``, ``tree`` or ``draft`` function, or a class or factory of
-    objects with such a method, but for ``verify``;
-    one that takes its uniforms in the place of a generator has ``coin_bits``, those of each, and
-    ``coins`` of them a call, gamma + 1 if None. ``close`` ends what it keeps running.
-    ``tolerance``: what its own arithmetic explains, where that is known. ``batch``: blocks per
-    call of code that is known to take a batch axis. ``company``: kinds of requests that code is
-    judged among which takes a batch of them. ``one_block``: it is known to judge one block a call.
-    ``note``: what the report says of how it is run.
-    ``scheme``: how the siblings are drafted that
-    a rule for draft trees is known to judge, and ``fits`` which shapes it takes.
+    ``rule``: a ``verify``, ``step``, ``tree`` or ``draft`` function, or (not for ``verify``) a
+    class or factory of objects with such a method. ``coin_bits``: of code that takes uniforms
+    instead of a generator, the bits of each; ``coins``: how many a call takes, gamma + 1 if None.
+    ``tolerance``: what the code's own arithmetic explains, if known. ``batch``: blocks per call of
+    code with a batch axis. ``company``: kinds of mixed batches in which the code is judged.
+    ``one_block``: it judges one block a call. ``note``: a line for the report. ``scheme``: how the
+    siblings are drafted for a tree rule; ``fits``: the shapes that it takes. ``close``: ends what
+    the code keeps running.
     """
 
     name: str
@@ -92,8 +90,8 @@ class Subject:
     def drafting_itself(self, drafting: Drafting, contract: Contract) -> "Subject":
         """Return code as a step rule that drafts trees by ``drafting``.
 
-        A rule for draft trees judges those that the scheme draws; a drafter's own are judged by
-        the rule that is right for them.
+        A tree rule judges the trees that the scheme draws; a drafter's trees are judged by
+        recursive rejection.
         """
         wrap = drafter_as_step if contract == "draft" else tree_as_step
         return replace(self, rule=wrap(self.rule, drafting), contract="step")
@@ -108,7 +106,7 @@ class Subject:
 
 
 LOAD_SECONDS = 30.0
-"""A module may import much, so it has at least as long, as :class:`Stopwatch` counts."""
+"""Least time to load a module, which may import much; counted by :class:`Stopwatch`."""
 
 
 def check_contract(subject: Subject, contract: Contract | None, batch: int | None) -> Contract:

@@ -5,7 +5,7 @@ carry state, and so it is judged over whole generations, in which it drafts its 
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -15,12 +15,7 @@ import numpy as np
 from simverify.arrays import Row
 from simverify.auditing.comparison import Comparison, compare_laws
 from simverify.auditing.coverage import call_monitored
-from simverify.auditing.drafters import (
-    DraftedTree,
-    DraftFunction,
-    build_drafter,
-    draft_tree,
-)
+from simverify.auditing.drafters import DraftedTree, DraftFunction, build_drafter, draft_tree
 from simverify.auditing.enumeration import (
     DEFAULT_BUDGET,
     TargetAndDraft,
@@ -103,24 +98,15 @@ def _make_step_rule(
     the code under audit, are functions, and ``built`` is None.
     """
 
-    def step(
-        prefix: Sequence[int], target: RowFunction, draft: RowFunction, gamma: int, rng: Any
-    ) -> Any:
-        return call(None, prefix, target, draft, gamma, rng)
+    def step(*arguments: Any) -> Any:
+        return call(None, *arguments)
 
     class Step:
         def __init__(self) -> None:
             self._built = None if build is None else build()
 
-        def step(
-            self,
-            prefix: Sequence[int],
-            target: RowFunction,
-            draft: RowFunction,
-            gamma: int,
-            rng: Any,
-        ) -> Any:
-            return call(self._built, prefix, target, draft, gamma, rng)
+        def step(self, *arguments: Any) -> Any:
+            return call(self._built, *arguments)
 
         def reset(self) -> None:
             reset(self._built)
@@ -138,14 +124,7 @@ def _make_step_rule(
 def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., Any]:
     """Return ``rule`` as a step rule that drafts its trees itself; what builds one builds that."""
 
-    def call(
-        built: Any,
-        prefix: Sequence[int],
-        target: RowFunction,
-        draft: RowFunction,
-        gamma: int,
-        rng: Any,
-    ) -> Any:
+    def call(built: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         context = tuple(prefix)
         tree = draw_tree(drafting, lambda text: draft(context + text), rng)
         given = tree_arguments(
@@ -195,8 +174,8 @@ def _invalid_path_message(tree: DraftTree, tokens: Tokens) -> str:
     if any(tree.text(node) == tokens[:-1] for node in range(ROOT, len(tree.tokens))):
         return ""
     return (
-        f"returned {tokens} for the tree {tree.drawn()}: all but the last token must be a way "
-        "from its root"
+        f"returned {tokens} for the tree {tree.drawn()}: all but the last token must be a "
+        "path from its root"
     )
 
 
@@ -263,14 +242,7 @@ def _drafted_step_rule(
     ``build_judge``: builds the object that judges, which may keep something, if there is one.
     """
 
-    def call(
-        built: Any,
-        prefix: Sequence[int],
-        target: RowFunction,
-        draft: RowFunction,
-        gamma: int,
-        rng: Any,
-    ) -> Any:
+    def call(built: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         drafting_code, judging_object = built or (drafter, None)
         before = tuple(prefix)
         shape = shape_of_levels([1] * gamma) if drafting is None else drafting.shape

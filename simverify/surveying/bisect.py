@@ -78,16 +78,15 @@ def pip_error(done: "subprocess.CompletedProcess[str]") -> str:
 
 # A virtual environment for each version, kept and used again.
 #
-# What a version needs is looked up in its own environment first. Behind it comes what is installed
-# here: simverify, what simverify needs, and what satisfies the version as it is. pip may not
-# install a release of a package beside which simverify itself would not run.
+# Python searches the version's own environment first, then what is installed here: simverify and
+# its requirements. pip may not install a release of a package with which simverify cannot run.
 
 
 PROJECT_PLACEHOLDER = "{project}"
-"""Stands in pip's words for the folder of a version, which is elsewhere every time."""
+"""Stands in pip's words for the folder of a version, which changes each time."""
 
 _COMPLETE_MARKER = "complete"
-"""A file that an environment holds once all is installed in it."""
+"""An environment holds this file once all is installed."""
 
 _PATH_FILE = "zz_installed_here.pth"
 
@@ -104,9 +103,9 @@ class Environment(NamedTuple):
 
 
 def pip_steps(requirement: str, *, whole: bool) -> list[list[str]]:
-    """Return pip's steps for a package by itself, and for all that it asks for too if ``whole``.
+    """Return pip's steps for a package alone, and for its requirements too if ``whole``.
 
-    In one step pip would take a package that is installed here for the one that is wanted.
+    In a single step pip would keep a version of the package that is installed here.
     """
     alone = ["--no-deps", "--ignore-installed", requirement]
     return [alone, [requirement]] if whole else [alone]
@@ -141,7 +140,7 @@ def _open_environment(place: Path) -> Environment:
 
 
 def _make_environment(place: Path, steps: Sequence[Sequence[str]], project: Path | None) -> None:
-    # Another process may make the same one: each makes its own, and the first that is done stays.
+    # Two processes may make the same environment: the first one to finish is kept.
     made = Path(tempfile.mkdtemp(prefix=f"{place.name}-", dir=place.parent))
     try:
         venv.EnvBuilder(symlinks=os.name != "nt").create(made)
@@ -203,11 +202,11 @@ def _environment_name(steps: Sequence[Sequence[str]], key: str) -> str:
 
 
 def project_environment(top: Path, below: Path, version: str) -> Environment | None:
-    """Return an environment with what a checked-out commit asks for; None if it asks for nothing.
+    """Return an environment with the requirements of a checked-out commit; None if it has none.
 
-    The nearest ``pyproject.toml``, ``setup.py`` or ``requirements.txt`` from ``below`` up to
-    ``top`` says it. Requirements that it lists are installed by themselves, and commits with the
-    same ones share an environment; where they are computed, pip builds the project.
+    They stand in the nearest ``pyproject.toml``, ``setup.py`` or ``requirements.txt`` from
+    ``below`` up to ``top``. Commits that list the same requirements share an environment; where
+    requirements are computed, pip builds the project.
     """
     start = below if below.is_dir() else below.parent
     for folder in (start, *start.parents):
@@ -246,7 +245,7 @@ def _read_pyproject(folder: Path) -> dict[str, object]:
 class CheckedOutVersion:
     """How a version is audited: the words after ``simverify audit``, and folders for Python.
 
-    ``folder``: where it lies for now, which no document names. ``python``: the interpreter.
+    ``folder``: its temporary place, which no document names. ``python``: the interpreter.
     """
 
     folder: Path
@@ -276,30 +275,25 @@ class BisectedCode:
 
     @property
     def is_imported(self) -> bool:
-        """Whether its package is imported whole, so that it needs what that asks for.
+        """Whether its package is imported whole, and so needs all requirements.
 
         Most adapters take a function out of its file, and say what else they need.
         """
         return self.engine is None or self.engine.whole
 
-    def engine_in(self, place: Path, folder: Path) -> CheckedOutVersion:
-        """Return how the engine is audited from a checkout or from packages; ``folder``: all of it.
+    def found_in(self, place: Path, folder: Path, below: Sequence[str]) -> CheckedOutVersion:
+        """Return how the code is audited from ``place``, a checkout or packages in ``folder``.
 
-        Raises :class:`CheckoutError` if the function's file is not there.
+        ``below``: folders of ``place`` that may hold a module. Raises :class:`CheckoutError` where
+        the engine's file or the module's package is missing: Python would import the installed one.
         """
-        assert self.engine is not None
-        if self.engine.find(place) is None:
-            raise CheckoutError(f"it has no {self.engine.file}")
-        return CheckedOutVersion(folder, (self.spec, "--engine-path", str(place)))
-
-    def imported_from(self, folder: Path, below: Sequence[str]) -> CheckedOutVersion:
-        """Return how a module of ``folder`` is audited, or of one of those ``below`` it.
-
-        Raises :class:`CheckoutError` if none has it: Python would import the installed one then.
-        """
+        if self.engine is not None:
+            if self.engine.find(place) is None:
+                raise CheckoutError(f"it has no {self.engine.file}")
+            return CheckedOutVersion(folder, (self.spec, "--engine-path", str(place)))
         package = self.place.partition(".")[0]
         files = (f"{package}/__init__.py", f"{package}.py")
-        roots = (folder / root for root in below)
+        roots = (place / root for root in below)
         held = tuple(root for root in roots if any((root / file).is_file() for file in files))
         if not held:
             raise CheckoutError(f"it has no package {package!r}")
@@ -315,7 +309,7 @@ def resolve_code(spec: str) -> BisectedCode:
         return BisectedCode(spec, None, place, attribute)
     if spec not in engine_names():
         raise UsageError(
-            f"{spec!r} is no engine, and no module:attribute: its versions cannot be told"
+            f"{spec!r} is no engine and no module:attribute, so it has no known versions"
         )
     engine = unloaded_engine(spec)
     if engine.package == "simverify":
@@ -367,9 +361,9 @@ class Commits:
 
     @contextmanager
     def laid_out(self, version: str) -> Iterator[CheckedOutVersion]:
-        """Check a commit out in a clone, which is gone afterwards.
+        """Check a commit out in a temporary clone.
 
-        Where it is imported, what the commit asks for is installed into an environment.
+        If the code is imported, the commit's requirements are installed into an environment.
         """
         with tempfile.TemporaryDirectory(prefix="simverify-") as folder:
             clone = Path(folder) / self._top.name
@@ -381,9 +375,9 @@ class Commits:
             if self._code.is_file:
                 layout = CheckedOutVersion(clone, (f"{place}:{self._code.attribute}",))
             elif self._code.engine is not None:
-                layout = self._code.engine_in(place, clone)
+                layout = self._code.found_in(place, clone, ())
             else:
-                layout = self._code.imported_from(place, ["", "src", "python"])
+                layout = self._code.found_in(place, place, ["", "src", "python"])
             yield layout if made is None else layout.within(made)
 
     def _check_holds(self, *commits: str) -> None:
@@ -431,14 +425,14 @@ def _require_git(*words: str) -> None:
 ComparedBy = Literal["verdict", "law"]
 
 _SEARCHED_PREFIXES = ("found", "around")
-"""How the names of instances begin that were made for the code at hand, and are another's not."""
+"""Names of instances that were made for one version of the code begin so."""
 
 
 def law_differences(before: doc.AuditRun, after: doc.AuditRun) -> tuple[LawDifference, ...] | None:
     """Return the instances on which two audits found different laws, the largest first.
 
-    A law is known here by its deviation from the target's, the TV distance and E[tau]; what both
-    audits call rounding makes no difference. None if no instance was followed in both.
+    Laws are compared by their deviation from the target's, the TV distance and E[tau]; what either
+    audit calls rounding makes no difference. None if no instance was followed in both.
     """
     rounding = max(before.tolerance, after.tolerance)
     names = {_instance_key(x): x for x in after.instances}
@@ -498,7 +492,7 @@ def change_words(before: doc.AuditRun, after: doc.AuditRun) -> str:
 
 
 def _instance_key(one: ExactInstance) -> tuple[str, int, int, float | None]:
-    # Instances of one name and another optimum have other rows.
+    # Instances of one name with different optima have different rows.
     optimum = None if one.optimum is None else round(one.optimum, 9)
     return one.name, one.vocab_size, one.gamma, optimum
 
@@ -567,11 +561,7 @@ class Releases:
         """Install a release into an environment, with what it asks for where it is imported."""
         steps = pip_steps(f"{self.package}=={version}", whole=self._code.is_imported)
         made = get_environment(steps, f"{self.package}-{version}")
-        if self._code.engine is not None:
-            layout = self._code.engine_in(made.packages, made.packages)
-        else:
-            layout = self._code.imported_from(made.packages, [""])
-        yield layout.within(made)
+        yield self._code.found_in(made.packages, made.packages, [""]).within(made)
 
     def _listed(self, *, early: bool) -> list[str]:
         done = run_pip("index", "versions", self.package, *(["--pre"] if early else []))
@@ -704,9 +694,9 @@ def bisect(
 ) -> doc.BisectRun:
     """Find the first version after ``good`` that differs from it, up to ``bad``.
 
-    As every bisection it takes for granted that there is one change: one that was undone in
-    between, and the first of several, may be missed. Raises ``UsageError`` if ``good`` or ``bad``
-    is not in the source or cannot be judged, or if ``good`` is not good.
+    Like every bisection it assumes one change: of several, or of one that was undone, it may miss
+    some. Raises ``UsageError`` if ``good`` or ``bad`` is not in the source or cannot be judged, or
+    if ``good`` is not good.
     """
     stamp, say = start_meta(), progress or (lambda _line: None)
     versions = source.between(good, bad)

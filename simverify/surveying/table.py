@@ -38,10 +38,10 @@ from simverify.results.surveys import State
 
 _VERDICT_BY_EXIT_CODE = {0: "PASS", 1: "FAIL", 3: "INCONCLUSIVE"}
 _REFUSED_EXIT_CODES = (2, 4)
-"""Exit codes of an audit that said in a line why it could not begin."""
+"""Exit codes of an audit that could not begin and said why."""
 
 _CRASH_PREFIXES = ("internal error", "out of memory")
-"""How the complaint of an audit begins that went wrong by itself."""
+"""The message of an audit that broke by itself begins so."""
 
 _DIE_WITH_PARENT = """\
 import sys
@@ -49,7 +49,7 @@ if sys.platform == "linux":
     import ctypes
     ctypes.CDLL(None).prctl(1, 9)
 """
-"""Linux is asked to end a process with this one: a CI may kill it."""
+"""On Linux the child ends with this process, which a CI may kill."""
 
 _AUDIT_PROGRAM = f"""{_DIE_WITH_PARENT}
 from simverify.cli import main
@@ -64,20 +64,20 @@ engine = get_engine(sys.argv[1])
 with open(sys.argv[2], "w") as file:
     json.dump([engine.gamma, engine.vocab, engine.here.note], file)
 """
-"""What an engine of another distribution says when it is loaded, which is for its own process."""
+"""Loads an engine of another distribution in its own process, and writes what it declares."""
 
 _LOAD_SECONDS = 30.0
-"""Seconds that it has for that."""
+"""Time limit of that program."""
 
 _DROPPED_VARIABLES = ("SIMVERIFY_AUDIT_", "SIMVERIFY_RUNS", "GITHUB_STEP_SUMMARY")
-"""What a caller's environment says to its own audits, not to those of a survey."""
+"""Variables that are meant for the caller's own audits, not for those of a survey."""
 
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """What came of an audit.
+    """The result of an audit.
 
-    ``run``: where ``state`` is "judged". ``reason``: in a line, where it is not. ``exit_code``: of
+    ``run``: where ``state`` is "judged"; else ``reason`` says why not, in a line. ``exit_code``: of
     the process, negative where a signal ended it; None where it was stopped. ``note``: what the
     engine says of how its code was run.
     """
@@ -121,8 +121,8 @@ class AuditProcesses:
     ) -> AuditOutcome:
         """Run ``simverify audit`` with these words; ``limit``: seconds of wall clock.
 
-        ``python_path``: folders that are searched before all others. No setting of the folder or
-        of the environment reaches it.
+        ``python_path``: folders that are searched first. No setting of the folder or of the
+        environment reaches it.
         """
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
@@ -136,15 +136,14 @@ class AuditProcesses:
             audited = _read_outcome(code, file, complaint, limit, seconds)
         if audited.run is None or str(file) not in audited.run.reproduce:
             return audited
-        # The run file is gone by now, and nobody could replay it.
+        # The run file is gone by now, so it cannot be replayed.
         run = structs.replace(audited.run, reproduce=shlex.join(["simverify", "audit", *words]))
         return replace(audited, run=run)
 
     def said_by(self, name: str, limit: float) -> tuple[int | None, int | None, str]:
-        """Return the gamma, vocab and note of an engine of another distribution.
+        """Return the gamma, vocab and note that an engine of another distribution declares.
 
-        None, None and "" are what it leaves. An engine that does not load says nothing: its audit
-        will say why.
+        None, None and "" if the engine does not load; its audit will say why.
         """
         with tempfile.TemporaryDirectory(prefix="simverify-") as scratch:
             folder = Path(scratch)
@@ -316,7 +315,7 @@ StrippedStruct = TypeVar("StrippedStruct", doc.Finding, doc.Localisation)
 
 
 def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> doc.EngineRow:
-    """Return the row of an engine that is nowhere; ``asked``: it was named, so it is missed.
+    """Return the row of an engine that is not here; ``asked``: it was named.
 
     ``missing``: what it needs besides its package.
     """
@@ -390,8 +389,8 @@ def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) ->
 def least_share(run: AuditRun) -> LeastShare | None:
     """Return the instance on which least of the optimum is accepted; None unless ``run`` passes.
 
-    What a lossy rule accepts has no optimum. Code that drafts itself, and never emits a second
-    token, hands its tokens out one by one: how many a call of the target made is not seen.
+    A lossy rule has no optimum. Code that drafts itself and never emits a second token hands its
+    tokens out one by one, which does not show how many a call of the target made.
     """
     taken = [one.expected_accepted for one in run.instances]
     if run.verdict != "PASS" or (run.contract == "step" and not any(taken)):
@@ -412,9 +411,8 @@ def least_share(run: AuditRun) -> LeastShare | None:
 def failure_lines(run: AuditRun, top: Path) -> tuple[str, ...]:
     """Return the lines that the audit names for the failure, by files below ``top``.
 
-    Those that seed a generator with a constant, by which draws are decided already; and those
-    that decide what the law leaves the target by. Else those that findings are about, as where
-    the code raised.
+    Lines that seed a generator with a constant, and those that decide the deviating token; else
+    those of findings, as where the code raised.
     """
     findings = [one for one in run.findings if one.line]
     seeded = [one.line for one in findings if one.broke == "constant-seed"]
@@ -452,9 +450,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class EngineCandidate:
-    """An engine that is known, and where it is, if it is anywhere.
+    """A known engine, and where it is, if it is anywhere.
 
-    ``missing``: packages without which what is installed is not whole.
+    ``missing``: required packages that are not installed.
     """
 
     engine: Engine
@@ -467,7 +465,7 @@ def find_candidates(
 ) -> Iterator[EngineCandidate]:
     """Yield the engines of these names, or all; raises ``UsageError`` for an unknown name.
 
-    None is loaded here: that is for its own process.
+    No engine is loaded here: each is loaded in its own process.
     """
     for name in engine_names() if names is None else names:
         engine = unloaded_engine(name)
@@ -557,7 +555,7 @@ def _audit_engine(
     audited = processes.audit(words, settings.sizes.limit)
     if settings.audits is not None and audited.run is not None:
         write_whole(settings.audits / f"{engine.name}.json", document_text(audited.run))
-    # On a GPU it may be another engine, and to ask for one is slow: only where there is a verdict.
+    # On a GPU it may be another engine. Looking for one is slow: only where there is a verdict.
     return audited if audited.run is None else dataclasses.replace(audited, note=engine.here.note)
 
 

@@ -217,7 +217,7 @@ def test_a_package_that_pip_does_not_know_is_one_line(audits, monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("spec", "options", "words"),
     [
-        ("token", {}, "is no engine, and no module:attribute"),
+        ("token", {}, "is no engine and no module:attribute"),
         ("torch-token", {}, "is simverify's own"),
         ("rule.py:verify", {}, "a file has no releases: .*--engine-path"),
         (

@@ -129,5 +129,5 @@ def test_prints_are_counted_and_not_shown(capfd):
     run = audit(Subject("mine", loud, None), "verify", SMALL)
     assert run.verdict == "PASS"
     (note,) = [note for note in run.notes if note.startswith("prints")]
-    assert "the first are 'first line'" in note
+    assert "they begin with 'first line'" in note
     assert capfd.readouterr().out == ""

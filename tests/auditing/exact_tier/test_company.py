@@ -203,11 +203,11 @@ def test_all_forms_of_an_answer_are_read():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "returned NoneType where rows of tokens are due: return a row for each request"),
-        ("ab", "returned str where rows of tokens"),
-        ({0: [1], 1: [2]}, "returned dict where rows of tokens"),
-        ([1, 2], "returned int where tokens of a request are due"),
-        (["a", "b"], "returned str where tokens of a request"),
+        (None, "returned NoneType instead of rows of tokens: return a row for each request"),
+        ("ab", "returned str instead of rows of tokens"),
+        ({0: [1], 1: [2]}, "returned dict instead of rows of tokens"),
+        ([1, 2], "returned int instead of tokens of a request"),
+        (["a", "b"], "returned str instead of tokens of a request"),
         (([[1, 2], [0, 1]], np.array([1])), "returned 1 numbers of tokens for 2 requests"),
         (
             ([[1, 2], [0, 1]], np.array([1, -1])),
@@ -215,7 +215,7 @@ def test_all_forms_of_an_answer_are_read():
         ),
         (([[1, 2], [0, 1]], np.array([1, 3])), "returned 3 for the number of tokens in a row of 2"),
         (([[1, 2], [0, 1]], np.array([1, 0.5])), "returned 0.5 for the number of tokens"),
-        (([[1, 2], [0, 1]], np.array(1)), "returned ndarray where numbers of tokens are due"),
+        (([[1, 2], [0, 1]], np.array(1)), "returned ndarray instead of numbers of tokens"),
     ],
 )
 def test_what_is_no_answer_is_said_in_a_line(answer, said):

@@ -56,7 +56,7 @@ def test_rows_that_are_no_laws_may_end_it():
     said = []
     run = audited(no_law, said)
     assert (run.verdict, run.tier) == ("PASS", "exact")
-    begun = [line for line in said if line.startswith("again: the probe")]
+    begun = [line for line in said if line.startswith("starting again: the probe")]
     assert begun
     told = [x.name for x in run.probes if "device-side assert triggered" in x.message]
     assert len(told) == len(begun)
@@ -82,7 +82,7 @@ def test_rows_of_the_contract_may_not():
     assert "device-side assert triggered" in probes["one-hot targets"].message
     # It ends there, as after a hang.
     assert probes["NaN rows"].message == ("the code ends the use of its GPU, see 'one-hot targets'")
-    assert sum(line.startswith("again: the probe") for line in said) == 1
+    assert sum(line.startswith("starting again: the probe") for line in said) == 1
 
 
 def test_code_that_always_loses_it_begins_once_more():
@@ -90,7 +90,7 @@ def test_code_that_always_loses_it_begins_once_more():
     run = audited(lambda weights: True, said)
     assert run.verdict == "FAIL"
     assert [x.name for x in run.probes if x.outcome == "violation"] == ["output"]
-    assert sum(line.startswith("again: the probe") for line in said) == 1
+    assert sum(line.startswith("starting again: the probe") for line in said) == 1
 
 
 def test_in_the_users_own_process_nothing_begins_again(monkeypatch):
@@ -99,7 +99,7 @@ def test_in_the_users_own_process_nothing_begins_again(monkeypatch):
     said = []
     with pytest.raises(GpuLost, match="'one-hot targets' ended the use of the GPU by this process"):
         audited(one_hot, said)
-    assert not any(line.startswith("again") for line in said)
+    assert not any(line.startswith("starting again") for line in said)
 
 
 def test_a_drafter_that_loses_it_fails():
