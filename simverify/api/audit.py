@@ -501,11 +501,6 @@ def self_test(options: SelfTestOptions) -> SelfTestRun:
     UsageError
         A size out of range.
     """
-    return run_self_test(options)
-
-
-def run_self_test(options: SelfTestOptions) -> SelfTestRun:
-    """As :func:`self_test`, whose errors name options as the command line does."""
     from simverify.auditing.run import self_test as run
 
     return run(audit_settings(options), progress=options.progress)

@@ -211,11 +211,6 @@ def compare(options: Options) -> CompareRun:
         Unknown names, names given twice, bad files, values out of range, options that are not
         for these models.
     """
-    return run_comparison(options)
-
-
-def run_comparison(options: Options) -> CompareRun:
-    """Compare in the way of the options."""
     assert isinstance(options, CompareOptions | RealPairOptions | TracedOptions)
     shared: dict[str, Any] = {
         "cost_ratio": options.cost_ratio,
@@ -307,11 +302,6 @@ def plan(options: PlanOptions) -> PlanRun:
     UsageError
         If a value is out of range or two of the three are given.
     """
-    return run_plan(options)
-
-
-def run_plan(options: PlanOptions) -> PlanRun:
-    """As :func:`plan`, whose errors name options as the command line does."""
     from simverify.comparing.planning import plan as make_plan
 
     return make_plan(**{field.name: getattr(options, field.name) for field in fields(options)})

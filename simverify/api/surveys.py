@@ -43,11 +43,6 @@ def bisect(options: BisectOptions) -> BisectRun:
     UsageError
         A version that is unknown or cannot be judged, or ``good`` is not good.
     """
-    return run_bisect(options)
-
-
-def run_bisect(options: BisectOptions) -> BisectRun:
-    """As :func:`bisect`, whose errors name options as the command line does."""
     if options.good is None or options.bad is None:
         raise OptionError("{good} and {bad} are both needed: two releases, or two commits")
     if options.checkout is not None and options.package is not None:
@@ -207,11 +202,6 @@ def table(options: TableOptions) -> TableRun:
     UsageError
         A name that is unknown, a folder that does not exist, a value out of range, no engine.
     """
-    return run_table(options)
-
-
-def run_table(options: TableOptions) -> TableRun:
-    """As :func:`table`, whose errors name options as the command line does."""
     return make_table(table_settings(options), progress=options.progress)
 
 

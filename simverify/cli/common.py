@@ -162,7 +162,7 @@ def document_command(
     outputs: Sequence[str] = tuple(_OUTPUT_OPTIONS),
     verbose: str = "",
     prepare: Prepare | None = None,
-) -> Callable[[Callable[[Any, Outputs], "Document | int"]], Callable[..., int]]:
+) -> Callable[[Callable[[Any, Outputs], "Document | str"]], Callable[..., int]]:
     """Make a command of a function that takes options and outputs and returns a document.
 
     ``modes``: dataclasses whose options the command takes; the options decide which of them the
@@ -170,11 +170,12 @@ def document_command(
     not the option's, all of them ``optional`` or none. ``outputs``: which of the output options
     there are; ``verbose``: what that one prints. ``prepare``: makes the options of what was given
     by name, and of the outputs, before anything is written; its keywords are options of this
-    command alone. It may return the exit code of a command that is done, and so may the function.
+    command alone. It may return the exit code of a command that is done. A function that makes no
+    document returns a line to print.
     """
     positional = arguments or {}
 
-    def decorate(product: Callable[[Any, Outputs], "Document | int"]) -> Callable[..., int]:
+    def decorate(product: Callable[[Any, Outputs], "Document | str"]) -> Callable[..., int]:
         fields = command_options(modes, without=tuple(positional))
         extra = inspect.signature(prepare).parameters.values() if prepare else ()
         switches = [one for one in extra if one.kind is one.KEYWORD_ONLY]
@@ -192,8 +193,9 @@ def document_command(
                     check_json_text(str(value))  # the document says it
             with progress(where.quiet) as say:
                 run = product(replace(chosen, progress=say), where)
-            if isinstance(run, int):
-                return run
+            if isinstance(run, str):
+                print(run)
+                return 0
             where.write(run)
             return run.exit_code
 

@@ -7,7 +7,7 @@ share one false-alarm rate.
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +26,11 @@ from simverify.results import (
     Expected,
     ModelInfo,
     SweepAudit,
-    SweepCell,
     SweepRun,
     Verdict,
 )
 from simverify.results.reading import document_text, read_document, write_whole
+from simverify.results.registry import kind_of
 
 # Comparable runs: the same question, asked of the same thing.
 
@@ -80,27 +80,32 @@ def check_comparable(old: Document, new: Document) -> None:
 
 
 def _run_differences(old: Document, new: Document) -> Iterator[str]:
-    if isinstance(old, CompareRun) and isinstance(new, CompareRun):
-        yield from _field_differences(old, new, _COMPARE_FIELDS, "")
-        yield from _field_differences(old.decoding, new.decoding, _DECODING_FIELDS, "")
-        models = {model.name: model for model in new.models}
-        for model in old.models:
-            if model.name not in models:
-                yield f"the baseline has model {model.name}, the run has {', '.join(models)}"
-            else:
-                yield from model_differences(model, models[model.name])
-        rows = [(row.verifier, row.model, row.one_draft) for row in new.results]
-        for row in old.results:
-            if (row.verifier, row.model, row.one_draft) not in rows:
-                there = ", ".join(sorted({verifier for verifier, _, _ in rows}))
-                yield f"the baseline has {row.verifier} on {row.model}, the run has {there}"
-    elif isinstance(old, AuditRun) and isinstance(new, AuditRun):
-        yield from _field_differences(old, new, _AUDIT_FIELDS, "")
-    elif isinstance(old, SweepRun) and isinstance(new, SweepRun):
-        yield from _sweep_differences(old, new)
-    else:
-        kinds = [str(type(run).__struct_config__.tag) for run in (old, new)]
+    differences = _DIFFERENCES.get(type(old))
+    if type(old) is not type(new) or differences is None:
+        kinds = [kind_of(run).command for run in (old, new)]
         yield f"the baseline is of simverify {kinds[0]}, the run of simverify {kinds[1]}"
+    else:
+        yield from differences(old, new)
+
+
+def _audit_differences(old: AuditRun, new: AuditRun) -> Iterator[str]:
+    return _field_differences(old, new, _AUDIT_FIELDS, "")
+
+
+def _comparison_differences(old: CompareRun, new: CompareRun) -> Iterator[str]:
+    yield from _field_differences(old, new, _COMPARE_FIELDS, "")
+    yield from _field_differences(old.decoding, new.decoding, _DECODING_FIELDS, "")
+    models = {model.name: model for model in new.models}
+    for model in old.models:
+        if model.name not in models:
+            yield f"the baseline has model {model.name}, the run has {', '.join(models)}"
+        else:
+            yield from model_differences(model, models[model.name])
+    rows = [(row.verifier, row.model, row.one_draft) for row in new.results]
+    for row in old.results:
+        if (row.verifier, row.model, row.one_draft) not in rows:
+            there = ", ".join(sorted({verifier for verifier, _, _ in rows}))
+            yield f"the baseline has {row.verifier} on {row.model}, the run has {there}"
 
 
 def _sweep_differences(old: SweepRun, new: SweepRun) -> Iterator[str]:
@@ -114,6 +119,14 @@ def _sweep_differences(old: SweepRun, new: SweepRun) -> Iterator[str]:
     for audit in old.audits:
         if audit.name not in names:
             yield f"the baseline has the {audit.name}, and the run has not"
+
+
+_DIFFERENCES: dict[type[Document], Callable[..., Iterator[str]]] = {
+    CompareRun: _comparison_differences,
+    AuditRun: _audit_differences,
+    SweepRun: _sweep_differences,
+}
+"""What tells two runs of a kind apart that ask different questions."""
 
 
 def model_differences(old: ModelInfo, new: ModelInfo) -> Iterator[str]:
@@ -240,22 +253,21 @@ def verdict_item(
     than the baseline did. ``promised``: the deviation that the baseline was asked to
     find; ``found``: the smallest that the run finds; null where one of them says none.
     """
-    outcome: Outcome
-    weaker = promised is not None and found is not None and found > promised
-    if old == new == "PASS" and weaker:
-        outcome = "too short"
+    outcome: Outcome = "same"
+    note = ""
+    if old == new == "PASS" and promised is not None and found is not None and found > promised:
         of = f"it finds deviations of {found:.3g}, the baseline of {promised:g}"
-        note = f"{of}: give both one --detect"
+        outcome, note = "too short", f"{of}: give both one --detect"
     elif old == new == "INCONCLUSIVE":
         outcome, note = "too short", "neither run could tell"
     elif old == new:
-        outcome, note = "same", "it failed before too" if new == "FAIL" else ""
+        note = "it failed before too" if new == "FAIL" else ""
     elif new == "FAIL":
         outcome, note = "worse", "a fault was found"
     elif new == "INCONCLUSIVE" and old == "PASS":
         outcome, note = "too short", "too few tokens: without --blocks a run takes what it needs"
-    else:
-        outcome, note = "better" if old == "FAIL" and new == "PASS" else "same", ""
+    elif old == "FAIL" and new == "PASS":
+        outcome = "better"
     return Item(subject, what, old, new, outcome, note=note)
 
 
@@ -543,17 +555,6 @@ class RowPair:
 
 
 @dataclass(frozen=True)
-class RowsCheck:
-    """What became of rows; ``tests``, ``blocks`` and ``both`` as a check has them."""
-
-    items: tuple[Item, ...]
-    tests: int
-    blocks: int | None
-    both: bool
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _PendingTest:
     """A test that waits for its share: the level of tau, or 0 for the mean."""
 
@@ -578,22 +579,18 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
             notes.append(f"{subject}: not in the baseline, and not judged")
         else:
             pairs.append(RowPair(subject, earlier, row))
-    judgement = check_rows(pairs, old.detect, alpha, detect, lanes)
-    speeds = list(_speed_items(old, new))
-    notes += judgement.notes
+    check = check_rows(pairs, old.detect, alpha, detect, lanes)
+    speeds = tuple(_speed_items(old, new))
+    notes += check.notes
     if speeds:
         notes.append(_SPEED_NOTE)
     if old.seed == new.seed:
         notes.append("both runs have one seed, and shared draws: differences are no larger for it")
-    return Check(
-        (*judgement.items, *speeds),
-        alpha,
-        detect,
-        judgement.tests,
-        judgement.blocks,
-        judgement.both,
-        tuple(notes),
-        old.alpha + new.alpha,
+    return replace(
+        check,
+        items=check.items + speeds,
+        notes=tuple(notes),
+        verdicts=old.alpha + new.alpha,
     )
 
 
@@ -603,7 +600,7 @@ def check_rows(
     alpha: float,
     detect: float,
     lanes: tuple[int | None, ...] = (None, None),
-) -> RowsCheck:
+) -> Check:
     """Hold rows against those that they were; all tests share ``alpha``.
 
     ``promised``: the deviation that the old run was asked to find. ``lanes``: of the old run and
@@ -631,7 +628,7 @@ def check_rows(
         if tokens[0].counts is None:
             notes.append(f"{subject}: blocks of real texts depend on each other: no test by level")
     judged, blocks, both = _judge_tests(tested, alpha, detect)
-    return RowsCheck((*items, *judged), len(tested), blocks, both, tuple(notes))
+    return Check((*items, *judged), alpha, detect, len(tested), blocks, both, tuple(notes))
 
 
 def _document_items(
@@ -791,7 +788,7 @@ def require_comparable(run: Document, where: str) -> Comparable:
     """Return ``run`` if it can be a baseline, or be held against one."""
     if isinstance(run, Comparable):
         return run
-    kind = type(run).__struct_config__.tag
+    kind = kind_of(run).command
     raise UsageError(
         f"{where} is of simverify {kind}: baselines are of compare, sweep, or audit of code"
     )
@@ -828,34 +825,30 @@ def sweep_check(
             notes.append(f"{cell.name}: not compared: {other}")
         else:
             pairs.append(RowPair(cell.name, was.result, cell.result))
-    judgement = check_rows(pairs, old.detect, alpha, detect)
+    check = check_rows(pairs, old.detect, alpha, detect)
     both = [(audits[audit.name], audit) for audit in new.audits if audit.name in audits]
-    items = [item for one in both for item in _sweep_audit_items(*one)]
-    notes += judgement.notes
+    notes += check.notes
     if pairs:
         notes.append("cells of one seed share their draws: differences are no larger for it")
-    check = Check(
-        (*judgement.items, *items),
-        alpha,
-        detect,
-        judgement.tests,
-        judgement.blocks,
-        judgement.both,
-        tuple(notes),
-        (old.alpha + new.alpha) if pairs else 0.0,
+    check = replace(
+        check,
+        items=(*check.items, *(item for one in both for item in _sweep_audit_items(*one))),
+        notes=tuple(notes),
+        verdicts=(old.alpha + new.alpha) if pairs else 0.0,
         cells=len(pairs) + len(both),
     )
-    named, there = list(_cell_names(old)), list(_cell_names(new))
+    named, there = _cell_names(old), _cell_names(new)
     return SweepCheck(
         check,
-        tuple(name for name in named if name not in set(there)),
-        tuple(name for name in there if name not in set(named)),
+        tuple(name for name in named if name not in there),
+        tuple(name for name in there if name not in named),
     )
 
 
-def _cell_names(run: SweepRun) -> Iterator[str]:
-    of: tuple[SweepCell | SweepAudit, ...] = (*run.cells, *run.audits)
-    yield from (one.name for one in of)
+def _cell_names(run: SweepRun) -> dict[str, None]:
+    """Return the names of cells and audits, in order."""
+    names = [cell.name for cell in run.cells] + [audit.name for audit in run.audits]
+    return dict.fromkeys(names)
 
 
 def _sweep_audit_items(old: SweepAudit, new: SweepAudit) -> Iterator[Item]:

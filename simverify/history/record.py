@@ -301,7 +301,6 @@ def _local_meta() -> Meta:
 
 
 _COMPARED_FIELDS = ("command", "title", "verdict", "words", "seed", "version", "machine", "python")
-_MACHINE_FIELDS = ("host", "system", "processor", "cores", "memory", "gpu")
 _HASH_DIGITS = 12
 """Figures of a hash."""
 
@@ -339,7 +338,7 @@ def _entry_differences(old: Entry, new: Entry) -> Iterator[str]:
         which = "second" if old.host is None else "first"
         yield f"machine and packages: known of the {which} run alone"
     elif old.host is not None:
-        for name in _MACHINE_FIELDS:
+        for name in (field.name for field in fields(Machine) if field.name != "packages"):
             a, b = getattr(old, name), getattr(new, name)
             shown = (memory_words(a), memory_words(b)) if name == "memory" else (a, b)
             yield from _change_line(name, *shown)
@@ -397,17 +396,7 @@ STORE_VERSION = 2
 RUN_COLUMNS = tuple(field.name for field in fields(Entry) if field.name != "id")
 """Columns of a run, beside its number and its document."""
 
-_VERSION_2_COLUMNS = (
-    "code",
-    "sources_sha256",
-    "host",
-    "system",
-    "processor",
-    "cores",
-    "memory",
-    "gpu",
-    "packages",
-)
+_VERSION_2_COLUMNS = ("code", "sources_sha256", *(field.name for field in fields(Machine)))
 _APPLICATION_ID = 0x51567231
 _LOCK_TIMEOUT = 60.0
 """Seconds that a writer waits for others."""

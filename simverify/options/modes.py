@@ -6,7 +6,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 from simverify.checks import pick_name
 from simverify.errors import OptionError, UsageError
@@ -18,6 +18,11 @@ Run = TypeVar("Run", covariant=True)
 
 class Function(Protocol[P, Run]):
     """A function of the keywords of a mode, or of one object that holds its options."""
+
+    @property
+    def run(self) -> Callable[[Any], Run]:
+        """The function of an object alone, whose errors name options as the command line does."""
+        ...
 
     @overload
     def __call__(self, options: Options, /) -> Run: ...
@@ -62,8 +67,9 @@ def keywords(
         last = sorted(shown.parameters.values(), key=lambda p: (p.kind, p.name == "progress"))
         result = inspect.signature(run).return_annotation
         vars(call)["__signature__"] = shown.replace(parameters=last, return_annotation=result)
+        vars(call)["run"] = run
         call.__doc__ = _documented(run.__doc__ or "", usual)
-        return call
+        return cast("Function[P, Run]", call)
 
     return decorate
 

@@ -52,6 +52,7 @@ from simverify.sweeping.tasks import (
     WorkerDied,
     WorkersLost,
     dead_worker_record,
+    load_name,
 )
 from simverify.sweeping.workers import WorkerPool, check_executor, open_workers
 
@@ -262,7 +263,7 @@ class _SweepRunner:
         return load
 
     def _hand_out(self, workers: WorkerPool, load: list[_PendingTask]) -> None:
-        future = workers.submit(_load_name(load), tuple(job.task for job in load))
+        future = workers.submit(tuple(job.task for job in load))
         self.out[future] = load
         future.add_done_callback(self.ended.put)
 
@@ -301,7 +302,7 @@ class _SweepRunner:
         if broken:
             lost += itertools.chain(*self.out.values())
             self.out.clear()
-        self.say(f"a worker died; done again: {_load_name(load)}")
+        self.say(f"a worker died; done again: {load_name(tuple(job.task for job in load))}")
         # Which of them the worker had is not known: those that end were innocent.
         for one in lost:
             one.tries += 1
@@ -322,14 +323,6 @@ class _SweepRunner:
             f"workers died {MAX_TRIES} times at {job.task.cell.name}, of too little memory "
             "perhaps: take fewer --workers or a smaller --shard"
         )
-
-
-def _load_name(load: list[_PendingTask]) -> str:
-    """Return what a dashboard calls a load."""
-    task = load[0].task
-    what = {CountTask: "count", JudgeTask: "judge", AuditTask: "run"}[type(task)]
-    more = f" and {len(load) - 1} more" if load[1:] else ""
-    return f"{what} {task.cell.name}{more}"
 
 
 def run_sweep(

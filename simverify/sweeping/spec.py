@@ -19,6 +19,7 @@ from simverify.checks import check_comparison, check_ranges
 from simverify.errors import UsageError
 from simverify.folders import find_source, simverify_sources_sha256
 from simverify.models import DEFAULT_DISTANCE
+from simverify.options.option import Range
 from simverify.results import SweepVersions
 from simverify.verifiers import get_verifier
 
@@ -246,21 +247,9 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scheme: tuple[str, ...] = (DEFAULT_SCHEME,)
 
     def __post_init__(self) -> None:
-        lists = (
-            "models",
-            "verifiers",
-            "gamma",
-            "temperature",
-            "distance",
-            "seeds",
-            "audits",
-            "audit_gamma",
-            "drafts",
-            "scheme",
-        )
-        for name in lists:
+        for name in self.__struct_fields__:
             values = getattr(self, name)
-            if len(set(values)) < len(values):
+            if isinstance(values, tuple) and len(set(values)) < len(values):
                 twice = next(value for value in values if values.count(value) > 1)
                 raise UsageError(f"{name} names {twice} twice: name each once")
         if not (self.models and self.verifiers) and not self.audits:
@@ -279,23 +268,17 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     seed=seed,
                 )
         self._check_rules()
-        sizes = f"{MIN_BLOCKS} to {MAX_BLOCKS}"
-        in_range = MIN_BLOCKS <= self.blocks <= MAX_BLOCKS
-        check_ranges(
-            [
-                ("blocks", self.blocks, in_range, sizes),
-                ("shard", self.shard, 1 <= self.shard <= MAX_BLOCKS, f"1 to {MAX_BLOCKS}"),
-            ]
-            + [
-                ("temperature", t, 0 <= t < math.inf, "a finite number, 0 or more")
-                for t in self.temperature
-            ]
-            + [("distance", d, 0 <= d <= 1, "0 to 1") for d in self.distance]
-            + [
-                ("audit_gamma", g, 1 <= g <= MAX_AUDIT_GAMMA, f"1 to {MAX_AUDIT_GAMMA}")
-                for g in self.audit_gamma
-            ]
-        )
+        ranges = {
+            "blocks": Range(MIN_BLOCKS, MAX_BLOCKS, words=f"{MIN_BLOCKS} to {MAX_BLOCKS}"),
+            "shard": Range(1, MAX_BLOCKS, words=f"1 to {MAX_BLOCKS}"),
+            "temperature": Range(0, below=math.inf, words="a finite number, 0 or more"),
+            "distance": Range(0, 1),
+            "audit_gamma": Range(1, MAX_AUDIT_GAMMA),
+        }
+        for name, limits in ranges.items():
+            values = getattr(self, name)
+            for value in values if isinstance(values, tuple) else (values,):
+                check_ranges([(name, value, limits.holds(value), str(limits))])
         for name in ("seeds", "temperature", "distance", "scheme"):
             if not getattr(self, name):
                 raise UsageError(f"{name} is an empty list: name one value at least")

@@ -138,14 +138,9 @@ def pack_counts(counts: Counts, *, small: bool) -> bytes:
 def unpack_counts(data: bytes) -> Counts:
     """Return what was packed; its hash was checked before."""
     packed = msgspec.msgpack.decode(zlib.decompress(data), type=_PackedCounts)
-    return Counts(
-        packed.trials,
-        _unpack_array(packed.accepted),
-        _unpack_array(packed.lengths),
-        _unpack_array(packed.transitions),
-        _unpack_array(packed.pits),
-        packed.unsupported,
-    )
+    packed_arrays = (packed.accepted, packed.lengths, packed.transitions, packed.pits)
+    accepted, lengths, transitions, pits = map(_unpack_array, packed_arrays)
+    return Counts(packed.trials, accepted, lengths, transitions, pits, packed.unsupported)
 
 
 def _pack_array(values: Ints) -> _PackedArray:

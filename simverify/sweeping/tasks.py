@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import SweepAudit, SweepCell, SweepVersions
+from simverify.results import SweepAudit, SweepCell, SweepVersions, Verdict
 from simverify.results.surveys import State
 from simverify.sweeping.spec import (
     AuditCell,
@@ -96,6 +96,13 @@ LoadFuture = Future[tuple[tuple[bytes, float], ...]]
 """What ends with the payload of each task of a load, and its seconds."""
 
 
+def load_name(load: TaskLoad) -> str:
+    """Return what a dashboard calls a load."""
+    what = {CountTask: "count", JudgeTask: "judge", AuditTask: "run"}[type(load[0])]
+    more = f" and {len(load) - 1} more" if load[1:] else ""
+    return f"{what} {load[0].cell.name}{more}"
+
+
 def perform_load(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:
     """Do tasks, one after another; return the payload of each one's record, and its seconds.
 
@@ -111,16 +118,15 @@ def perform_load(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:
     results = []
     for task in load:
         clock = time.perf_counter()
-        results.append((_perform_task(task), time.perf_counter() - clock))
+        payload = msgspec.msgpack.encode(_perform_task(task))
+        results.append((payload, time.perf_counter() - clock))
     return tuple(results)
 
 
-def _perform_task(task: Task) -> bytes:
+def _perform_task(task: Task) -> Record:
     if isinstance(task, CountTask):
-        return msgspec.msgpack.encode(_count_shards(task))
-    if isinstance(task, JudgeTask):
-        return msgspec.msgpack.encode(_judge_cell(task))
-    return msgspec.msgpack.encode(_run_audit(task))
+        return _count_shards(task)
+    return _judge_cell(task) if isinstance(task, JudgeTask) else _run_audit(task)
 
 
 def _count_shards(task: CountTask) -> CountsRecord:
@@ -198,14 +204,13 @@ def _run_audit(task: AuditTask) -> ResultRecord:
         reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
     run = audited.run
     if run is None:
-        return _inconclusive_record(cell, audited.state, reason, audited.exit_code)
-    result = SweepAudit(
-        spec=cell.spec,
-        gamma=cell.gamma,
-        seed=cell.seed,
-        state=audited.state,
-        reason=reason,
-        exit_code=audited.exit_code,
+        return _audit_record(cell, audited.state, reason, audited.exit_code)
+    return _audit_record(
+        cell,
+        audited.state,
+        reason,
+        audited.exit_code,
+        msgspec.json.encode(run),
         verdict=run.verdict,
         tier=run.tier,
         instances=len(run.instances),
@@ -215,27 +220,34 @@ def _run_audit(task: AuditTask) -> ResultRecord:
         findings=run.findings,
         reproduce=run.reproduce,
     )
-    return ResultRecord(cell.index, "audit", msgspec.json.encode(result), msgspec.json.encode(run))
 
 
-def _inconclusive_record(
-    cell: AuditCell, state: State, reason: str, code: int | None
+def _audit_record(
+    cell: AuditCell,
+    state: State,
+    reason: str,
+    exit_code: int | None,
+    document: bytes = b"",
+    *,
+    verdict: Verdict | None = None,
+    **of_run: Any,
 ) -> ResultRecord:
     result = SweepAudit(
         spec=cell.spec,
         gamma=cell.gamma,
         seed=cell.seed,
         state=state,
-        verdict=None,
+        verdict=verdict,
         reason=reason,
-        exit_code=code,
+        exit_code=exit_code,
+        **of_run,
     )
-    return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
+    return ResultRecord(cell.index, "audit", msgspec.json.encode(result), document)
 
 
 def dead_worker_record(task: AuditTask, reason: str) -> bytes:
     """Return the payload of an audit that no worker came back from."""
-    return msgspec.msgpack.encode(_inconclusive_record(task.cell, "crashed", reason, None))
+    return msgspec.msgpack.encode(_audit_record(task.cell, "crashed", reason, None))
 
 
 def _absolute_spec(spec: str) -> str:
@@ -351,10 +363,6 @@ class CellState:
         """How many shards are counted."""
         return sum(map(len, self.done.values()))
 
-    def mend(self) -> None:
-        """Write the file anew without what is damaged."""
-        self._fold()
-
     def keep(self, payload: bytes) -> bool:
         """Write the record of a shard, or of the result; False if there was one already."""
         record = msgspec.msgpack.decode(payload, type=Record)
@@ -366,7 +374,7 @@ class CellState:
             self._records += 1
             self._loose += len(record.counts)
         if self._to_be_folded():
-            self._fold()
+            self.mend()
         else:
             self.folder.append(self.cell.index, frame_payload(payload, self.folder.key))
         return True
@@ -381,7 +389,8 @@ class CellState:
         """Return the counts of all parts, to be judged."""
         return {part: pack_counts(counts, small=False) for part, counts in self.counts.items()}
 
-    def _fold(self) -> None:
+    def mend(self) -> None:
+        """Write the file anew, with records added up and without what is damaged."""
         records = [
             CountsRecord(
                 self.cell.index,

@@ -20,11 +20,18 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing import connection, get_context, parent_process
-from typing import Any, Protocol
+from typing import Any
 
 from simverify.checks import check_ranges
 from simverify.errors import UsageError
-from simverify.sweeping.tasks import LoadFuture, TaskLoad, WorkerDied, WorkersLost, perform_load
+from simverify.sweeping.tasks import (
+    LoadFuture,
+    TaskLoad,
+    WorkerDied,
+    WorkersLost,
+    load_name,
+    perform_load,
+)
 
 # Dask clusters: one by its address, or one that is started for the run.
 
@@ -42,7 +49,7 @@ _CONNECTION_LOST = "the connection to the Dask scheduler is lost"
 
 
 @contextmanager
-def dask_workers(address: str | None, workers: int | None) -> Iterator["DaskWorkers"]:
+def dask_executor(address: str | None, workers: int | None) -> Iterator["DaskExecutor"]:
     """Yield the workers of the cluster at ``address``; None: of one on this machine.
 
     Raises ``UsageError`` without Dask, or if no scheduler answers.
@@ -87,7 +94,7 @@ def _worker_environment() -> dict[str, Any]:
     return {name: value for name, value in theirs.items() if name != "MALLOC_TRIM_THRESHOLD_"}
 
 
-def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator["DaskWorkers"]:
+def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator["DaskExecutor"]:
     """Yield the workers at ``address``, or those of ``cluster``."""
     import distributed
 
@@ -113,7 +120,7 @@ def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator
             "distributed.comm.tls"
         ) from None
     try:
-        yield DaskWorkers(client, workers, own=address is None)
+        yield DaskExecutor(client, workers, own=address is None)
     finally:
         with suppress(Exception):  # a scheduler that is gone cannot be told
             client.close(timeout=2)  # type: ignore[no-untyped-call]
@@ -156,7 +163,7 @@ def _check_scheduler(address: str) -> None:
 
 @contextmanager
 def _local_cluster(workers: int | None) -> Iterator[Any]:
-    """Yield a cluster on this machine; raises ``Lost`` if its workers cannot start.
+    """Yield a cluster on this machine; raises ``WorkersLost`` if its workers cannot start.
 
     Ctrl-C reaches every process of a terminal, and is for this one alone: it is made by a thread
     that never sees it, nor do the threads and processes that begin there.
@@ -194,27 +201,27 @@ async def _kill_nannies(nannies: list[Any]) -> None:
     await asyncio.gather(*(nanny.close(timeout=0.2) for nanny in nannies))
 
 
-class DaskWorkers:
+class DaskExecutor(Executor):
     """A client of a scheduler, which sends a task that lost its worker to another one itself."""
 
     def __init__(self, client: Any, workers: int | None, *, own: bool) -> None:
         self._client = client
         self._own = own
         self._seen = time.monotonic()
-        threads = sum(client.nthreads().values())
-        self.size = workers or max(threads, 1)
+        self.size = workers or max(sum(client.nthreads().values()), 1)
         # Without bokeh there is a page that says so.
         self.dashboard = str(client.dashboard_link) if find_spec("bokeh") else ""
         # No key of another run, or of one before on this scheduler, may be meant.
         self._run = f"{os.getpid()}-{id(self):x}"
         self._numbers = itertools.count()
 
-    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
-        """Have tasks done; the dashboard shows them by their name."""
-        promise: LoadFuture = Future()
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Have tasks done; the dashboard shows them by the name of their load."""
+        promise: Future[Any] = Future()
         try:
-            key = (name.replace("-", _NON_BREAKING_HYPHEN), f"{self._run}-{next(self._numbers)}")
-            future = self._client.submit(perform_load, load, key=key, pure=False)
+            name = load_name(args[0]).replace("-", _NON_BREAKING_HYPHEN)
+            key = (name, f"{self._run}-{next(self._numbers)}")
+            future = self._client.submit(function, *args, key=key, pure=False, **kwargs)
         except Exception as error:
             promise.set_exception(WorkersLost(f"{_CONNECTION_LOST}: {type(error).__name__}"))
             return promise
@@ -222,7 +229,7 @@ class DaskWorkers:
         return promise
 
     def check(self) -> None:
-        """Raise ``Lost`` if the scheduler does not answer any more."""
+        """Raise ``WorkersLost`` if the scheduler does not answer any more."""
         if self._client.status != "running":
             raise WorkersLost(_CONNECTION_LOST)
         # A cluster by its address may get workers any time, one of our own has them or is broken:
@@ -241,75 +248,32 @@ class DaskWorkers:
         except Exception:  # the scheduler is going: the client's status says so next time
             return True
 
-    def renew(self) -> None:
-        """Nothing: the cluster has other workers, or gets them."""
 
-
-def _transfer_result(done: Any, promise: LoadFuture) -> None:
+def _transfer_result(done: Any, promise: Future[Any]) -> None:
     """Hand what a future of Dask came to over to ours.
 
     A result lies with its worker until it is fetched, and is gone with it: the task is done again.
     """
     from distributed.scheduler import KilledWorker
 
-    if done.status == "finished":
-        try:
-            result = done.result(timeout=_CONNECT_SECONDS)
-        except Exception as error:
-            promise.set_exception(
-                WorkerDied(str(error))
-                if _is_scheduler_running(done)
-                else WorkersLost(_CONNECTION_LOST)
-            )
+    raised: BaseException = WorkersLost(_CONNECTION_LOST)
+    try:
+        if done.status == "finished":
+            promise.set_result(done.result(timeout=_CONNECT_SECONDS))
             return
-        promise.set_result(result)
-    elif done.status == "error":
-        try:
+        if done.status == "error":
             raised = done.exception(timeout=_CONNECT_SECONDS)
-        except Exception as missing:
-            raised = (
-                WorkerDied(str(missing))
-                if _is_scheduler_running(done)
-                else WorkersLost(_CONNECTION_LOST)
-            )
-        promise.set_exception(
-            WorkerDied(str(raised)) if isinstance(raised, KilledWorker) else raised
-        )
-    else:
-        promise.set_exception(WorkersLost(_CONNECTION_LOST))
-
-
-def _is_scheduler_running(done: Any) -> bool:
-    """Whether the scheduler of a future is there."""
-    return bool(done.client.status == "running")
+            raised = WorkerDied(str(raised)) if isinstance(raised, KilledWorker) else raised
+    except Exception as missing:
+        if done.client.status == "running":
+            raised = WorkerDied(str(missing))
+    promise.set_exception(raised)
 
 
 EXECUTOR_NAMES = "threads, processes, dask, or dask:tcp://HOST:PORT"
 MAX_WORKERS = 1024
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class WorkerPool(Protocol):
-    """What does tasks; ``size``: how many at a time.
-
-    ``dashboard``: where a browser sees them at it; empty where nothing is shown.
-    """
-
-    size: int
-    dashboard: str
-
-    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
-        """Have tasks done; the future ends with their payloads, ``Died`` or ``Lost``."""
-        ...
-
-    def check(self) -> None:
-        """Raise ``Lost`` if no task will ever be done."""
-        ...
-
-    def renew(self) -> None:
-        """Have workers again after one died."""
-        ...
 
 
 def check_executor(executor: str | Executor, workers: int | None) -> None:
@@ -329,40 +293,49 @@ def check_executor(executor: str | Executor, workers: int | None) -> None:
 
 
 @contextmanager
-def open_workers(executor: str | Executor, workers: int | None) -> Iterator[WorkerPool]:
+def open_workers(executor: str | Executor, workers: int | None) -> Iterator["WorkerPool"]:
     """Yield the workers that a name stands for, or an executor that was handed in.
 
     Raises ``UsageError`` as ``check_executor`` does, or without what the workers need.
     """
     check_executor(executor, workers)
+    size = workers or _core_count()
     if isinstance(executor, Executor):
-        yield ExecutorPool(lambda: executor, workers or _core_count())
-    elif executor in ("threads", "processes"):
-        pool = ExecutorPool(
-            _EXECUTOR_FACTORIES[executor](workers or _core_count()), workers or _core_count()
-        )
+        yield WorkerPool(lambda: executor, size)
+    elif executor in _EXECUTOR_FACTORIES:
+        pool = WorkerPool(partial(_EXECUTOR_FACTORIES[executor], size), size)
         try:
             yield pool
         finally:
             pool.close()
     else:
         address = executor.removeprefix("dask").removeprefix(":")
-        with dask_workers(address or None, workers) as cluster:
-            yield cluster
+        with dask_executor(address or None, workers) as cluster:
+            yield WorkerPool(lambda: cluster, cluster.size)
 
 
-class ExecutorPool:
-    """Workers of an executor of ``concurrent.futures``; ``make`` gives it, and another one."""
+class WorkerPool:
+    """Workers of an executor of ``concurrent.futures``; ``make`` gives it, and another one.
 
-    dashboard = ""
+    ``size``: how many tasks are done at a time.
+    """
 
     def __init__(self, make: Callable[[], Executor], size: int) -> None:
         self.size = size
         self._make = make
         self._executor = make()
 
-    def submit(self, name: str, load: TaskLoad) -> LoadFuture:
-        """Have tasks done."""
+    @property
+    def dashboard(self) -> str:
+        """Where a browser sees the tasks; empty where nothing is shown."""
+        return str(getattr(self._executor, "dashboard", ""))
+
+    def submit(self, load: TaskLoad) -> LoadFuture:
+        """Have tasks done; the future ends with their payloads or with what their worker died of.
+
+        That is ``BrokenExecutor`` where all workers are gone, and ``WorkerDied`` where one is;
+        ``WorkersLost`` where no task will ever be done.
+        """
         try:
             with _single_threaded_children():  # where processes begin, if they do
                 return self._executor.submit(perform_load, load)
@@ -372,7 +345,9 @@ class ExecutorPool:
             return broken
 
     def check(self) -> None:
-        """Nothing: an executor that breaks says so by its futures."""
+        """Raise ``WorkersLost`` if no task will ever be done; most executors say so by futures."""
+        if isinstance(self._executor, DaskExecutor):
+            self._executor.check()
 
     def renew(self) -> None:
         """Make another executor."""
@@ -395,13 +370,13 @@ class ExecutorPool:
         gc.collect()
 
 
-def _thread_executor(size: int) -> Callable[[], Executor]:
-    return lambda: ThreadPoolExecutor(size, thread_name_prefix="simverify-sweep")
+def _thread_executor(size: int) -> Executor:
+    return ThreadPoolExecutor(size, thread_name_prefix="simverify-sweep")
 
 
-def _process_executor(size: int) -> Callable[[], Executor]:
+def _process_executor(size: int) -> Executor:
     # A fork would copy the threads' locks, and compiled code with them.
-    return lambda: ProcessPoolExecutor(size, get_context("spawn"), initializer=leave_with_parent)
+    return ProcessPoolExecutor(size, get_context("spawn"), initializer=leave_with_parent)
 
 
 _EXECUTOR_FACTORIES = {"threads": _thread_executor, "processes": _process_executor}
@@ -409,8 +384,6 @@ _EXECUTOR_FACTORIES = {"threads": _thread_executor, "processes": _process_execut
 
 def leave_with_parent() -> None:
     """End this process as soon as the one that started it has, and leave Ctrl-C to that one."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     if parent is not None:

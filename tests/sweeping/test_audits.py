@@ -15,7 +15,7 @@ from simverify.sweeping.run import run_sweep, status_lines
 from simverify.sweeping.spec import SweepSpec, current_versions
 from simverify.sweeping.store import SweepFolder
 from simverify.sweeping.tasks import AuditTask, CellState, CountTask, perform_load
-from simverify.sweeping.workers import ExecutorPool
+from simverify.sweeping.workers import WorkerPool
 
 LOSSY = (
     "def verify(target_probs, draft_probs, draft_tokens, rng):\n"
@@ -176,7 +176,7 @@ def test_an_audit_that_its_workers_die_of_is_a_line(tmp_path, monkeypatch):
         made.append(Breaks(3 if len(made) < running.DEATHS_BEFORE_ISOLATION else 1))
         return made[-1]
 
-    monkeypatch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 1)))
+    monkeypatch.setattr(running, "open_workers", lambda *_: nullcontext(WorkerPool(make, 1)))
     said = []
     run = simverify.sweep(
         audits=[f"{tmp_path}/{name}.py:verify" for name in ("good", "other", "kills")],

@@ -220,9 +220,9 @@ def test_an_executor_that_is_none_makes_no_folder(spec, tmp_path, executor, work
 
 
 def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
-    from simverify.sweeping.workers import dask_workers
+    from simverify.sweeping.workers import dask_executor
 
-    with dask_workers(None, 1) as workers:
+    with dask_executor(None, 1) as workers:
         told = workers._client.run(lambda: dict(os.environ))
     (environment,) = told.values()
     assert "MALLOC_TRIM_THRESHOLD_" not in environment
@@ -231,7 +231,7 @@ def test_workers_of_our_own_keep_the_memory_of_a_shard_for_the_next_one():
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
-    from simverify.sweeping.workers import DaskWorkers
+    from simverify.sweeping.workers import DaskExecutor
 
     monkeypatch.setattr("simverify.sweeping.workers.find_spec", lambda _name: installed or None)
 
@@ -239,7 +239,7 @@ def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
         dashboard_link = "http://127.0.0.1:8787/status"
         nthreads = dict
 
-    assert DaskWorkers(Client(), 1, own=True).dashboard == (
+    assert DaskExecutor(Client(), 1, own=True).dashboard == (
         Client.dashboard_link if installed else ""
     )
 
@@ -247,7 +247,7 @@ def test_a_dashboard_is_named_where_there_is_one(monkeypatch, installed):
 @pytest.mark.parametrize("own", [True, False])
 def test_a_cluster_of_our_own_without_workers_is_a_line(monkeypatch, own):
     """One that is there already may be waiting for some."""
-    from simverify.sweeping.workers import DaskWorkers
+    from simverify.sweeping.workers import DaskExecutor
 
     now, there = [0.0], {"a": 1}
     monkeypatch.setattr("simverify.sweeping.workers.time.monotonic", lambda: now[0])
@@ -258,7 +258,7 @@ def test_a_cluster_of_our_own_without_workers_is_a_line(monkeypatch, own):
         def nthreads(self):
             return dict(there)
 
-    workers = DaskWorkers(Client(), 1, own=own)
+    workers = DaskExecutor(Client(), 1, own=own)
     for now[0] in (100.0, 200.0):
         workers.check()
     there.clear()

@@ -15,7 +15,7 @@ from simverify.sweeping.run import MAX_TRIES, SweepProgress, duration_words, run
 from simverify.sweeping.spec import SweepSpec
 from simverify.sweeping.store import HEADER_BYTES, SweepFolder
 from simverify.sweeping.tasks import CellState, CountTask
-from simverify.sweeping.workers import ExecutorPool
+from simverify.sweeping.workers import WorkerPool
 
 # How far a sweep is, by a clock that nobody sets.
 
@@ -174,7 +174,7 @@ def test_a_load_whose_worker_died_is_done_task_by_task(spec, ends_as_expected, t
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "INITIAL_BLOCKS", 2900)
-        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 2)))
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(WorkerPool(make, 2)))
         ends_as_expected(tmp_path / "sweep")
     assert len(made[0].loads[0]) == 3
     again = [load for load in made[1].loads if shards_of(load)]
@@ -198,7 +198,7 @@ def test_a_worker_that_dies_takes_nothing_with_it(ends_as_expected, tmp_path):
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 2)))
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(WorkerPool(make, 2)))
         said = ends_as_expected(tmp_path / "sweep")
     assert len(made) == 2
     assert [line for line in said if line.startswith("a worker died; done again: ")]
@@ -331,7 +331,7 @@ def test_workers_that_keep_dying_end_the_run_in_a_line(spec, ends_as_expected, t
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "open_workers", lambda *_: nullcontext(ExecutorPool(make, 1)))
+        patch.setattr(running, "open_workers", lambda *_: nullcontext(WorkerPool(make, 1)))
         with pytest.raises(SimverifyError, match=f"workers died {MAX_TRIES} times at"):
             run_sweep(spec, out)
     assert len(made) == MAX_TRIES

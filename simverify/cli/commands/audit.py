@@ -57,11 +57,11 @@ def audit(options: Options, outputs: Outputs) -> "AgainstRun | AuditRun | Output
     """Put a verifier on trial, such as simverify audit my_sampler.py:verify."""
     if isinstance(options, AgainstOptions | OutputOptions):
         return _judge_emitted(options)
-    from simverify.api.audit import run_audit, run_self_test
+    from simverify.api.audit import run_audit, self_test
     from simverify.reports.present import RUN_FILE
 
     if isinstance(options, SelfTestOptions):
-        return run_self_test(options)
+        return self_test.run(options)
     file = None if outputs.json == "-" else outputs.json
     if file is None and outputs.report is not None:
         file = str(outputs.report / RUN_FILE)

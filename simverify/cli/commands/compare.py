@@ -34,11 +34,11 @@ def _with_lists(given: dict[str, Any], _outputs: Outputs) -> Options:
 @document_command(*COMPARISONS, prepare=_with_lists)
 def compare(options: Options, _outputs: Outputs) -> "CompareRun":
     """Compare verifiers on models: lossless or not, accepted tokens, optimum, speed."""
-    from simverify.api.compare import run_comparison
+    from simverify.api.compare import compare
     from simverify.comparing import comparison  # noqa: F401 -- loaded before what is kept
 
     with _freeze_imports():
-        return run_comparison(options)
+        return compare.run(options)
 
 
 @contextmanager
@@ -72,20 +72,17 @@ def _split_names(option: str, text: str | None) -> list[str] | None:
 @document_command(PlanOptions, outputs=("json", "report", "quiet"))
 def plan(options: PlanOptions, _outputs: Outputs) -> "PlanRun":
     """Estimate what a claim costs, in samples and in time here, or what a budget detects."""
-    from simverify.api.compare import run_plan
+    from simverify.api.compare import plan
 
-    return run_plan(options)
+    return plan.run(options)
 
 
 @document_command(CaptureOptions, outputs=("quiet",))
-def capture(options: CaptureOptions, _outputs: Outputs) -> int:
+def capture(options: CaptureOptions, _outputs: Outputs) -> str:
     """Decode with two real models, and record drafts and logits to replay without the models."""
     from simverify.api.compare import run_capture
 
     trace = run_capture(options)
     size = sum(shard.bytes for shard in trace.shards)
-    print(
-        f"{options.out}: {trace.kind} of {trace.blocks:,} blocks of {trace.name}, {size:,} bytes, "
-        f"sha256 {trace.sha256}"
-    )
-    return 0
+    blocks = f"{trace.kind} of {trace.blocks:,} blocks of {trace.name}"
+    return f"{options.out}: {blocks}, {size:,} bytes, sha256 {trace.sha256}"

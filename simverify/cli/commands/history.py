@@ -15,12 +15,13 @@ from simverify.reports.view import WIDTH
 from simverify.results.common import EXIT_CODES
 
 _EXPECTED_WORDS = {
-    "list": "no more words",
-    "init": "no more words",
-    "add": "run files",
-    "show": "the number of a run",
-    "diff": "the numbers of two runs",
+    "list": ("no more words", 0),
+    "init": ("no more words", 0),
+    "add": ("run files", None),
+    "show": ("the number of a run", 1),
+    "diff": ("the numbers of two runs", 2),
 }
+"""What follows each action of ``runs``, and how many words that is; None for one or more."""
 
 
 def runs(
@@ -67,16 +68,10 @@ def runs(
     from simverify.history import record
 
     where = store or record.store_path() or record.DEFAULT_STORE
-    fits = {
-        "list": not which,
-        "init": not which,
-        "add": bool(which),
-        "show": len(which) == 1,
-        "diff": len(which) == 2,
-    }
-    if not fits[action]:
+    expected, count = _EXPECTED_WORDS[action]
+    if len(which) != count if count is not None else not which:
         given = " ".join(which) or "nothing"
-        raise UsageError(f"simverify runs {action} got {given}: expected {_EXPECTED_WORDS[action]}")
+        raise UsageError(f"simverify runs {action} got {given}: expected {expected}")
     if limit < 1:
         raise UsageError(f"--limit is {limit}: expected 1 or more")
     if action == "init":

@@ -49,27 +49,23 @@ def _machine_lines() -> Iterator[tuple[str, str]]:
     yield "encoding", f"output {sys.stdout.encoding}, locale {locale.getpreferredencoding(False)}"
 
 
+_PACKAGES = {
+    **dict.fromkeys(
+        ("numpy", "scipy", "statsmodels", "numba", "hypothesis"),
+        "not installed: pip install --force-reinstall simverify",
+    ),
+    "torch": "not installed; to audit torch code: pip install torch",
+    "transformers": "not installed; to audit its sampler: pip install torch transformers",
+    "triton": "not installed; for kernels on a GPU: pip install triton",
+}
+"""Packages, and what to say where they are missing."""
+
+
 def _package_lines() -> Iterator[tuple[str, str]]:
     from simverify.history.record import installed_version
 
-    for package in ("numpy", "scipy", "statsmodels", "numba", "hypothesis"):
-        yield (
-            package,
-            installed_version(package) or "not installed: pip install --force-reinstall simverify",
-        )
-    yield (
-        "torch",
-        installed_version("torch") or "not installed; to audit torch code: pip install torch",
-    )
-    yield (
-        "transformers",
-        installed_version("transformers")
-        or "not installed; to audit its sampler: pip install torch transformers",
-    )
-    yield (
-        "triton",
-        installed_version("triton") or "not installed; for kernels on a GPU: pip install triton",
-    )
+    for package, missing in _PACKAGES.items():
+        yield package, installed_version(package) or missing
     yield "GPU", _gpu_line()
 
 

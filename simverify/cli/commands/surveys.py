@@ -27,9 +27,9 @@ def bisect(options: BisectOptions, _outputs: Outputs) -> "BisectRun":
     differs is named, 3 if only a range is, because some versions cannot be judged, and 0 if bad
     does not differ from good.
     """
-    from simverify.api.surveys import run_bisect
+    from simverify.api.surveys import bisect
 
-    return run_bisect(options)
+    return bisect.run(options)
 
 
 _TERMINAL_INTERVAL = 0.25
@@ -118,6 +118,6 @@ def table(options: TableOptions, _outputs: Outputs) -> "TableRun":
     The exit code is 1 if one fails; else 4 if one did not load or crashed; else 3 if one has no
     verdict; else 0. Absent engines do not count unless you name them.
     """
-    from simverify.api.surveys import run_table
+    from simverify.api.surveys import table
 
-    return run_table(options)
+    return table.run(options)
