@@ -153,8 +153,8 @@ def _sampled_facts(tier: results.SampledTier) -> Iterator[Fact]:
         f"verifier fails with probability {tier.alpha:g} at most"
     )
     bounds = list(instance_bounds(tier))
-    found = "; ".join(f"{size} on {sizes}" for sizes, size, _, _ in bounds)
-    yield Fact("Sampled", f"{words}; found with probability {tier.power:g}: {found}")
+    found_sizes = "; ".join(f"{size} on {sizes}" for sizes, size, _, _ in bounds)
+    yield Fact("Sampled", f"{words}; found with probability {tier.power:g}: {found_sizes}")
     for sizes, deviation, detect, bound in bounds:
         what = f"power {tier.power:g} against {deviation}, asked against {detect:g}"
         yield Fact(f"On {sizes}", what + (f", {bound}" if bound else ""), On.DETAIL)
@@ -204,37 +204,43 @@ _MAX_DEPTH, _MAX_BRANCHES = 32, 64
 _SHARE_ROUNDING, _SUM_TOLERANCE = 1e-9, 1e-6
 
 
-def counterexample_blocks(run: results.AuditRun, found: results.Counterexample) -> Iterator[Block]:
+def counterexample_blocks(
+    run: results.AuditRun, counterexample: results.Counterexample
+) -> Iterator[Block]:
     """Yield the output that deviates most, its instance and the tree around it."""
-    instance = found.instance
-    if found.call is not None:
-        yield from map(Prose, map(capitalize, _draft_call_lines(found, found.call)))
+    instance = counterexample.instance
+    if counterexample.call is not None:
+        yield from map(
+            Prose, map(capitalize, _draft_call_lines(counterexample, counterexample.call))
+        )
     else:
         yield _rows_table(instance)
         if before := output_prefix(instance):
             yield Prose(before)
         yield Prose(
-            f"An output beginning {token_text(found.sequence)} has probability "
-            f"{probability_text(found.probability_emitted)}; it should have "
-            f"{probability_text(found.probability_expected)}."
+            f"An output beginning {token_text(counterexample.sequence)} has probability "
+            f"{probability_text(counterexample.probability_emitted)}; it should have "
+            f"{probability_text(counterexample.probability_expected)}."
         )
-        if found.tree:
-            yield _output_tree(found)
+        if counterexample.tree:
+            yield _output_tree(counterexample)
         where = divergence_words(run.localisation)
-        yield Prose(f"{where}; TV of the whole output {probability_text(found.tv)}.")
+        yield Prose(f"{where}; TV of the whole output {probability_text(counterexample.tv)}.")
         if words := decided_words(run.localisation):
             yield Prose(words)
     if resemblance := resembling_faults(run):
         yield Prose(resemblance)
 
 
-def _draft_call_lines(found: results.Counterexample, call: results.DraftCall) -> Iterator[str]:
+def _draft_call_lines(
+    counterexample: results.Counterexample, call: results.DraftCall
+) -> Iterator[str]:
     """Yield what a call of a drafter was asked and reports, and how often its tokens come."""
-    after = call.prefix[len(found.instance.prompt) :]
-    row = found.instance.draft_probs[",".join(map(str, after))]
+    after = call.prefix[len(counterexample.instance.prompt) :]
+    row = counterexample.instance.draft_probs[",".join(map(str, after))]
     yield f"prefix: {token_text(call.prefix) or 'no token'}"
     yield f"draft row: {row_numbers(row)}"
-    yield f"asked for: {pluralize(call.asked, 'token')}, scheme {found.instance.scheme}"
+    yield f"asked for: {pluralize(call.asked, 'token')}, scheme {counterexample.instance.scheme}"
     total = sum(call.reported)
     off = f" (their sum is {total:.6g})" if abs(total - 1) > _SUM_TOLERANCE else ""
     yield f"reported: {', '.join(probability_text(x) for x in call.reported)}{off}"
@@ -242,25 +248,26 @@ def _draft_call_lines(found: results.Counterexample, call: results.DraftCall) ->
         calls = "; ".join(token_text(answer) or "no token" for answer in call.before)
         yield f"the calls before it drafted: {calls}"
     if call.share < 1 - _SHARE_ROUNDING:
-        output = pluralize(len(found.sequence), "token")
+        output = pluralize(len(counterexample.sequence), "token")
         yield (
             f"in {probability_text(call.share)} of all runs it reports this and returns "
             f"{output}; then"
         )
-    noun = "Token" if len(found.sequence) == 1 else "Tokens"
+    noun = "Token" if len(counterexample.sequence) == 1 else "Tokens"
+    tokens = f"{noun} {token_text(counterexample.sequence)}"
     yield (
-        f"{noun} {token_text(found.sequence)} {'has' if noun == 'Token' else 'have'} probability "
-        f"{probability_text(found.probability_emitted)}; by the report it is "
-        f"{probability_text(found.probability_expected)}."
+        f"{tokens} {'has' if noun == 'Token' else 'have'} probability "
+        f"{probability_text(counterexample.probability_emitted)}; by the report it is "
+        f"{probability_text(counterexample.probability_expected)}."
     )
 
 
-def _breach_blocks(found: results.Breach) -> Iterator[Block]:
-    yield Prose(found.message)
+def _breach_blocks(breach: results.Breach) -> Iterator[Block]:
+    yield Prose(breach.message)
     # A drafter is handed no target rows.
-    drafts = found.instance.parents is not None and found.draft_tokens is None
-    yield _draft_rows_table(found.instance) if drafts else _rows_table(found.instance)
-    if before := output_prefix(found.instance):
+    drafts = breach.instance.parents is not None and breach.draft_tokens is None
+    yield _draft_rows_table(breach.instance) if drafts else _rows_table(breach.instance)
+    if before := output_prefix(breach.instance):
         yield Prose(before)
 
 
@@ -310,17 +317,17 @@ def _draft_rows_table(instance: results.Instance) -> Table:
     )
 
 
-def _output_tree(found: results.Counterexample) -> Tree:
+def _output_tree(counterexample: results.Counterexample) -> Tree:
     """The first places' branches, those off the path as leaves.
 
     Each place is looked at once, so that the tree is no larger than the branches are many.
     """
-    places = min(len(found.sequence), _MAX_DEPTH)
+    places = min(len(counterexample.sequence), _MAX_DEPTH)
     nodes: tuple[Node, ...] = ()
     shown = 0
     for place in reversed(range(places)):
-        path = found.sequence[: place + 1]
-        siblings = [branch for branch in found.tree if len(branch.sequence) == place + 1]
+        path = counterexample.sequence[: place + 1]
+        siblings = [branch for branch in counterexample.tree if len(branch.sequence) == place + 1]
         # The path goes on whatever is left out beside it.
         siblings.sort(key=lambda branch: branch.sequence != path)
         branches = sorted(siblings[:_MAX_BRANCHES], key=lambda branch: branch.sequence)
@@ -337,7 +344,7 @@ def _output_tree(found: results.Counterexample) -> Tree:
             )
             for branch in branches
         )
-    return Tree(_TREE_CAPTION, nodes, left_out=len(found.tree) - shown)
+    return Tree(_TREE_CAPTION, nodes, left_out=len(counterexample.tree) - shown)
 
 
 # Error rates, faults, probes and tests.
@@ -480,14 +487,16 @@ def decided_words(place: results.Localisation | None) -> str:
     return f"{that} is decided at {places}. {source_words(place)}".rstrip()
 
 
-def source_words(found: results.Localisation | results.Finding) -> str:
+def source_words(origin: results.Localisation | results.Finding) -> str:
     """Return the lines that numbers, or what the code raised on, come from; "" if unknown."""
-    if not found.sources:
+    if not origin.sources:
         return ""
     what = (
-        "Its numbers come" if isinstance(found, results.Localisation) else "What it raised on comes"
+        "Its numbers come"
+        if isinstance(origin, results.Localisation)
+        else "What it raised on comes"
     )
-    return f"{what} from, likeliest mistake first, {_join_lines(found.sources, MAX_SOURCE_LINES)}."
+    return f"{what} from, likeliest mistake first, {_join_lines(origin.sources, MAX_SOURCE_LINES)}."
 
 
 def short_location(findings: Sequence[results.Finding], place: results.Localisation | None) -> str:
@@ -514,7 +523,9 @@ def short_location(findings: Sequence[results.Finding], place: results.Localisat
 
 
 def _seed_lines(findings: Sequence[results.Finding]) -> list[str]:
-    return [found.line for found in findings if found.broke == "constant-seed" and found.line]
+    return [
+        finding.line for finding in findings if finding.broke == "constant-seed" and finding.line
+    ]
 
 
 def likeliest_lines(
@@ -533,7 +544,7 @@ def likeliest_lines(
 
 def _raised_finding(findings: Sequence[results.Finding]) -> results.Finding | None:
     """Return the finding with a line of which most is known."""
-    lines = [found for found in findings if found.line]
+    lines = [finding for finding in findings if finding.line]
     return max(lines, key=lambda x: (bool(x.sources), bool(x.callers)), default=None)
 
 
@@ -584,13 +595,13 @@ def instance_size(instance: results.Instance) -> str:
     return f"{words}, draft trees of {shape.words()}, scheme {instance.scheme}"
 
 
-def drafted_clause(found: results.Breach) -> str:
+def drafted_clause(breach: results.Breach) -> str:
     """Return what was drafted for the call, as the end of a clause; "" if it drafts itself."""
-    if found.draft_tokens is None:
+    if breach.draft_tokens is None:
         return ""
-    if found.parents is None:
-        return f", draft tokens {token_text(found.draft_tokens)}"
-    drawn = tree_text(TreeShape(found.parents), found.draft_tokens)
+    if breach.parents is None:
+        return f", draft tokens {token_text(breach.draft_tokens)}"
+    drawn = tree_text(TreeShape(breach.parents), breach.draft_tokens)
     return f", draft tree {drawn} (children in brackets)"
 
 
@@ -675,10 +686,10 @@ def clock_stop_words(run: results.AuditRun) -> str:
 
 def failure_texts(run: results.AuditRun) -> list[str]:
     """Return what failed; the probes, which have lines of their own, where nothing else did."""
-    others = [found for found in run.findings if found.kind != "probe"]
+    others = [finding for finding in run.findings if finding.kind != "probe"]
     return [
-        f"{found.text}. {behind}" if (behind := source_words(found)) else found.text
-        for found in others or run.findings
+        f"{finding.text}. {behind}" if (behind := source_words(finding)) else finding.text
+        for finding in others or run.findings
     ]
 
 
@@ -797,7 +808,7 @@ def failure_reason(run: results.AuditRun) -> str:
     if tier is not None and tier.findings and tier.localisation is not None:
         return _sampled_reason(tier)
     probes = [probe for probe in run.probes if is_fatal(probe)]
-    if probes and all(found.kind == "probe" for found in run.findings):
+    if probes and all(finding.kind == "probe" for finding in run.findings):
         return f"it fails {pluralize(len(probes), 'edge probe')}: {_as_sentence(probes[0].message)}"
     return _as_sentence(run.findings[0].text if run.findings else "it failed")
 
@@ -856,18 +867,18 @@ def truncated_instances(run: results.AuditRun) -> list[results.ExactInstance]:
     return [i for i in run.instances if not i.failed and i.max_abs_deviation > run.tolerance]
 
 
-def line_coverage_words(found: results.Coverage | None, *, verbose: bool = False) -> str:
+def line_coverage_words(coverage: results.Coverage | None, *, verbose: bool = False) -> str:
     """Return how many lines ran and which did not; "" where none were counted.
 
     ``verbose``: with all of them, and the branches that were not taken.
     """
-    if found is None or not found.lines:
+    if coverage is None or not coverage.lines:
         return ""
-    text = f"reached {found.lines_reached} of {pluralize(found.lines, 'line')}"
-    missed = [_missed_location(x) for x in found.not_reached]
+    text = f"reached {coverage.lines_reached} of {pluralize(coverage.lines, 'line')}"
+    missed = [_missed_location(x) for x in coverage.not_reached]
     if verbose:
-        text += f" and {found.branches_reached} of {found.branches:,} branches"
-        missed += list(found.not_taken)
+        text += f" and {coverage.branches_reached} of {coverage.branches:,} branches"
+        missed += list(coverage.not_taken)
     most = len(missed) if verbose else _MAX_MISSED_LINES
     if missed:
         text += f"; not reached: {'; '.join(missed[:most])}"
@@ -875,10 +886,10 @@ def line_coverage_words(found: results.Coverage | None, *, verbose: bool = False
         text += f"; {len(missed) - most} more: see --verbose"
     # How far the calls went, where that may matter.
     limits = []
-    if found.prefix is not UNSET:
-        limits.append(f"prefixes of more than {pluralize(found.prefix, 'token')}")
-    if found.calls is not UNSET:
-        limits.append(f"more than {pluralize(found.calls, 'call')} in a row")
+    if coverage.prefix is not UNSET:
+        limits.append(f"prefixes of more than {pluralize(coverage.prefix, 'token')}")
+    if coverage.calls is not UNSET:
+        limits.append(f"more than {pluralize(coverage.calls, 'call')} in a row")
     return f"{text}; not tried: {' or '.join(limits)}" if limits else text
 
 

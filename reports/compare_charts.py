@@ -235,11 +235,11 @@ def _pit_chart(
     ident: str,
     model: results.ModelInfo,
     order: str,
-    found: Sequence[tuple[int, results.CompareResult, results.PitCurve]],
+    curves: Sequence[tuple[int, results.CompareResult, results.PitCurve]],
 ) -> Picture:
     series, descriptions, reach = [], [], 1e-9
-    widest = max(pit.band for *_, pit in found)
-    for i, row, pit in found:
+    widest = max(pit.band for *_, pit in curves)
+    for i, row, pit in curves:
         steps = len(pit.differences) - 1
         points = tuple((k / steps, value) for k, value in enumerate(pit.differences))
         series.append(Series(row.verifier, i, points))
@@ -260,7 +260,7 @@ def _pit_chart(
         Axis("u", 0.0, 1.0),
         Axis("F(u) \N{MINUS SIGN} u", -limit, limit),
         series,
-        f"Simultaneous {found[0][2].confidence:.1%} band: {'; '.join(descriptions)}. The tests "
+        f"Simultaneous {curves[0][2].confidence:.1%} band: {'; '.join(descriptions)}. The tests "
         "judge every position by itself.",
     )
 
@@ -279,10 +279,10 @@ _MIN_LEVEL_WIDTH = 34
 
 
 def tree_pictures(
-    ident: str, found: results.DraftTrees, rows: Sequence[results.CompareResult]
+    ident: str, trees: results.DraftTrees, rows: Sequence[results.CompareResult]
 ) -> tuple[Picture, ...]:
     """Return a picture for each rule whose nodes are known, or were counted."""
-    shape = TreeShape(found.parents)
+    shape = TreeShape(trees.parents)
     if len(shape) > MAX_DRAWN_NODES:
         return ()
     return tuple(
@@ -301,7 +301,7 @@ def _node_masses(row: results.CompareResult) -> dict[str, Sequence[float]]:
 
 
 def _node_blocks(
-    found: results.DraftTrees, rows: Sequence[results.CompareResult]
+    trees: results.DraftTrees, rows: Sequence[results.CompareResult]
 ) -> Iterator[Block]:
     """Yield the mass of each node by rule, where a rule's is known."""
     masses = {
@@ -310,7 +310,7 @@ def _node_blocks(
         for kind, known in _node_masses(row).items()
     }
     if masses:
-        shape = TreeShape(found.parents)
+        shape = TreeShape(trees.parents)
         yield make_table(
             "Pr(the way kept goes through the node)",
             ("node", "parent", "level", *masses),

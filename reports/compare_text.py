@@ -26,32 +26,32 @@ from simverify.verifiers import VERIFIERS
 # The decoding of real models.
 
 
-def decoding_table(found: results.Decoding, drafter: str) -> Table:
+def decoding_table(decoding: results.Decoding, drafter: str) -> Table:
     """Return all that is known of how the blocks were made; ``drafter``: empty where plain."""
-    prompts = found.prompts or "bundled, or texts from Python"
-    source = "each verifier" if found.trace is None else "the recording, by token verification"
+    prompts = decoding.prompts or "bundled, or texts from Python"
+    source = "each verifier" if decoding.trace is None else "the recording, by token verification"
     rows = [
-        ("target", found.target),
-        ("draft", found.draft or "none: texts alone"),
+        ("target", decoding.target),
+        ("draft", decoding.draft or "none: texts alone"),
         *([("drafter", drafter)] if drafter else []),
-        ("sampling", sampling_words(found.temperature, found.top_k, found.top_p)),
-        ("computed in", f"{found.dtype} on {found.device}"),
-        ("prompts", f"{prompts}, sha256 {found.prompts_sha256}"),
+        ("sampling", sampling_words(decoding.temperature, decoding.top_k, decoding.top_p)),
+        ("computed in", f"{decoding.dtype} on {decoding.device}"),
+        ("prompts", f"{prompts}, sha256 {decoding.prompts_sha256}"),
         (
             "tokens",
-            f"{found.tokens:,} of {source}, {found.lanes} requests side by side, of "
-            f"{found.request_tokens:,} tokens at most",
+            f"{decoding.tokens:,} of {source}, {decoding.lanes} requests side by side, of "
+            f"{decoding.request_tokens:,} tokens at most",
         ),
     ]
-    if (method := found.drafter) is not None:
+    if (method := decoding.drafter) is not None:
         words = method.name
         if method.layer_parallel is not None:
             mended = "with" if method.calibration else "without"
             words += f", {method.layer_parallel} layers a group, {mended} calibration"
         rows.insert(2, ("drafter", words))
-    if found.trace is not None:
-        rows.append(("trace", f"{found.trace}, sha256 {found.trace_sha256}"))
-    caption = "How it was decoded" if found.trace is None else "How the blocks were recorded"
+    if decoding.trace is not None:
+        rows.append(("trace", f"{decoding.trace}, sha256 {decoding.trace_sha256}"))
+    caption = "How it was decoded" if decoding.trace is None else "How the blocks were recorded"
     return replace(limits_table(rows, caption), on=On.DETAIL)
 
 
@@ -106,10 +106,10 @@ def model_names(models: Iterable[results.ModelInfo], most: int, longest: int) ->
     for model in models:
         ways.setdefault(pair_name(model), []).append(draft_method_name(model))
     words = [
-        f"{truncate_line(name, 2 * longest)} {join_names([way or 'plain' for way in found], most)}"
-        if any(found)
+        f"{truncate_line(name, 2 * longest)} {join_names([way or 'plain' for way in made], most)}"
+        if any(made)
         else truncate_line(name, longest)
-        for name, found in ways.items()
+        for name, made in ways.items()
     ]
     return join_names(words, most, max(map(len, words), default=1))
 
@@ -141,20 +141,20 @@ OPTIMUM_METHOD_WORDS = {
 """How the best rule without state for a tree was found."""
 
 
-def tree_words(found: results.DraftTrees) -> str:
+def tree_words(trees: results.DraftTrees) -> str:
     """Return the tree and the scheme of its siblings."""
-    shape = TreeShape(found.parents)
+    shape = TreeShape(trees.parents)
     levels = shape.words().removesuffix(" children per level")
     if shape.is_chain:
-        return f"one draft, {found.scheme}"
+        return f"one draft, {trees.scheme}"
     first = len(shape.children[-1])
     if len(shape) == first * shape.depth and levels == ",".join(["1"] * shape.depth).replace(
         "1", str(first), 1
     ):
-        return f"{first} drafts, {found.scheme}"
+        return f"{first} drafts, {trees.scheme}"
     # The parents of a tree that has no such numbers stand in the run file.
     how = f", {levels}" if levels != shape.words() else ""
-    return f"tree of {pluralize(len(shape), 'node')}{how}, {found.scheme}"
+    return f"tree of {pluralize(len(shape), 'node')}{how}, {trees.scheme}"
 
 
 def optimality_gap_words(row: results.CompareResult) -> str:
@@ -533,7 +533,7 @@ def results_by_gamma(result: results.CompareResult) -> tuple[GammaResult, ...]:
 
 def model_latencies(run: results.CompareRun, model: str) -> tuple[results.Latency, ...]:
     """Return what was timed on ``model``: nothing where it was simulated, or on a trace."""
-    return tuple(found for found in run.meta.latencies if found.model == model)
+    return tuple(latency for latency in run.meta.latencies if latency.model == model)
 
 
 def speedup_words(run: results.CompareRun, model: str) -> Iterator[str]:
@@ -631,19 +631,19 @@ def reproduce_blocks(run: results.CompareRun) -> Iterator[Block]:
     yield Prose("It gives the same document, whatever the threads, but for the object meta.")
 
 
-def _decoding_blocks(run: results.CompareRun, found: results.Decoding) -> Iterator[Block]:
+def _decoding_blocks(run: results.CompareRun, decoding: results.Decoding) -> Iterator[Block]:
     """The command of a run on real models; the length of its requests is the default."""
     cost = _number_text(run.results[0].speedup.cost_ratio)
-    if found.trace is not None:
+    if decoding.trace is not None:
         verifiers = ",".join(row.verifier for row in run.results)
-        given = {"--trace": found.trace, "--verifiers": verifiers, "--cost-ratio": cost}
+        given = {"--trace": decoding.trace, "--verifiers": verifiers, "--cost-ratio": cost}
         yield Command(_command_line(run, given))
         yield Prose(
-            f"The trace has sha256 {found.trace_sha256}; it gives the same document, but for the "
-            f"object meta."
+            f"The trace has sha256 {decoding.trace_sha256}; it gives the same document, but for "
+            "the object meta."
         )
         return
-    if found.prompts is None and found.target != "tiny-llama":
+    if decoding.prompts is None and decoding.target != "tiny-llama":
         yield Prose("No command line gives this run again: its prompts were given in Python.")
         return
     drafters = [model.drafter for model in run.models]
@@ -653,25 +653,25 @@ def _decoding_blocks(run: results.CompareRun, found: results.Decoding) -> Iterat
     options = {
         "--gamma": str(run.gamma),
         **_tree_options(run),
-        "--target": found.target,
-        "--draft": found.draft,
+        "--target": decoding.target,
+        "--draft": decoding.draft,
         **_drafter_options(run),
-        "--prompts": found.prompts,
+        "--prompts": decoding.prompts,
         "--verifiers": _verifier_names(run),
-        "--tokens": _tokens_option(run, found),
-        "--lanes": str(found.lanes),
-        "--temperature": _number_text(found.temperature),
-        "--top-k": "" if found.top_k is None else str(found.top_k),
-        "--top-p": _number_text(found.top_p),
-        "--device": found.device,
-        "--dtype": found.dtype,
+        "--tokens": _tokens_option(run, decoding),
+        "--lanes": str(decoding.lanes),
+        "--temperature": _number_text(decoding.temperature),
+        "--top-k": "" if decoding.top_k is None else str(decoding.top_k),
+        "--top-p": _number_text(decoding.top_p),
+        "--device": decoding.device,
+        "--dtype": decoding.dtype,
         "--cost-ratio": cost,
     }
     mended = not any(one and one.calibration is False for one in drafters)
     yield Command(_command_line(run, options) + ("" if mended else " --no-calibration"))
     yield from _tree_file_blocks(run)
     yield Prose(
-        f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
+        f"The prompts together have sha256 {decoding.prompts_sha256}. Another machine or torch may "
         f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
     )
 
@@ -704,7 +704,7 @@ def _drafter_options(run: results.CompareRun) -> dict[str, str]:
     return {"--drafter": drafters[0].name, "--layer-parallel": ",".join(numbers)}
 
 
-def _tokens_option(run: results.CompareRun, found: results.Decoding) -> str:
+def _tokens_option(run: results.CompareRun, decoding: results.Decoding) -> str:
     """Return how many tokens were asked for; nothing where that was left to the default.
 
     Acceptance by tree width then has a number of its own, a fifth or less of the verifiers'; else
@@ -713,9 +713,9 @@ def _tokens_option(run: results.CompareRun, found: results.Decoding) -> str:
     studied = [one for entry in run.layer_parallel for one in entry.acceptance]
     if studied:
         emitted = studied[0].blocks * (1.0 + studied[0].expected_accepted.upper)
-        if emitted < found.tokens / 2:
+        if emitted < decoding.tokens / 2:
             return ""
-    return str(found.tokens)
+    return str(decoding.tokens)
 
 
 def _tree_file_blocks(run: results.CompareRun) -> Iterator[Block]:
@@ -752,9 +752,9 @@ def compare_command(run: results.CompareRun) -> str:
     return _command_line(run, options)
 
 
-def _levels_option(found: results.DraftTrees) -> str:
+def _levels_option(trees: results.DraftTrees) -> str:
     """Return children per level where that says the tree, or the name of a file to write."""
-    words = TreeShape(found.parents).words()
+    words = TreeShape(trees.parents).words()
     levels = words.removesuffix(" children per level")
     return levels if levels != words else TREE_FILE
 

@@ -249,12 +249,12 @@ def _summary_row(run: CompareRun, entry: LayerParallel, counts: Sequence[int]) -
 
 def _width_acceptance_table(run: CompareRun) -> Table:
     """Return E[tau] and its loss by tree width; plain drafts, which all N share, stand once."""
-    plain = [("plain", found) for found in _acceptances(run.layer_parallel[0], None)]
+    plain = [("plain", acceptance) for acceptance in _acceptances(run.layer_parallel[0], None)]
     grouped = [
-        (str(entry.layer_parallel), found)
+        (str(entry.layer_parallel), acceptance)
         for entry in run.layer_parallel
-        for found in entry.acceptance
-        if found.calibration is not None
+        for acceptance in entry.acceptance
+        if acceptance.calibration is not None
     ]
     return make_table(
         "Acceptance by tree width: so many drafts at the first level, one each at the others",
@@ -262,13 +262,13 @@ def _width_acceptance_table(run: CompareRun) -> Table:
         (
             (
                 name,
-                {None: "-", True: "yes", False: "no"}[found.calibration],
-                found.width,
-                expected_cell(found.expected_accepted),
-                replace(_loss_cell(found), short=None),
-                found.blocks,
+                {None: "-", True: "yes", False: "no"}[acceptance.calibration],
+                acceptance.width,
+                expected_cell(acceptance.expected_accepted),
+                replace(_loss_cell(acceptance), short=None),
+                acceptance.blocks,
             )
-            for name, found in (*plain, *grouped)
+            for name, acceptance in (*plain, *grouped)
         ),
         on=On.DETAIL,
     )
@@ -343,19 +343,19 @@ def _predictions_table(run: CompareRun) -> Table:
     )
 
 
-def _acceptance_cell(found: DraftAcceptance | None) -> Cell:
-    if found is None:
+def _acceptance_cell(acceptance: DraftAcceptance | None) -> Cell:
+    if acceptance is None:
         return NO_VALUE
-    middle = (found.expected_accepted.lower + found.expected_accepted.upper) / 2
+    middle = (acceptance.expected_accepted.lower + acceptance.expected_accepted.upper) / 2
     short = f"{middle:.{3 if middle < 10 else 2}f}"
-    return replace(expected_cell(found.expected_accepted), short=short)
+    return replace(expected_cell(acceptance.expected_accepted), short=short)
 
 
-def _loss_cell(found: DraftAcceptance | None) -> Cell:
+def _loss_cell(acceptance: DraftAcceptance | None) -> Cell:
     """Return by what share fewer tokens are kept, with its interval."""
-    if found is None or found.loss is None:
+    if acceptance is None or acceptance.loss is None:
         return NO_VALUE
-    loss = found.loss
+    loss = acceptance.loss
     half = (loss.ci_high - loss.ci_low) / 2
     decimals = 1 if half < 0.0995 else 0
     words = f"{100 * loss.mean:z.{decimals}f} \N{PLUS-MINUS SIGN} {100 * half:.{decimals}f}%"

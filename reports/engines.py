@@ -240,7 +240,7 @@ def reason_lines(row: EngineRow) -> list[str]:
         if come := source_words(row.localisation):
             lines.append(come)
     lines += list(dict.fromkeys(filter(None, map(source_words, row.findings))))
-    lines += [found.text for found in row.findings[:_MAX_FINDINGS]]
+    lines += [finding.text for finding in row.findings[:_MAX_FINDINGS]]
     if len(row.findings) > _MAX_FINDINGS:
         more = len(row.findings) - _MAX_FINDINGS
         lines.append(f"{pluralize(more, 'finding')} more: see the run file")
