@@ -15,7 +15,7 @@ from pathlib import Path
 from simverify.auditing.dependence import parse_module
 from simverify.engines import get_engine
 from simverify.engines.base import locate_engine
-from simverify.reports.audit_text import likeliest_lines
+from simverify.reports.audit import likeliest_lines
 from simverify.results import TableRun
 from simverify.results.reading import read_document
 

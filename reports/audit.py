@@ -1,49 +1,25 @@
-"""An audit of code as a report, and as plain text, 80 columns wide, for the terminal and pytest."""
+"""An audit of code as a report, and in words."""
 
-import shlex
-import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
-from simverify.reports.audit_text import (
-    ALLOWED_MASS,
-    certificate_scope,
-    clock_stop_words,
-    decided_words,
-    distinct_row_pairs,
-    divergence_words,
-    drafted_clause,
-    exact_coverage_words,
-    failure_reason,
-    failure_texts,
-    instance_bounds,
-    instance_size,
-    is_fatal,
-    likeliest_lines,
-    line_coverage_words,
-    output_prefix,
-    pluralize,
-    prefix_text,
-    probability_text,
-    resembling_faults,
-    row_numbers,
-    sampled_sizes,
-    short_location,
-    token_text,
-    truncated_instances,
-    verdict_scope,
-    verdict_sentence,
-)
+from msgspec import UNSET
+
+from simverify import results
+from simverify.reports.terminal import report_text
 from simverify.reports.view import (
     WIDTH,
     Block,
     Case,
     Cell,
-    Command,
     Fact,
     Items,
     Mark,
     Node,
+    On,
+    Outcome,
     Prose,
     Report,
     Section,
@@ -51,185 +27,57 @@ from simverify.reports.view import (
     Tree,
 )
 from simverify.reports.words import (
-    MAX_ITEMS,
-    MAX_ROWS,
+    capitalize,
+    certificate_words,
+    command_section,
     fault_blocks,
     join_names,
+    limits_table,
+    make_report,
+    make_table,
+    notes_section,
     number_cell,
-    optional_cell,
-    suspect_lines,
-    take_first,
+    pluralize,
+    section_of,
+    suspect_facts,
     tests_table,
-    truncate,
+    truncate_line,
+    verdict_case,
 )
-from simverify.results import (
-    AuditRun,
-    Branch,
-    Breach,
-    Counterexample,
-    DraftCall,
-    FailingTrial,
-    Instance,
-    Localisation,
-    Probe,
-)
+from simverify.trees import TreeShape, tree_text
 
-# A drafter's call that deviates, one fact a line.
+_PROBE_OUTCOMES: dict[str, Outcome] = {"warning": "warned", "not run": "skipped"}
+_PROBE_MARKS: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
+_MAX_SHORT_NOTES = 2
 
 
-_SHARE_ROUNDING, _SUM_TOLERANCE = 1e-9, 1e-6
-
-
-def draft_call_lines(found: Counterexample, call: DraftCall) -> Iterator[str]:
-    """Yield what a call of a drafter was asked and reports, and how often its tokens come."""
-    after = call.prefix[len(found.instance.prompt) :]
-    row = found.instance.draft_probs[",".join(map(str, after))]
-    yield f"prefix: {token_text(call.prefix) or 'no token'}"
-    yield f"draft row: {row_numbers(row)}"
-    yield f"asked for: {pluralize(call.asked, 'token')}, scheme {found.instance.scheme}"
-    total = sum(call.reported)
-    off = f" (their sum is {total:.6g})" if abs(total - 1) > _SUM_TOLERANCE else ""
-    yield f"reported: {', '.join(probability_text(x) for x in call.reported)}{off}"
-    if call.before:
-        calls = "; ".join(token_text(answer) or "no token" for answer in call.before)
-        yield f"the calls before it drafted: {calls}"
-    if call.share < 1 - _SHARE_ROUNDING:
-        output = pluralize(len(found.sequence), "token")
-        yield (
-            f"in {probability_text(call.share)} of all runs it reports this and returns "
-            f"{output}; then"
-        )
-    noun = "Token" if len(found.sequence) == 1 else "Tokens"
-    yield (
-        f"{noun} {token_text(found.sequence)} {'has' if noun == 'Token' else 'have'} probability "
-        f"{probability_text(found.probability_emitted)}; by the report it is "
-        f"{probability_text(found.probability_expected)}."
+def audit_report(run: results.AuditRun) -> Report:
+    """Return the report of an audit."""
+    failed = run.verdict == "FAIL"
+    path, colon, _ = run.spec.rpartition(":")
+    file = path if colon and path.endswith(".py") else None
+    report = make_report(
+        run,
+        "audit",
+        run.spec,
+        audit_advice(run),
+        _audit_facts(run),
+        _audit_sections(run),
+        (),
+        headline=f"{run.verdict}: {verdict_sentence(run)}",
+        file=file,
+        line=None if file is None else _failing_line(run, file),
+        where=short_location(run.findings, run.localisation) if failed else "",
     )
+    return replace(report, cases=tuple(_audit_cases(run, report)))
 
 
-def is_drafter_breach(found: Breach) -> bool:
-    """Whether the call that broke its contract is one of a drafter's."""
-    return found.instance.parents is not None and found.draft_tokens is None
-
-
-# The counterexample, or a failing trial, as blocks of a report.
-
-
-_TREE_CAPTION = "Outputs by their first tokens: probability emitted, and due"
-_MAX_DEPTH, _MAX_BRANCHES = 32, 64
-
-
-def counterexample_blocks(run: AuditRun, found: Counterexample) -> Iterator[Block]:
-    """Yield the output that deviates most, its instance and the tree around it."""
-    instance = found.instance
-    if found.call is not None:
-        yield Prose(f"V = {instance.vocab_size}.")
-        for line in draft_call_lines(found, found.call):
-            yield Prose(line[0].upper() + line[1:])
-        if resemblance := resembling_faults(run):
-            yield Prose(resemblance)
-        return
-    before = output_prefix(instance)
-    yield Prose(
-        f"{instance_size(instance)}. {before} An output that begins "
-        f"{token_text(found.sequence)} has probability "
-        f"{probability_text(found.probability_emitted)}; "
-        f"it should have {probability_text(found.probability_expected)}."
-    )
-    yield _rows_table(instance)
-    if found.tree:
-        yield _output_tree(found)
-    if run.localisation is not None:
-        yield Prose(
-            f"{divergence_words(run.localisation)}; TV of the whole "
-            f"output {probability_text(found.tv)}. {decided_words(run.localisation)}".strip()
-        )
-    if resemblance := resembling_faults(run):
-        yield Prose(resemblance)
-
-
-def breach_blocks(found: Breach) -> Iterator[Block]:
-    """Yield the call that broke its contract, by its drafted block and its instance."""
-    instance = found.instance
-    yield Prose(
-        f"{instance_size(instance)}{drafted_clause(found)}. {output_prefix(instance)} "
-        f"{found.message}"
-    )
-    yield _rows_table(instance)
-
-
-def trial_blocks(trial: FailingTrial) -> Iterator[Block]:
-    """Yield the trial, by its address in the run, and its instance."""
-    instance = trial.instance
-    words = (
-        "the call broke its contract"
-        if trial.emitted is None
-        else f"emitted {token_text(trial.emitted)}"
-    )
-    yield Prose(
-        f"{'Pilot trial' if trial.pilot else 'Trial'} {trial.trial:,} on {instance.name}, V = "
-        f"{instance.vocab_size}, gamma = {instance.gamma}: {words}; {trial.why}."
-    )
-    yield _rows_table(instance)
-
-
-def _rows_table(instance: Instance) -> Table:
-    pairs = distinct_row_pairs(instance)
-    rows, more = take_first(list(pairs.items()), MAX_ROWS)
-    every = "after every prefix" if len(pairs) == 1 else None
-    return Table(
-        "The instance: target p and draft q",
-        ("rows", "p", "q"),
-        tuple(
-            (Cell(every or prefix_text(prefixes, 60)), Cell(p), Cell(q))
-            for (p, q), prefixes in rows
-        ),
-        left_out=more,
-    )
-
-
-def _output_tree(found: Counterexample) -> Tree:
-    """The first places' branches, those off the path as leaves.
-
-    Each place is looked at once, so that the tree is no larger than the branches are many.
-    """
-    places = min(len(found.sequence), _MAX_DEPTH)
-    nodes: tuple[Node, ...] = ()
-    shown = 0
-    for place in reversed(range(places)):
-        path = found.sequence[: place + 1]
-        siblings = [branch for branch in found.tree if len(branch.sequence) == place + 1]
-        # The path goes on whatever is left out beside it.
-        siblings.sort(key=lambda branch: branch.sequence != path)
-        branches = sorted(siblings[:_MAX_BRANCHES], key=lambda branch: branch.sequence)
-        shown += len(branches)
-        nodes = tuple(_tree_node(branch, path, nodes) for branch in branches)
-    return Tree(_TREE_CAPTION, nodes, left_out=len(found.tree) - shown)
-
-
-def _tree_node(branch: Branch, path: tuple[int, ...], after: tuple[Node, ...]) -> Node:
-    on_path = branch.sequence == path
-    return Node(
-        token=branch.sequence[-1],
-        emitted=branch.probability_emitted,
-        due=branch.probability_expected,
-        emitted_text=probability_text(branch.probability_emitted),
-        due_text=probability_text(branch.probability_expected),
-        on_path=on_path,
-        children=after if on_path else (),
-    )
-
-
-# The first screen: what to do with the code, and what the verdict rests on.
-
-
-def audit_advice(run: AuditRun) -> str:
+def audit_advice(run: results.AuditRun) -> str:
     """Return in a few sentences what to do with what was audited."""
-    warnings = sum(probe.outcome == "warning" for probe in run.probes)
     if run.verdict == "FAIL":
         return f"Do not ship it: {failure_reason(run)}"
     if run.verdict == "INCONCLUSIVE":
-        return f"Do not decide on this run: {run.inconclusive or 'it reached no verdict'}."
+        return f"Do not decide on this run: {_open_reason(run)}"
     right = "Its tokens follow the law that it reports" if run.contract == "draft" else "Lossless"
     if run.tier == "exact":
         where = "every instance tried"
@@ -246,233 +94,301 @@ def audit_advice(run: AuditRun) -> str:
             f"No deviation was found, with the error rates below, on {where}: nothing here speaks "
             "against shipping it."
         )
+    warnings = sum(probe.outcome == "warning" for probe in run.probes)
     if not warnings:
         return what
     return f"{what} First read what the probes warn of ({pluralize(warnings, 'warning')})."
 
 
-def audit_facts(run: AuditRun) -> Iterator[Fact]:
-    """Yield what was judged, on what the verdict rests, and where what failed sits."""
-    yield Fact("Judged", verdict_scope(run))
+def _open_reason(run: results.AuditRun) -> str:
+    return (
+        f"{run.inconclusive or 'it reached no verdict'}. Allow more paths, samples or seconds, or "
+        "ask for a larger deviation."
+    )
+
+
+def _audit_facts(run: results.AuditRun) -> Iterator[Fact]:
+    yield Fact("Checked", f"{verdict_scope(run)}, seed {run.seed}")
     if words := clock_stop_words(run):
         yield Fact("Clock", words)
     if run.instances:
-        yield Fact("Exact tier", exact_coverage_words(run))
+        yield Fact("Exact", exact_coverage_words(run))
+    elif not run.not_enumerable:
+        yield Fact("Exact", "no law was computed: the code did not get so far")
     if run.not_enumerable:
         yield Fact("Not followed exactly", run.not_enumerable)
-    if (tier := run.sampled) is not None:
-        yield Fact(
-            "Sampled tier",
-            f"{pluralize(tier.samples, 'call')}, {pluralize(len(tier.tests), 'test')}: "
-            f"false-alarm rate {tier.alpha:g}, on {sampled_sizes(tier)}",
-        )
-        for sizes, deviation, detect, bound in instance_bounds(tier):
-            what = f"power {tier.power:g} against {deviation}, asked against {detect:g}"
-            what += f", {bound}" if bound else ""
-            yield Fact(f"On {sizes}", what)
-        if tier.certificate is not None:
-            yield Fact("Certificate", certificate_scope(tier, tier.certificate))
+    if run.sampled is not None:
+        yield from _sampled_facts(run.sampled)
+    if run.verdict == "INCONCLUSIVE":
+        yield Fact("No verdict", _open_reason(run), On.TERMINAL)
+    elif run.sampled is not None and run.verdict == "FAIL":
+        yield Fact("Reason", failure_reason(run), On.TERMINAL)  # tests' names alone say little
     if (place := run.localisation) is not None:
-        yield Fact("Where", f"{divergence_words(place)}. {decided_words(place)}".strip())
+        words = f"{divergence_words(place)}. {decided_words(place)}".strip()
+        yield Fact("Where", words, On.PAGE)
     elif run.sampled is not None:
-        for line in suspect_lines(run.sampled.localisation, run.sampled.faults):
-            name, _, words = line.partition(": ")
-            yield Fact(name.capitalize(), words)
+        for name, words in suspect_facts(run.sampled.localisation, run.sampled.faults):
+            yield Fact(name, words)
     if resemblance := resembling_faults(run):
-        yield Fact("Resembles", resemblance)
+        yield Fact("Resembles", resemblance, On.PAGE)
     if run.refuted:
-        yield Fact("Refuted", f"{pluralize(len(run.refuted), 'fault')} of the catalogue")
-    if reached := line_coverage_words(run.coverage, verbose=True):
-        yield Fact("Lines", reached)
+        number = pluralize(len(run.refuted), "named fault")
+        yield Fact("Refuted", f"{number} (simverify faults)", On.PAGE | On.SHORT)
+        yield Fact("Refuted", f"the faults {', '.join(run.refuted)}", On.VERBOSE)
+    if words := line_coverage_words(run.coverage, verbose=True):
+        yield Fact("Lines", words, On.DETAIL)
+    if run.verdict != "FAIL" and (words := line_coverage_words(run.coverage)):
+        yield Fact("Lines", words, On.SHORT)
     if run.probes:
         counts = [
             pluralize(sum(probe.outcome == outcome for probe in run.probes), outcome)
             for outcome in ("violation", "warning")
         ]
-        yield Fact("Edge probes", f"{len(run.probes)} run: {', '.join(counts)}")
+        yield Fact("Edge probes", f"{len(run.probes)} run: {', '.join(counts)}", On.PAGE)
 
 
-# The plain text of an audit.
-
-
-MAX_TEXT_CHARACTERS = 10_000
-"""Characters of one text: longer ones, which code under audit may raise, stand in the document."""
-
-_MAX_LINES = 200
-_MAX_ROW_PAIRS = 100
-_MAX_SHORT_NOTES = 2
-
-
-def verdict_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
-    """Return the verdict, what it rests on and, of a PASS, what it refutes.
-
-    ``verbose``: with every note and the name of every fault. Lines have 80 columns at most and
-    no control characters.
-    """
-    failed = run.verdict == "FAIL"
-    notes = [f"note: {note}" for note in run.notes]
-    if not verbose and len(notes) > _MAX_SHORT_NOTES:
-        more = pluralize(len(notes) - _MAX_SHORT_NOTES, "note")
-        notes = [*notes[:_MAX_SHORT_NOTES], f"{more} more: see --verbose"]
-    return [
-        *_wrap(f"{run.verdict}: {verdict_sentence(run)}"),
-        *_wrap(f"Checked: {verdict_scope(run)}, seed {run.seed}"),
-        *_wrap(clock_stop_words(run)),
-        *_wrap(_exact_text(run)),
-        *_wrap(_sampled_text(run) if verbose else _sampled_summary(run)),
-        *_wrap(_refuted_text(run, verbose=verbose)),
-        *(
-            _wrap(line_coverage_words(run.coverage, verbose=verbose))
-            if verbose or not failed
-            else ()
-        ),
-        *_bounded_lines(notes),
-    ]
-
-
-def audit_lines(run: AuditRun, *, verbose: bool = False) -> list[str]:
-    """Return the verdict and all that explains it: counterexample, faults, probes, command.
-
-    Lines have 80 columns at most, but for a command of which one word is longer; no line has
-    control characters, whatever the code under audit raised.
-    """
-    sections = [verdict_lines(run, verbose=verbose)]
-    if run.sampled is not None and run.verdict == "FAIL":
-        words = failure_reason(run)  # the tests' names alone say little
-        sections.append(_wrap(words[0].upper() + words[1:]))
-    sections.append(_list_lines("What failed:", failure_texts(run)))
-    if run.rows is not None and run.rows.message:
-        sections.append(_wrap(f"Which rows: {run.rows.message}"))
-    if run.breach is not None:
-        sections.append(_breach_lines(run.breach))
-    if run.counterexample is not None:
-        sections.append(_counterexample_lines(run.counterexample, run.localisation))
-        sections.append(_wrap(resembling_faults(run)))
-    if run.sampled is not None:
-        texts = suspect_lines(run.sampled.localisation, run.sampled.faults)
-        sections.append([line for text in texts for line in _wrap(text)])
-    sections.append(_list_lines("Probes:", _probe_lines(run)))
-    sections.append(_inconclusive_lines(run))
-    if run.verdict != "PASS":
-        sections.append(["To reproduce:", *_command_lines(run.reproduce)])
-    lines: list[str] = []
-    for section in filter(None, sections):
-        lines += ["", *section] if lines else section
-    return lines
-
-
-def _exact_text(run: AuditRun) -> str:
-    """What the exact tier did."""
-    if not run.instances:
-        if run.not_enumerable:
-            return f"not followed exactly: {run.not_enumerable}"
-        return "no law was computed: the code did not get so far"
-    why = f"; beyond: {run.not_enumerable}" if run.not_enumerable else ""
-    return f"exact on {exact_coverage_words(run)}{why}"
-
-
-def _sampled_text(run: AuditRun) -> str:
-    """What the sampled tier did, and the certificate it gives."""
-    tier = run.sampled
-    if tier is None:
-        return ""
-    line = (
-        f"sampled: {pluralize(tier.samples, 'call')}, {pluralize(len(tier.tests), 'test')}, "
-        "false-alarm "
-        f"rate {tier.alpha:g}"
-    )
-    for sizes, deviation, detect, bound in instance_bounds(tier):
-        line += f"; on {sizes}: power {tier.power:g} against {deviation}, asked against {detect:g}"
-        line += f", {bound}" if bound else ""
-    line += "; nothing is promised beyond"
-    if tier.certificate is not None:
-        line += f"; the bounds hold but for {tier.certificate.delta:g}"
-    if tier.faults is not None:
-        number = len(tier.faults.refuted)
-        line += f"; refutes {number} of {number + len(tier.faults.not_refuted)} named faults"
-    return line
-
-
-def _sampled_summary(run: AuditRun) -> str:
-    """What the sampled tier did: its size, its error rate and what it would have found."""
-    tier = run.sampled
-    if tier is None:
-        return ""
-    line = (
-        f"sampled: {pluralize(tier.samples, 'call')}, {pluralize(len(tier.tests), 'test')}; a "
-        "lossless "
+def _sampled_facts(tier: results.SampledTier) -> Iterator[Fact]:
+    words = (
+        f"{pluralize(tier.samples, 'call')}, {pluralize(len(tier.tests), 'test')}; a lossless "
         f"verifier fails with probability {tier.alpha:g} at most"
     )
-    deviations = [f"{size} on {sizes}" for sizes, size, _, _ in instance_bounds(tier)]
-    return f"{line}; found with probability {tier.power:g}: {'; '.join(deviations)}"
+    bounds = list(instance_bounds(tier))
+    found_sizes = "; ".join(f"{size} on {sizes}" for sizes, size, _, _ in bounds)
+    yield Fact("Sampled", f"{words}; found with probability {tier.power:g}: {found_sizes}")
+    for sizes, deviation, detect, bound in bounds:
+        what = f"power {tier.power:g} against {deviation}, asked against {detect:g}"
+        yield Fact(f"On {sizes}", what + (f", {bound}" if bound else ""), On.DETAIL)
+    if tier.certificate is not None:
+        yield Fact("Certificate", certificate_scope(tier, tier.certificate), On.DETAIL)
+    if (faults := tier.faults) is not None:
+        number = len(faults.refuted)
+        words = f"{number} of {number + len(faults.not_refuted)} named faults"
+        yield Fact("Refuted", words, On.DETAIL)
 
 
-def _refuted_text(run: AuditRun, *, verbose: bool) -> str:
-    if not run.refuted:
-        return ""
-    if verbose:
-        return f"refutes the faults {', '.join(run.refuted)}"
-    return f"refutes {pluralize(len(run.refuted), 'named fault')} (simverify faults)"
+def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
+    yield from section_of("What failed", failure_texts(run))
+    if run.rows is not None and run.rows.message:
+        yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
+    if run.breach is not None:
+        size = f"{instance_size(run.breach.instance)}{drafted_clause(run.breach)}"
+        title = f"It broke its contract at {size}"
+        yield Section(title, tuple(_breach_blocks(run.breach)), On.ALL)
+    if (failure := run.counterexample) is not None:
+        size = (
+            f"V = {failure.instance.vocab_size}"
+            if failure.call
+            else instance_size(failure.instance)
+        )
+        title = f"Smallest counterexample: {size}"
+        yield Section(title, tuple(counterexample_blocks(run, failure)), On.ALL)
+    if run.trial is not None:
+        yield Section("A trial to look at", tuple(_trial_blocks(run.trial)))
+    yield Section("What was promised", (limits_table(_promises(run)),))
+    if refuted := tuple(_refuted_blocks(run)):
+        yield Section("Faults", refuted)
+    if run.probes:
+        probes = (Items(tuple(_probe_lines(run)), on=On.TERMINAL), _probe_table(run.probes))
+        yield Section("Probes", probes, On.ALL)
+    if details := tuple(_detail_blocks(run)):
+        yield Section("Instances and tests", details)
+    yield from notes_section(run.notes, _MAX_SHORT_NOTES)
+    yield command_section(run)
 
 
-def _breach_lines(found: Breach) -> list[str]:
-    instance = found.instance
-    return [
-        *_wrap(f"It broke its contract at {instance_size(instance)}{drafted_clause(found)}:"),
-        *_wrap(found.message, "  "),
-        *(_draft_row_lines(instance) if is_drafter_breach(found) else _row_lines(instance)),
-        *_wrap(output_prefix(instance), "  "),
-    ]
+# The counterexample, a breach or a failing trial.
 
 
-def _counterexample_lines(found: Counterexample, place: Localisation | None) -> list[str]:
-    instance = found.instance
-    if found.call is not None:
-        head = f"Smallest counterexample: V = {instance.vocab_size}"
-        texts = draft_call_lines(found, found.call)
-        return [*_wrap(head), *(line for text in texts for line in _wrap(text, "  "))]
-    lines = [
-        *_wrap(f"Smallest counterexample: {instance_size(instance)}"),
-        *_row_lines(instance),
-        *_wrap(output_prefix(instance), "  "),
-        *_wrap(
-            f"An output beginning {token_text(found.sequence)} has probability "
-            f"{probability_text(found.probability_emitted)}; it should have "
-            f"{probability_text(found.probability_expected)}.",
-            "  ",
+_TREE_CAPTION = "Outputs by their first tokens: probability emitted, and due"
+_MAX_DEPTH, _MAX_BRANCHES = 32, 64
+_SHARE_ROUNDING, _SUM_TOLERANCE = 1e-9, 1e-6
+
+
+def counterexample_blocks(
+    run: results.AuditRun, counterexample: results.Counterexample
+) -> Iterator[Block]:
+    """Yield the output that deviates most, its instance and the tree around it."""
+    instance = counterexample.instance
+    if counterexample.call is not None:
+        yield from map(
+            Prose, map(capitalize, _draft_call_lines(counterexample, counterexample.call))
+        )
+    else:
+        yield _rows_table(instance)
+        if before := output_prefix(instance):
+            yield Prose(before)
+        yield Prose(
+            f"An output beginning {token_text(counterexample.sequence)} has probability "
+            f"{probability_text(counterexample.probability_emitted)}; it should have "
+            f"{probability_text(counterexample.probability_expected)}."
+        )
+        if counterexample.tree:
+            yield _output_tree(counterexample)
+        where = divergence_words(run.localisation)
+        yield Prose(f"{where}; TV of the whole output {probability_text(counterexample.tv)}.")
+        if words := decided_words(run.localisation):
+            yield Prose(words)
+    if resemblance := resembling_faults(run):
+        yield Prose(resemblance)
+
+
+def _draft_call_lines(
+    counterexample: results.Counterexample, call: results.DraftCall
+) -> Iterator[str]:
+    """Yield what a call of a drafter was asked and reports, and how often its tokens come."""
+    after = call.prefix[len(counterexample.instance.prompt) :]
+    row = counterexample.instance.draft_probs[",".join(map(str, after))]
+    yield f"prefix: {token_text(call.prefix) or 'no token'}"
+    yield f"draft row: {row_numbers(row)}"
+    yield f"asked for: {pluralize(call.asked, 'token')}, scheme {counterexample.instance.scheme}"
+    total = sum(call.reported)
+    off = f" (their sum is {total:.6g})" if abs(total - 1) > _SUM_TOLERANCE else ""
+    yield f"reported: {', '.join(probability_text(x) for x in call.reported)}{off}"
+    if call.before:
+        calls = "; ".join(token_text(answer) or "no token" for answer in call.before)
+        yield f"the calls before it drafted: {calls}"
+    if call.share < 1 - _SHARE_ROUNDING:
+        output = pluralize(len(counterexample.sequence), "token")
+        yield (
+            f"in {probability_text(call.share)} of all runs it reports this and returns "
+            f"{output}; then"
+        )
+    noun = "Token" if len(counterexample.sequence) == 1 else "Tokens"
+    tokens = f"{noun} {token_text(counterexample.sequence)}"
+    yield (
+        f"{tokens} {'has' if noun == 'Token' else 'have'} probability "
+        f"{probability_text(counterexample.probability_emitted)}; by the report it is "
+        f"{probability_text(counterexample.probability_expected)}."
+    )
+
+
+def _breach_blocks(breach: results.Breach) -> Iterator[Block]:
+    yield Prose(breach.message)
+    # A drafter is handed no target rows.
+    drafts = breach.instance.parents is not None and breach.draft_tokens is None
+    yield _draft_rows_table(breach.instance) if drafts else _rows_table(breach.instance)
+    if before := output_prefix(breach.instance):
+        yield Prose(before)
+
+
+def _trial_blocks(trial: results.FailingTrial) -> Iterator[Block]:
+    instance = trial.instance
+    words = (
+        "the call broke its contract"
+        if trial.emitted is None
+        else f"emitted {token_text(trial.emitted)}"
+    )
+    yield Prose(
+        f"{'Pilot trial' if trial.pilot else 'Trial'} {trial.trial:,} on {instance.name}, V = "
+        f"{instance.vocab_size}, gamma = {instance.gamma}: {words}; {trial.why}."
+    )
+    yield _rows_table(instance)
+
+
+def _rows_table(instance: results.Instance) -> Table:
+    """Return the rows of an instance, each pair of p and q once, with the prefixes it follows."""
+    pairs = distinct_row_pairs(instance)
+    return make_table(
+        "The instance: target p and draft q",
+        "rows | p | q",
+        (
+            (
+                Cell(prefix_text(prefixes, 60), short=prefix_text(prefixes, WIDTH - 4))
+                if len(pairs) > 1
+                else "after every prefix",
+                *pair,
+            )
+            for pair, prefixes in pairs.items()
         ),
-    ]
-    where = f"{divergence_words(place)}; TV of the whole output {probability_text(found.tv)}."
-    return [*lines, *_wrap(where, "  "), *_wrap(decided_words(place), "  ")]
+        listed=True,
+    )
 
 
-def _draft_row_lines(instance: Instance) -> list[str]:
-    """The rows that a drafter is handed, each once."""
+def _draft_rows_table(instance: results.Instance) -> Table:
+    """Return the rows that a drafter is handed, each once."""
     rows: dict[str, list[str]] = {}
     for prefix, row in instance.draft_probs.items():
         rows.setdefault(row_numbers(row), []).append(prefix)
-    shown, more = take_first(list(rows.items()), _MAX_ROW_PAIRS)
-    lines = [
-        line
-        for row, prefixes in shown
-        for line in _wrap(f"draft row {prefix_text(prefixes, WIDTH // 2)}: {row}", "  ")
-    ]
-    return [*lines, f"  {more:,} more rows stand in the run file"] if more else lines
+    return make_table(
+        "The instance: the draft's rows",
+        "rows | draft row",
+        ((prefix_text(prefixes, WIDTH // 2), row) for row, prefixes in rows.items()),
+        listed=True,
+    )
 
 
-def _row_lines(instance: Instance) -> list[str]:
-    """The rows of ``instance``, each pair of p and q once, with the prefixes it follows."""
-    pairs = distinct_row_pairs(instance)
-    lines = []
-    shown, more = take_first(list(pairs.items()), _MAX_ROW_PAIRS)
-    for (p, q), prefixes in shown:
-        follows = "after every prefix" if len(pairs) == 1 else prefix_text(prefixes, WIDTH - 4)
-        lines.append(f"  {follows}:")
-        lines += _wrap(f"p = {p}", "    ") + _wrap(f"q = {q}", "    ")
-    return [*lines, f"  {more:,} more rows stand in the run file"] if more else lines
+def _output_tree(counterexample: results.Counterexample) -> Tree:
+    """The first places' branches, those off the path as leaves.
+
+    Each place is looked at once, so that the tree is no larger than the branches are many.
+    """
+    places = min(len(counterexample.sequence), _MAX_DEPTH)
+    nodes: tuple[Node, ...] = ()
+    shown = 0
+    for place in reversed(range(places)):
+        path = counterexample.sequence[: place + 1]
+        siblings = [branch for branch in counterexample.tree if len(branch.sequence) == place + 1]
+        # The path goes on whatever is left out beside it.
+        siblings.sort(key=lambda branch: branch.sequence != path)
+        branches = sorted(siblings[:_MAX_BRANCHES], key=lambda branch: branch.sequence)
+        shown += len(branches)
+        nodes = tuple(
+            Node(
+                branch.sequence[-1],
+                branch.probability_emitted,
+                branch.probability_expected,
+                probability_text(branch.probability_emitted),
+                probability_text(branch.probability_expected),
+                on_path=(on_path := branch.sequence == path),
+                children=nodes if on_path else (),
+            )
+            for branch in branches
+        )
+    return Tree(_TREE_CAPTION, nodes, left_out=len(counterexample.tree) - shown)
 
 
-def _probe_lines(run: AuditRun) -> list[str]:
+# Error rates, faults, probes and tests.
+
+
+def _promises(run: results.AuditRun) -> Iterator[tuple[str, str]]:
+    if run.instances:
+        yield ("exact tier", "no false alarms: the law itself, over all paths of the code")
+        apart = (
+            f", and {ALLOWED_MASS:g} for paths that are left out"
+            if truncated_instances(run)
+            else ""
+        )
+        yield ("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}{apart}")
+        # A few trivial instances are no certificate of code that went to the sampled tier.
+        whole = run.verdict == "PASS" and run.not_enumerable is None
+        yield ("certificate" if whole else "largest deviation", _exact_limit(run))
+    if (tier := run.sampled) is not None:
+        yield "samples", f"{pluralize(tier.samples, 'call')}, {pluralize(tier.looks, 'look')}"
+    yield "probes", "a violation fails the audit; a warning only under strict probes"
+
+
+def _exact_limit(run: results.AuditRun) -> str:
+    """How far off the law is at most, on the instances that the exact tier tried."""
+    worst = max(instance.max_abs_deviation for instance in run.instances)
+    scope = f"the {pluralize(len(run.instances), 'instance')} tried exactly"
+    return f"no output is off by more than {worst:.2g}, on {scope}"
+
+
+def _refuted_blocks(run: results.AuditRun) -> Iterator[Block]:
+    if run.refuted:
+        yield Prose("Their laws differ from the one found, exactly, on the instances tried:")
+        yield Items((join_names(run.refuted, 60),))
+    if run.sampled is not None and run.sampled.faults is not None:
+        yield from fault_blocks(run.sampled.faults)
+    if run.diagnosis:
+        yield make_table(
+            "Nearest faults of the catalogue, on the counterexample's instance",
+            "fault | TV to the law found",
+            ((d.fault, float(d.distance)) for d in sorted(run.diagnosis, key=lambda d: d.distance)),
+        ).first(10)
+
+
+def _probe_lines(run: results.AuditRun) -> list[str]:
     """Violations and warnings, those with the same message on one line."""
     groups: dict[tuple[str, str], list[str]] = {}
     for probe in run.probes:
@@ -485,260 +401,499 @@ def _probe_lines(run: AuditRun) -> list[str]:
     ]
 
 
-def _inconclusive_lines(run: AuditRun) -> list[str]:
-    if run.verdict != "INCONCLUSIVE":
-        return []
-    return _wrap(
-        f"There is no verdict: {run.inconclusive}. Allow more paths, samples or seconds, or ask "
-        "for a larger deviation."
-    )
-
-
-def _list_lines(title: str, entries: list[str]) -> list[str]:
-    if not entries:
-        return []
-    return [title, *_bounded_lines(entries, "  ", "    ")]
-
-
-def _bounded_lines(entries: Sequence[str], indent: str = "", rest: str | None = None) -> list[str]:
-    """Entries on their lines, as far as a reader would scroll, and how many are left out."""
-    lines: list[str] = []
-    for i, entry in enumerate(entries):
-        if i == MAX_ITEMS or len(lines) >= _MAX_LINES:
-            return [*lines, f"{indent}{len(entries) - i:,} more stand in the run file"]
-        lines += _wrap(entry, indent, rest)
-    return lines
-
-
-def _command_lines(command: str) -> list[str]:
-    """The command on lines that a shell takes as one; its words are never broken."""
-    try:
-        words = [shlex.quote(word) for word in shlex.split(_printable(command))]
-    except ValueError:  # a quotation mark in a name
-        words = _printable(command).split()
-    groups: list[str] = []
-    for earlier, word in zip(["", *words], words, strict=False):
-        if earlier.startswith("--") and not word.startswith("--"):
-            groups[-1] += f" {word}"
-        else:
-            groups.append(word)
-    lines = [f"  {groups[0]}"]
-    for group in groups[1:]:
-        if len(lines[-1]) + 1 + len(group) + 2 > WIDTH:
-            lines[-1] += " \\"
-            lines.append(f"    {group}")
-        else:
-            lines[-1] += f" {group}"
-    return lines
-
-
-def _wrap(text: str, indent: str = "", rest: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        _printable(truncate(text, MAX_TEXT_CHARACTERS)),
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  " if rest is None else rest,
-        break_on_hyphens=False,
-    )
-
-
-def _printable(text: str) -> str:
-    """Return ``text`` without characters that could move the cursor or change colours."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-# The report: the verdict, the counterexample, what was promised and refuted.
-
-
-_PROBE_MARKS: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
-
-
-def audit_report(run: AuditRun) -> Report:
-    """Return the report of an audit."""
-    return Report(
-        command="audit",
-        title=run.spec,
-        verdict=run.verdict,
-        ruling=audit_advice(run),
-        facts=tuple(audit_facts(run)),
-        sections=tuple(_audit_sections(run)),
-        cases=tuple(_audit_cases(run)),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-        file=(file := _source_file(run.spec)),
-        line=_failing_line(run, file),
-        where=short_location(run.findings, run.localisation) if run.verdict == "FAIL" else "",
-    )
-
-
-def _audit_sections(run: AuditRun) -> Iterator[Section]:
-    findings, more = take_first(failure_texts(run), MAX_ITEMS)
-    if findings:
-        rows = () if run.rows is None else tuple(filter(None, [run.rows.message]))
-        which = tuple(Prose(f"Which rows: {message}") for message in rows)
-        yield Section("What failed", (Items(findings, more), *which))
-    if run.counterexample is not None:
-        yield Section(
-            "Smallest counterexample", tuple(counterexample_blocks(run, run.counterexample))
-        )
-    if run.breach is not None:
-        yield Section("Where it breaks its contract", tuple(breach_blocks(run.breach)))
-    if run.trial is not None:
-        yield Section("A trial to look at", tuple(trial_blocks(run.trial)))
-    yield Section("What was promised", tuple(_promise_blocks(run)))
-    if refuted := list(_refuted_blocks(run)):
-        yield Section("Faults", tuple(refuted))
-    if run.probes:
-        yield Section("Edge probes", (_probe_table(run.probes),))
-    if details := list(_detail_blocks(run)):
-        yield Section("Instances and tests", tuple(details))
-    if run.notes:
-        yield Section("Notes", (Items(*take_first(run.notes, MAX_ITEMS)),))
-    yield Section("To reproduce", (Command(run.reproduce),))
-
-
-def _promise_blocks(run: AuditRun) -> Iterator[Block]:
-    rows = []
-    if run.instances:
-        rows.append(("exact tier", "no false alarms: the law itself, over all paths of the code"))
-        apart = (
-            f", and {ALLOWED_MASS:g} for paths that are left out"
-            if truncated_instances(run)
-            else ""
-        )
-        rows.append(("tolerance", f"{run.tolerance:g}, for rounding in {run.dtype}{apart}"))
-        # A few trivial instances are no certificate of code that went to the sampled tier.
-        whole = run.verdict == "PASS" and run.not_enumerable is None
-        rows.append(("certificate" if whole else "largest deviation", _exact_limit(run)))
-    if (tier := run.sampled) is not None:
-        rows += [
-            ("false-alarm rate (alpha)", f"{tier.alpha:g} for the whole run"),
-            *(
-                (
-                    f"power on {sizes}",
-                    f"{tier.power:g} against a mean one-token {found}, asked against {asked:g}",
-                )
-                for sizes, found, asked, _ in instance_bounds(tier)
-            ),
-            (
-                "samples",
-                f"{pluralize(tier.samples, 'call')}, {pluralize(tier.looks, 'look')}",
-            ),
-        ]
-        if tier.certificate is not None:
-            rows.append(("certificate", certificate_scope(tier, tier.certificate)))
-    rows.append(("probes", "a violation fails the audit; a warning only under strict probes"))
-    yield Table(
-        "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
-    )
-
-
-def _exact_limit(run: AuditRun) -> str:
-    """How far off the law is at most, on the instances that the exact tier tried."""
-    worst = max(instance.max_abs_deviation for instance in run.instances)
-    scope = f"the {pluralize(len(run.instances), 'instance')} tried exactly"
-    return f"no output is off by more than {worst:.2g}, on {scope}"
-
-
-def _refuted_blocks(run: AuditRun) -> Iterator[Block]:
-    if run.refuted:
-        yield Prose("Their laws differ from the one found, exactly, on the instances tried:")
-        yield Items((join_names(run.refuted, 60),))
-    if run.sampled is not None and run.sampled.faults is not None:
-        yield from fault_blocks(run.sampled.faults)
-    if run.diagnosis:
-        nearest, more = take_first(sorted(run.diagnosis, key=lambda d: d.distance), 10)
-        yield Table(
-            "Nearest faults of the catalogue, on the counterexample's instance",
-            ("fault", "TV to the law found"),
-            tuple((Cell(d.fault), number_cell(d.distance)) for d in nearest),
-            numbers=frozenset({1}),
-            left_out=more,
-        )
-
-
-def _probe_table(probes: Sequence[Probe]) -> Table:
+def _probe_table(probes: Sequence[results.Probe]) -> Table:
     rank = {"violation": 0, "warning": 1, "not run": 2, "ok": 3}
-    shown, more = take_first(sorted(probes, key=lambda probe: rank[probe.outcome]), MAX_ROWS)
-    return Table(
+    return make_table(
         "Edge probes",
-        ("probe", "outcome", "what happened"),
-        tuple(
-            (Cell(p.name), Cell(p.outcome, mark=_PROBE_MARKS.get(p.outcome, "")), Cell(p.message))
-            for p in shown
+        "probe | outcome | what happened",
+        (
+            (p.name, Cell(p.outcome, mark=_PROBE_MARKS.get(p.outcome, "")), p.message)
+            for p in sorted(probes, key=lambda probe: rank[probe.outcome])
         ),
-        left_out=more,
+        on=On.PAGE,
     )
 
 
-def _detail_blocks(run: AuditRun) -> Iterator[Block]:
+def _detail_blocks(run: results.AuditRun) -> Iterator[Block]:
     if run.instances:
-        # The worst come first: a short rendering shows no more than these.
-        ordered = sorted(run.instances, key=lambda x: (not x.failed, -x.max_abs_deviation))
-        shown, more = take_first(ordered, MAX_ROWS)
-        yield Table(
+        yield make_table(
             "Instances of the exact tier",
-            ("instance", "V", "gamma", "paths", "largest deviation", "TV", "E[tau]", "optimum"),
-            tuple(
+            "instance | V | gamma | paths | largest deviation | TV | E[tau] | optimum",
+            (
                 (
                     Cell(i.name, mark="fail" if i.failed else ""),
-                    *(Cell(f"{n:,}", n) for n in (i.vocab_size, i.gamma, i.paths)),
+                    i.vocab_size,
+                    i.gamma,
+                    i.paths,
                     number_cell(i.max_abs_deviation, 3),
                     number_cell(i.tv, 3),
-                    optional_cell(i.expected_accepted, "", 6),
-                    optional_cell(i.optimum, "", 6),
+                    number_cell(i.expected_accepted, 6),
+                    number_cell(i.optimum, 6),
                 )
-                for i in shown
+                # The worst come first: a short rendering shows no more than these.
+                for i in sorted(run.instances, key=lambda x: (not x.failed, -x.max_abs_deviation))
             ),
-            numbers=frozenset(range(1, 8)),
             folded=True,
-            left_out=more,
         )
     if run.sampled is not None and run.sampled.tests:
         tests = [(run.spec, test) for test in run.sampled.tests]
         yield tests_table("Tests of the sampled tier", tests)
 
 
-def _audit_cases(run: AuditRun) -> Iterator[Case]:
-    if run.verdict == "FAIL":
-        yield Case(f"audit {run.spec}", "failed", "\n".join(audit_lines(run)))
-    elif run.verdict == "INCONCLUSIVE":
-        yield Case(f"audit {run.spec}", "inconclusive", run.inconclusive or "")
+def _audit_cases(run: results.AuditRun, report: Report) -> Iterator[Case]:
+    name = f"audit {run.spec}"
+    if run.verdict == "PASS":
+        words = "none"
+        if run.tier == "exact":
+            words = _exact_limit(run)
+        elif run.sampled is not None and run.sampled.certificate is not None:
+            words = certificate_scope(run.sampled, run.sampled.certificate)
+        yield Case(name, "passed", rests_on=(("tier", run.tier), ("certificate", words)))
     else:
-        rests_on = {"tier": run.tier, "certificate": _certificate_text(run)}
-        yield Case(f"audit {run.spec}", "passed", rests_on=tuple(rests_on.items()))
+        yield verdict_case(name, run.verdict, run.inconclusive or report_text(report))
     for probe in run.probes:
-        if is_fatal(probe):
-            yield Case(f"probe {probe.name}", "failed", probe.message)
-        elif probe.outcome == "warning":
-            yield Case(f"probe {probe.name}", "warned", probe.message)
-        else:
-            skipped = probe.outcome == "not run"
-            yield Case(f"probe {probe.name}", "skipped" if skipped else "passed", probe.message)
+        outcome = "failed" if is_fatal(probe) else _PROBE_OUTCOMES.get(probe.outcome, "passed")
+        yield Case(f"probe {probe.name}", outcome, probe.message)
 
 
-def _certificate_text(run: AuditRun) -> str:
-    """Return what a PASS promises, by the tier that it rests on."""
-    if run.tier == "exact":
-        return _exact_limit(run)
-    if run.sampled is None or run.sampled.certificate is None:
-        return "none"
-    return certificate_scope(run.sampled, run.sampled.certificate)
-
-
-def _source_file(spec: str) -> str | None:
-    path, colon, _ = spec.rpartition(":")
-    return path if colon and path.endswith(".py") else None
-
-
-def _failing_line(run: AuditRun, file: str | None) -> int | None:
+def _failing_line(run: results.AuditRun, file: str) -> int | None:
     """Return the line of ``file`` that decides what failed, or else its likeliest before that."""
-    if file is None:
-        return None
     for place in likeliest_lines(run.findings, run.localisation):
         where, _, line = place.rpartition(":")
         if line.isdecimal() and Path(where).resolve() == Path(file).resolve():
             return int(line)
     return None
+
+
+# The lines of code that a failure may come from, in words.
+
+
+MAX_SOURCE_LINES = 12
+"""Lines that an audit names behind the one that decides, or that raised."""
+
+_MAX_TITLE_LINES = 3
+"""Lines that there is room for in a title or a cell."""
+
+
+def decided_words(place: results.Localisation | None) -> str:
+    """Return the lines where the deviating token is decided, and those its numbers come from.
+
+    "" where none is known.
+    """
+    if place is None or not place.lines:
+        return ""
+    that = "That token" if place.alone else "No line decides that token alone; the output up to it"
+    places = join_names(map(_file_name, place.lines))
+    return f"{that} is decided at {places}. {source_words(place)}".rstrip()
+
+
+def source_words(origin: results.Localisation | results.Finding) -> str:
+    """Return the lines that numbers, or what the code raised on, come from; "" if unknown."""
+    if not origin.sources:
+        return ""
+    what = (
+        "Its numbers come"
+        if isinstance(origin, results.Localisation)
+        else "What it raised on comes"
+    )
+    return f"{what} from, likeliest mistake first, {_join_lines(origin.sources, MAX_SOURCE_LINES)}."
+
+
+def short_location(findings: Sequence[results.Finding], place: results.Localisation | None) -> str:
+    """Return where a failure is decided, or where the code raised, and the best guesses behind it.
+
+    The lines of a constant seed come first, by which draws are decided already. "" where no line is
+    known.
+    """
+    words = []
+    if seeds := _seed_lines(findings):
+        words.append(f"seeds at {_join_lines(dict.fromkeys(seeds))}")
+    finding = _raised_finding(findings)
+    if place is not None and place.lines:
+        words.append(f"decided at {_join_lines(place.lines)}")
+        if place.sources:
+            words.append(f"its numbers come from {_join_lines(place.sources)}")
+    elif not seeds and finding is not None and finding.line:
+        calls = f", called at {_join_lines(finding.callers)}" if finding.callers else ""
+        how = "raised" if "raised" in finding.text else "found"
+        words.append(f"{how} at {_join_lines([finding.line])}{calls}")
+        if finding.sources:
+            words.append(f"what it raised on comes from {_join_lines(finding.sources)}")
+    return "; ".join(words)
+
+
+def _seed_lines(findings: Sequence[results.Finding]) -> list[str]:
+    return [
+        finding.line for finding in findings if finding.broke == "constant-seed" and finding.line
+    ]
+
+
+def likeliest_lines(
+    findings: Sequence[results.Finding], place: results.Localisation | None
+) -> Iterator[str]:
+    """Yield the lines of :func:`short_location` and all behind them, the likeliest first."""
+    yield from _seed_lines(findings)
+    if place is not None:
+        yield from place.lines
+        yield from place.sources or ()
+    if (finding := _raised_finding(findings)) is not None and finding.line:
+        yield finding.line
+        yield from finding.callers or ()
+        yield from finding.sources or ()
+
+
+def _raised_finding(findings: Sequence[results.Finding]) -> results.Finding | None:
+    """Return the finding with a line of which most is known."""
+    lines = [finding for finding in findings if finding.line]
+    return max(lines, key=lambda x: (bool(x.sources), bool(x.callers)), default=None)
+
+
+def _join_lines(lines: Iterable[str], most: int = _MAX_TITLE_LINES) -> str:
+    """Return the first lines, of lines of one file in a row its name once."""
+    words: list[str] = []
+    last = ""
+    for line in lines:
+        file, _, number = _file_name(line).rpartition(":")
+        words.append(number if file == last else f"{file}:{number}")
+        last = file
+    return join_names(words, most)
+
+
+def _file_name(line: str) -> str:
+    return line.rpartition("/")[2]
+
+
+_MAX_DENOMINATOR = 10_000
+_STAGE_WORDS = {
+    "accepted": "a draft token that was accepted",
+    "residual": "the token drawn after a rejection",
+    "bonus": "the bonus token, drawn when every draft token is accepted",
+}
+
+
+def token_text(sequence: Iterable[int]) -> str:
+    """Return token ids with commas between them."""
+    return ", ".join(map(str, sequence))
+
+
+def probability_text(value: float) -> str:
+    """Return the number as a short fraction where it is one, with its decimals."""
+    near = Fraction(value).limit_denominator(_MAX_DENOMINATOR)
+    if near.denominator == 1 and near == value:
+        return str(near)
+    # A number that is no such fraction comes this close to one once in a million.
+    exact = abs(float(near) - value) < 1e-14 and near != 0
+    return f"{near} = {value:.4g}" if exact else f"{value:.4g}"
+
+
+def instance_size(instance: results.Instance) -> str:
+    """Return the size of an instance in words, and how its draft trees are drafted."""
+    words = f"V = {instance.vocab_size}, gamma = {instance.gamma}"
+    if instance.parents is None:
+        return words
+    shape = TreeShape(instance.parents)
+    return f"{words}, draft trees of {shape.words()}, scheme {instance.scheme}"
+
+
+def drafted_clause(breach: results.Breach) -> str:
+    """Return what was drafted for the call, as the end of a clause; "" if it drafts itself."""
+    if breach.draft_tokens is None:
+        return ""
+    if breach.parents is None:
+        return f", draft tokens {token_text(breach.draft_tokens)}"
+    drawn = tree_text(TreeShape(breach.parents), breach.draft_tokens)
+    return f", draft tree {drawn} (children in brackets)"
+
+
+def output_prefix(instance: results.Instance) -> str:
+    """Return what comes before the output, and what ends it, where that is not plain."""
+    parts = []
+    if instance.prompt:
+        parts.append(
+            f"A prompt of {pluralize(len(instance.prompt), 'token')} comes first: "
+            f"{token_text(instance.prompt)}."
+        )
+    if instance.earlier_calls:
+        calls = pluralize(instance.earlier_calls, "call")
+        parts.append(f"Another generation, of {calls} at most, comes first; then reset().")
+    if instance.eos is not None:
+        parts.append(f"Token {instance.eos} ends a generation: what follows it is dropped.")
+    return " ".join(parts)
+
+
+def distinct_row_pairs(instance: results.Instance) -> dict[tuple[str, str], list[str]]:
+    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for prefix, target in instance.target_probs.items():
+        pair = row_numbers(target), row_numbers(instance.draft_probs[prefix])
+        pairs.setdefault(pair, []).append(prefix)
+    return pairs
+
+
+def prefix_text(prefixes: list[str], width: int) -> str:
+    """Return ``after no token | 0 | 0 2``, as far as it fits into ``width``."""
+    named = ["no token" if prefix == "" else prefix.replace(",", " ") for prefix in prefixes]
+    for shown in range(len(named), 0, -1):
+        rest = len(named) - shown
+        more = f" | {rest} more" if rest else ""
+        line = f"after {' | '.join(named[:shown])}{more}"
+        if len(line) < width:
+            break
+    return line
+
+
+def divergence_words(place: results.Localisation | None) -> str:
+    """Return where the law leaves the target first."""
+    if place is None:
+        return "No position of the output stands out"
+    where = f"It deviates first at output token {place.position + 1}"
+    return where if place.stage is None else f"{where}, {_STAGE_WORDS[place.stage]}"
+
+
+def resembling_faults(run: results.AuditRun) -> str:
+    """Return which catalogued faults the law found is, or is far nearer to than to the target's."""
+    counterexample = run.counterexample
+    if counterexample is None or not run.diagnosis:
+        return ""
+    same = [d.fault for d in run.diagnosis if d.distance <= run.tolerance]
+    if same:
+        return f"Its law there is that of the fault {' and of '.join(same)} (simverify faults)."
+    nearest = min(run.diagnosis, key=lambda d: d.distance)
+    fault = nearest.fault
+    far = f"the two laws differ by TV {nearest.distance:.3g}, there or on a richer instance"
+    if nearest.distance < counterexample.tv / 10:
+        return f"It looks like the fault {fault} (simverify faults): {far}."
+    unknown = "It looks like none of the catalogued faults."
+    if nearest.distance > counterexample.tv / 2:
+        # As far from it as from the target, or nearly: its name would lead nowhere.
+        return unknown
+    return f"{unknown} The nearest is {fault}: {far}."
+
+
+def clock_stop_words(run: results.AuditRun) -> str:
+    """Return how far the exact tier came, where the clock stopped it; "" where it did not."""
+    stop = run.stopped
+    if stop is None:
+        return ""
+    words = (
+        f"stopped by the clock after {stop.seconds:g} s, {stop.judged} of "
+        f"{pluralize(stop.instances, 'instance')}"
+    )
+    if run.verdict == "PASS" and run.sampled is None:
+        words += f": lossless on those {stop.judged}"
+    return f"{words}; the next is {stop.next} (raise --seconds)"
+
+
+def failure_texts(run: results.AuditRun) -> list[str]:
+    """Return what failed; the probes, which have lines of their own, where nothing else did."""
+    others = [finding for finding in run.findings if finding.kind != "probe"]
+    return [
+        f"{finding.text}. {behind}" if (behind := source_words(finding)) else finding.text
+        for finding in others or run.findings
+    ]
+
+
+def is_fatal(probe: results.Probe) -> bool:
+    """Return whether ``probe`` failed its audit: a violation, or a warning under strict ones."""
+    return probe.failed or probe.outcome == "violation"
+
+
+def row_numbers(row: Iterable[float | str]) -> str:
+    """Return a row's numbers, or fractions, with commas between them."""
+    return ", ".join(x if isinstance(x, str) else f"{x:.6g}" for x in row)
+
+
+_FAILED_SENTENCES = {
+    "law": "does not emit the target's distribution",
+    "contract": "breaks its contract",
+    "tests": "fails its statistical tests",
+    "probe": "fails an edge probe",
+    "process": "interferes with the process that runs it",
+    "coverage": "has lines that the audit did not reach",
+}
+"""What a FAIL says of the code by the kind of its gravest finding, which comes first."""
+
+
+def verdict_sentence(run: results.AuditRun) -> str:
+    """Return what the verdict says of the code, as a sentence."""
+    if run.verdict == "INCONCLUSIVE":
+        return f"{run.spec} could not be judged."
+    drafts = run.contract == "draft"
+    if run.verdict == "FAIL":
+        kinds = {finding.kind for finding in run.findings}
+        kind = next((kind for kind in _FAILED_SENTENCES if kind in kinds), None)
+        if kind == "law" and drafts:
+            return f"{run.spec} does not draft from the distribution that it reports."
+        return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
+    if run.sampled is not None:
+        return f"{run.spec} passed every statistical test."
+    if drafts:
+        return f"{run.spec} drafts exactly from the distribution that it reports."
+    return f"{run.spec} emits exactly the target's distribution."
+
+
+def verdict_scope(run: results.AuditRun) -> str:
+    """Return on what sizes the verdict stands."""
+    what = f"{run.contract} contract" + (f", in company ({run.company})" if run.company else "")
+    if run.pair is not None:
+        what = f"drafter and verifier, {run.pair.contract} contract"
+    if run.sampled is not None and run.not_enumerable is not None:
+        return f"{what}, sampled on {_sampled_sizes(run.sampled)}"
+    return f"{what}, gamma up to {run.gamma}, V up to {run.vocab_size}"
+
+
+def _sampled_sizes(tier: results.SampledTier) -> str:
+    """Return the sizes of all instances, in the order in which they were run."""
+    sizes = _size_list(tier.instances)
+    if len(tier.instances) == 1:
+        return f"{tier.instances[0].name} alone ({sizes})"
+    return f"{sizes} only"
+
+
+def instance_bounds(tier: results.SampledTier) -> Iterator[tuple[str, str, float, str | None]]:
+    """Yield, for the instances of which the same TV is asked: sizes, TV found, asked, its bound.
+
+    The bound, of a PASS, is the largest of them.
+    """
+    for detect in sorted({x.detect for x in tier.instances}):
+        instances = [x for x in tier.instances if x.detect == detect]
+        deviations = [x.detectable for x in instances if x.detectable is not None]
+        every = len(deviations) == len(instances)
+        reached = f"TV {max(deviations):.2g} or more" if every else "no TV yet"
+        bounds = [x.bound for x in instances if x.bound is not None]
+        bound = f"TV at most {max(bounds):.3g}" if bounds else None
+        yield _size_list(instances), reached, detect, bound
+
+
+def certificate_scope(tier: results.SampledTier, certificate: results.Certificate) -> str:
+    """Return what the certificate of all instances promises, and on which."""
+    return f"on {_sampled_sizes(tier)}: {certificate_words(certificate)}"
+
+
+def _size_list(instances: Iterable[results.SampledModel]) -> str:
+    names = dict.fromkeys(f"V={x.vocab_size} gamma={x.gamma}" for x in instances)
+    return ", ".join(names)
+
+
+_PART_WORDS = {
+    "accept": "it accepts draft tokens otherwise than a lossless rule may",
+    "residual": "the token that it draws after a rejection does not follow the target",
+    "bonus": "the bonus token, drawn when every draft token is accepted, does not follow the "
+    "target",
+    "draft contract": "the draft tokens do not come from the law that it takes for the draft's",
+    "row plumbing": "it judges a token by rows that are not those of the token's place",
+    "random stream": "it uses random numbers more than once, or others than it should",
+}
+_MIN_EXPLAINED = 0.75
+"""Part of the deviation from which on a fault is named as what it looks like."""
+
+
+def failure_reason(run: results.AuditRun) -> str:
+    """Return why ``run`` failed; its words begin with a small letter and end in a full stop."""
+    failure, tier = run.counterexample, run.sampled
+    if failure is not None and failure.call is not None:
+        return (
+            "its draft tokens do not follow the law that it reports. On an instance with "
+            f"{failure.instance.vocab_size} tokens they are off by a total variation of "
+            f"{probability_text(failure.tv)}."
+        )
+    if failure is not None:
+        return (
+            "its output does not follow the target model. On an instance with "
+            f"{failure.instance.vocab_size} tokens and drafts of {failure.instance.gamma} it is "
+            f"off by a total variation of {probability_text(failure.tv)}."
+        )
+    if run.breach is not None:
+        return f"it breaks its contract: {_as_sentence(run.breach.message)}"
+    if tier is not None and tier.findings and tier.localisation is not None:
+        return _sampled_reason(tier)
+    probes = [probe for probe in run.probes if is_fatal(probe)]
+    if probes and all(finding.kind == "probe" for finding in run.findings):
+        return f"it fails {pluralize(len(probes), 'edge probe')}: {_as_sentence(probes[0].message)}"
+    return _as_sentence(run.findings[0].text if run.findings else "it failed")
+
+
+def _sampled_reason(tier: results.SampledTier) -> str:
+    place, faults = tier.localisation, tier.faults
+    best = faults.best if faults is not None else None
+    part = None if place is None else place.part
+    if part == "random stream" and best is None:
+        return (
+            "its calls, or rows of a batch, depend on each other, although each alone follows the "
+            "target model."
+        )
+    words = "its output does not follow the target model"
+    words += f": {_PART_WORDS[part]}" if part else "; no part of it alone explains that"
+    if best is not None and faults is not None and (faults.explains or 0.0) >= _MIN_EXPLAINED:
+        words += f". It looks like the fault {best.fault} (simverify faults)"
+    return f"{words}."
+
+
+def _as_sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+# What an audit covered: the exact tier's paths, the lines reached, how far calls went.
+
+
+ALLOWED_MASS = 1e-6
+"""Mass that may be left out where paths have no end, as the exact tier allows."""
+
+_MAX_MISSED_LINES = 4
+_MAX_REASON = 90
+
+
+def exact_coverage_words(run: results.AuditRun) -> str:
+    """Return how far the law is off where all was run, and what was left out elsewhere."""
+    cut = truncated_instances(run)
+    words = f"{pluralize(len(run.instances), 'instance')}, {pluralize(run.paths, 'path')}: "
+    whole = [i.max_abs_deviation for i in run.instances if i not in cut]
+    words += f"largest deviation {max(whole):.2g}, " if whole else ""
+    words += f"tolerance {run.tolerance:g} ({run.dtype})"
+    if not cut:
+        return words
+    where = f"{len(cut)} of them" if whole else "each of them"
+    most = max(instance.max_abs_deviation for instance in cut)
+    return (
+        f"{words}; on {where} the lightest paths are left out, and no output is off by more than "
+        f"{most:.2g}, what they may hide ({ALLOWED_MASS:g} is allowed)"
+    )
+
+
+def truncated_instances(run: results.AuditRun) -> list[results.ExactInstance]:
+    """Return the instances that pass although more of them than the tolerance was left out."""
+    if run.not_enumerable is not None:
+        return []  # such a run decides nothing by them
+    return [i for i in run.instances if not i.failed and i.max_abs_deviation > run.tolerance]
+
+
+def line_coverage_words(coverage: results.Coverage | None, *, verbose: bool = False) -> str:
+    """Return how many lines ran and which did not; "" where none were counted.
+
+    ``verbose``: with all of them, and the branches that were not taken.
+    """
+    if coverage is None or not coverage.lines:
+        return ""
+    text = f"reached {coverage.lines_reached} of {pluralize(coverage.lines, 'line')}"
+    missed = [_missed_location(x) for x in coverage.not_reached]
+    if verbose:
+        text += f" and {coverage.branches_reached} of {coverage.branches:,} branches"
+        missed += list(coverage.not_taken)
+    most = len(missed) if verbose else _MAX_MISSED_LINES
+    if missed:
+        text += f"; not reached: {'; '.join(missed[:most])}"
+    if missed[most:]:
+        text += f"; {len(missed) - most} more: see --verbose"
+    # How far the calls went, where that may matter.
+    limits = []
+    if coverage.prefix is not UNSET:
+        limits.append(f"prefixes of more than {pluralize(coverage.prefix, 'token')}")
+    if coverage.calls is not UNSET:
+        limits.append(f"more than {pluralize(coverage.calls, 'call')} in a row")
+    return f"{text}; not tried: {' or '.join(limits)}" if limits else text
+
+
+def _missed_location(missed: results.MissedLines) -> str:
+    last = "" if missed.last == missed.first else f"-{missed.last}"
+    why = f" ({truncate_line(missed.why, _MAX_REASON)})" if missed.why else ""
+    return f"{missed.file}:{missed.first}{last}{why}"

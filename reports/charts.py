@@ -5,13 +5,14 @@ and in a table beside it: nobody needs to see a colour.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from markupsafe import Markup
 
 from simverify.checks import clean_line
+from simverify.reports.view import Picture
 from simverify.reports.words import truncate_line
 
 WIDTH, HEIGHT = 420, 290
@@ -74,9 +75,9 @@ class Axis:
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
 
-def line_chart(
-    ident: str, title: str, desc: str, x: Axis, y: Axis, series: Sequence[Series]
-) -> Markup:
+def line_picture(
+    ident: str, title: str, desc: str, x: Axis, y: Axis, series: Sequence[Series], caption: str
+) -> Picture:
     """Return a chart; ``ident`` is its own on the page, ``desc`` says its numbers in words."""
     named = [entry for entry in series if entry.name]
     parts = list(_frame_marks(x, y))
@@ -85,19 +86,22 @@ def line_chart(
     for i, entry in enumerate(named):
         parts += _legend_marks(entry, i)
     height = HEIGHT + -(-len(named) // _LEGEND_COLUMNS) * _LEGEND_ROW
+    return Picture(title, svg_image(ident, title, clean_line(desc, 3000), height, parts), caption)
+
+
+def svg_image(ident: str, title: str, desc: str, height: float, parts: Iterable[Markup]) -> Markup:
+    """Return a picture of the common width, with its text alternative."""
     return Markup(
-        '<svg class="chart" role="img" viewBox="0 0 {} {}" aria-labelledby="{}-t {}-d">'
-        '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
+        '<svg class="chart" role="img" viewBox="0 0 {width} {height:.0f}" '
+        'aria-labelledby="{id}-t {id}-d"><title id="{id}-t">{title}</title>'
+        '<desc id="{id}-d">{desc}</desc>{parts}</svg>'
     ).format(
-        WIDTH,
-        height,
-        ident,
-        ident,
-        ident,
-        clean_line(title, 200),
-        ident,
-        clean_line(desc, 3000),
-        Markup("").join(parts),
+        width=WIDTH,
+        height=height,
+        id=ident,
+        title=clean_line(title, 200),
+        desc=desc,
+        parts=Markup("").join(parts),
     )
 
 
@@ -106,14 +110,14 @@ def _frame_marks(x: Axis, y: Axis) -> Iterator[Markup]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     for tick in y.ticks():
         height = _pixel_y(y, tick)
-        yield _path("zero" if tick == 0 else "grid", f"M{LEFT} {height:.1f}H{right}")
-        yield _text(LEFT - 6, height + 4, _tick_text(tick), "end")
+        yield svg_path("zero" if tick == 0 else "grid", f"M{LEFT} {height:.1f}H{right}")
+        yield svg_text(LEFT - 6, height + 4, _tick_text(tick), "end")
     for tick in x.ticks():
         across = _pixel_x(x, tick)
-        yield _path("axis", f"M{across:.1f} {bottom}v4")
-        yield _text(across, bottom + 18, x.word(tick), "middle")
-    yield _path("axis", f"M{LEFT} {TOP}V{bottom}H{right}")
-    yield _text((LEFT + right) / 2, HEIGHT - 8, x.label, "middle")
+        yield svg_path("axis", f"M{across:.1f} {bottom}v4")
+        yield svg_text(across, bottom + 18, x.word(tick), "middle")
+    yield svg_path("axis", f"M{LEFT} {TOP}V{bottom}H{right}")
+    yield svg_text((LEFT + right) / 2, HEIGHT - 8, x.label, "middle")
     yield Markup(
         '<text class="t" transform="translate(11 {:.0f}) rotate(-90)" text-anchor="middle">'
         "{}</text>"
@@ -127,11 +131,11 @@ def _series_marks(entry: Series, x: Axis, y: Axis) -> Iterator[Markup]:
     if entry.kind == "band":
         there = [f"{px:.1f} {py[1]:.1f}" for px, py in zip(across, down, strict=True)]
         back = [f"{px:.1f} {py[0]:.1f}" for px, py in zip(across, down, strict=True)]
-        yield _path(f"band b{style}", "M" + "L".join(there + back[::-1]) + "Z")
+        yield svg_path(f"band b{style}", "M" + "L".join(there + back[::-1]) + "Z")
         return
     spots = [(px, py[0]) for px, py in zip(across, down, strict=True)]
     if entry.kind in ("line", "rule"):
-        yield _path(
+        yield svg_path(
             f"{entry.kind} s{style}", "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in spots)
         )
         return
@@ -145,12 +149,12 @@ def _legend_marks(entry: Series, index: int) -> Iterator[Markup]:
     down = HEIGHT + row * _LEGEND_ROW + 8
     style = entry.style % STYLE_COUNT
     if entry.kind == "band":
-        yield _path(f"band b{style}", f"M{left:.0f} {down - 5}h22v10h-22Z")
+        yield svg_path(f"band b{style}", f"M{left:.0f} {down - 5}h22v10h-22Z")
     elif entry.kind in ("line", "rule"):
-        yield _path(f"{entry.kind} s{style}", f"M{left:.0f} {down}h22")
+        yield svg_path(f"{entry.kind} s{style}", f"M{left:.0f} {down}h22")
     else:
         yield _marker_path(style, left + 11, down)
-    yield _text(left + 28, down + 4, truncate_line(entry.name, _LEGEND_NAME), "start")
+    yield svg_text(left + 28, down + 4, truncate_line(entry.name, _LEGEND_NAME), "start")
 
 
 def _marker_path(style: int, px: float, py: float) -> Markup:
@@ -162,14 +166,16 @@ def _marker_path(style: int, px: float, py: float) -> Markup:
         f"M{x} {y}m0-4.5l4 7.5h-8Z",
         f"M{x} {y}m0-4.5l4.5 4.5l-4.5 4.5l-4.5-4.5Z",
     )
-    return _path(f"dot s{style}", shapes[style % len(shapes)])
+    return svg_path(f"dot s{style}", shapes[style % len(shapes)])
 
 
-def _path(kind: str, d: str) -> Markup:
+def svg_path(kind: str, d: str) -> Markup:
+    """Return a path of a class."""
     return Markup('<path class="{}" d="{}"/>').format(kind, d)
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> Markup:
+def svg_text(x: float, y: float, text: str, anchor: str) -> Markup:
+    """Return a short text at a place."""
     return Markup('<text class="t" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
         x, y, anchor, clean_line(text, 80)
     )

@@ -1,66 +1,38 @@
-"""A comparison as a report, and as text for a terminal, 80 columns wide."""
+"""A comparison as a report."""
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
-
+from simverify import results
 from simverify.checks import clean_line
 from simverify.models import DEFAULT_DISTANCE
-from simverify.reports.audit_text import pluralize
+from simverify.reports import compare_text
 from simverify.reports.compare_charts import expected_cell, model_blocks
-from simverify.reports.compare_text import (
-    compare_advice,
-    compare_facts,
-    coupling_bound_words,
-    decoding_line,
-    detectable_words,
-    model_name,
-    model_names,
-    model_notes,
-    open_reason,
-    optimality_gap_words,
-    optimum_lines,
-    optimum_words,
-    reproduce_blocks,
-    speedup_table,
-    speedup_words,
-    tree_load_words,
-    tree_words,
-    verdict_line,
-    verdict_sentence,
-)
-from simverify.reports.easyspec import groups_section, print_groups
+from simverify.reports.easyspec import groups_section
 from simverify.reports.view import (
     VERDICT_MARKS,
-    VERDICT_STYLES,
     Block,
-    Case,
     Cell,
     Items,
+    On,
     Prose,
     Report,
     Section,
     Table,
-    plain_line,
 )
 from simverify.reports.words import (
-    MAX_ITEMS,
-    MAX_ROWS,
     certificate_words,
     fault_blocks,
     join_names,
+    make_report,
+    make_table,
     number_cell,
-    suspect_lines,
-    take_first,
+    pluralize,
+    suspect_facts,
     tests_table,
+    verdict_case,
 )
-from simverify.results import CompareResult, CompareRun, Expected, Measured, ModelInfo, Timing
-
-# The report: the verdicts and what they rest on, models with their charts.
-
 
 MAX_CHARTED_MODELS = 10
 """Models that get charts: a page of more is no longer a page."""
@@ -68,377 +40,218 @@ MAX_CHARTED_MODELS = 10
 MAX_LISTED_RESULTS = 20
 """Results whose tests are listed one by one, those that failed first."""
 
+MIN_LONG_FRACTION = 20
+"""Characters of a fraction from which on it is left out."""
 
-_TIER_WORDS = {
-    "exact": "exact law, samples",
-    "sampled": "samples",
-    "output": "emitted tokens",
+
+_TIER_WORDS = {"exact": "exact law, samples", "sampled": "samples", "output": "emitted tokens"}
+
+_METHOD_WORDS = {
+    "enumeration": "every drafted block, or every step down a tree, enumerated",
+    "closed-form": "closed form",
+    "dp": "certified dynamic programme",
+    "measured": "not known: what is measured stands alone",
+    "rao-blackwell": "Rao-Blackwell over drafted blocks",
 }
+"""Ways to an exact E[tau]."""
 
 
-def compare_report(run: CompareRun) -> Report:
+def compare_report(run: results.CompareRun) -> Report:
     """Return the report of a comparison."""
-    return Report(
-        command="compare",
-        title=f"{join_names(dict.fromkeys(r.verifier for r in run.results))} on "
-        f"{model_names(run.models, 4, 24)}",
-        verdict=run.verdict,
-        ruling=compare_advice(run),
-        facts=tuple(compare_facts(run)),
-        sections=tuple(_compare_sections(run)),
-        cases=tuple(_result_case(run, row) for row in run.results),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
+    names = join_names(dict.fromkeys(row.verifier for row in run.results))
+    return make_report(
+        run,
+        "compare",
+        f"{names} on {compare_text.model_names(run.models, 4, 24)}",
+        compare_text.compare_advice(run),
+        compare_text.compare_facts(run),
+        _compare_sections(run),
+        (
+            verdict_case(
+                _result_name(row),
+                row.verdict,
+                "; ".join(_result_findings(row))
+                if row.verdict == "FAIL"
+                else compare_text.open_reason(run, row),
+            )
+            for row in run.results
+        ),
+        headline=compare_text.verdict_sentence(run),
+        verdict_last=True,
     )
 
 
-def _compare_sections(run: CompareRun) -> Iterator[Section]:
+def _compare_sections(run: results.CompareRun) -> Iterator[Section]:
     yield Section("Verdicts", tuple(_verdict_blocks(run)))
-    drawn = run.models[:MAX_CHARTED_MODELS]
-    for i, model in enumerate(drawn):
+    for i, model in enumerate(run.models):
         rows = [row for row in run.results if row.model == model.name]
-        yield Section(
-            f"Model {model_name(model, 48)}", tuple(model_blocks(f"m{i}", run, model, rows))
+        failures = (
+            f"FAIL {row.verifier}: {finding}" for row in rows for finding in _result_findings(row)
         )
-    if more := len(run.models) - len(drawn):
-        yield Section(
-            "More models",
-            (
-                Prose(
-                    f"{pluralize(more, 'model')} more stand in the tables above and in the run "
-                    "file; charts "
-                    f"are drawn for the first {MAX_CHARTED_MODELS}."
-                ),
-            ),
+        blocks: list[Block] = [
+            _verdict_table(run, rows, On.TERMINAL),
+            Items(tuple(compare_text.model_notes(run, model, rows)), on=On.SHORT),
+            Items(tuple(failures), on=On.VERBOSE),
+            *model_blocks(f"m{i}", run, model, rows),
+            *_call_blocks(rows),
+        ]
+        on = On.ALL if i < MAX_CHARTED_MODELS else On.TERMINAL
+        yield Section(_model_title(run, model), tuple(blocks), on, indent=0)
+    if (more := len(run.models) - MAX_CHARTED_MODELS) > 0:
+        words = (
+            f"{pluralize(more, 'model')} more stand in the tables above and in the run file; "
+            f"charts are drawn for the first {MAX_CHARTED_MODELS}."
         )
+        yield Section("More models", (Prose(words),))
     yield from groups_section(run)
-    yield Section("What the verdicts rest on", tuple(_basis_blocks(run)))
-    yield Section("To reproduce", tuple(reproduce_blocks(run)))
+    yield Section("What the verdicts rest on", tuple(_basis_blocks(run)), On.DETAIL)
+    yield Section("To reproduce", tuple(compare_text.reproduce_blocks(run)))
 
 
-def _verdict_blocks(run: CompareRun) -> Iterator[Block]:
+def _verdict_blocks(run: results.CompareRun) -> Iterator[Block]:
     findings = [
-        f"{row.verifier} on {row.model}: {finding}"
+        f"{_result_name(row)}: {finding}"
         for row in run.results
         for finding in _result_findings(row)
     ]
     if findings:
-        yield Items(*take_first(findings, MAX_ITEMS))
-    ordered = sorted(run.results, key=lambda row: row.verdict == "PASS")
-    shown, left_out = take_first(ordered, MAX_ROWS)
-    yield Table(
+        yield Items(tuple(findings))
+    yield _verdict_table(run, sorted(run.results, key=lambda row: row.verdict == "PASS"), On.PAGE)
+
+
+def _verdict_table(run: results.CompareRun, rows: Sequence[results.CompareResult], on: On) -> Table:
+    """Return the verdicts with their numbers: of all models on pages, of one on a terminal."""
+    # Real models are a million times slower than tables.
+    decoded = all(row.lossless.tier == "output" for row in rows)
+    unit, per = ("calls", 1.0) if decoded else ("Mblk", 1e6)
+    timings = run.meta.timings
+    speeds = {(one.model, one.verifier): one.blocks_per_second / per for one in timings}
+    return make_table(
         "Verdicts, and distance to the optimum",
-        (
-            "lossless",
-            "as declared",
-            "verifier",
-            "model",
-            "E[tau]",
-            "by",
-            "measured",
-            "99.9% interval",
-            "block efficiency",
-            "gap to optimum",
-            "predicted speed-up",
-            "rests on",
-        ),
-        tuple(_verdict_row(row) for row in shown),
-        numbers=frozenset({4, 6, 7, 8, 9, 10}),
-        names=frozenset({2, 3}),
-        left_out=left_out,
-    )
-    if words := optimum_words(run):
-        yield Prose(words)
-    for words in tree_load_words(run):
-        yield Prose(words)
-
-
-def _verdict_row(row: CompareResult) -> tuple[Cell, ...]:
-    low, high = row.measured.ci_low, row.measured.ci_high
-    return (
-        Cell(row.lossless.verdict, mark=VERDICT_MARKS[row.lossless.verdict]),
-        Cell(row.acceptance.verdict, mark=VERDICT_MARKS[row.acceptance.verdict])
-        if row.acceptance.tests
-        else Cell("not judged"),
-        Cell(row.verifier),
-        Cell(row.model),
-        expected_cell(row.expected_accepted),
-        Cell(row.expected_accepted.method),
-        number_cell(row.measured.mean, 5),
-        Cell(f"{low:.5g} to {high:.5g}", high - low),
-        number_cell(row.block_efficiency, 5),
-        Cell(optimality_gap_words(row), 1 - row.optimality),
-        Cell(f"{row.speedup.predicted:.3g}x", row.speedup.predicted),
-        Cell(_TIER_WORDS[row.lossless.tier] if row.lossless.tests else "exact law"),
+        "lossless | as declared | verifier | model | E[tau] | by | measured | 99.9% interval | "
+        f"block efficiency | gap to optimum | predicted speed-up | rests on | {unit} a second",
+        (_verdict_row(row, speeds[row.model, row.verifier], decoded) for row in rows),
+        "2:\nverifier | 0:\nlossless | 4:\nE[tau] | 6:measured\n99.9% | 8:block\neff. | "
+        f"9:of\nopt. | 10:speed\n-up | 12:{unit}\n/s",
+        names=frozenset({2, 3}) if on == On.PAGE else frozenset(),
+        on=on,
     )
 
 
-def _basis_blocks(run: CompareRun) -> Iterator[Block]:
-    shown, left_out = take_first(run.results, MAX_ROWS)
-    yield Table(
+def _verdict_row(row: results.CompareResult, speed: float, decoded: bool) -> Iterator[Cell | str]:
+    verdict, acceptance = row.lossless.verdict, row.acceptance.verdict
+    tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
+    yield Cell(verdict, mark=VERDICT_MARKS[verdict], short=verdict + tier)
+    judged = Cell(acceptance, mark=VERDICT_MARKS[acceptance])
+    yield judged if row.acceptance.tests else "not judged"
+    # The folder of someone's own rule would leave no room for numbers.
+    yield Cell(row.verifier, short=fold_name(clean_line(row.verifier.rpartition("/")[2])))
+    yield row.model
+    expected, measured = row.expected_accepted, row.measured
+    yield replace(expected_cell(expected), short=_expected_text(expected))
+    yield expected.method
+    yield replace(number_cell(measured.mean, 5), short=_interval_text(measured))
+    low, high = measured.ci_low, measured.ci_high
+    yield Cell(f"{low:.5g} to {high:.5g}", high - low)
+    efficiency = row.block_efficiency
+    yield replace(number_cell(efficiency, 5), short=_fixed_point(efficiency, 3))
+    sign = "\N{GREATER-THAN OR EQUAL TO}" if row.optimum.bound else ""
+    share = f"{sign}{row.optimality:.1%}"
+    yield Cell(compare_text.optimality_gap_words(row), 1 - row.optimality, short=share)
+    predicted = row.speedup.predicted
+    yield Cell(f"{predicted:.3g}x", predicted, short=f"{_fixed_point(predicted, 2)}x")
+    yield _TIER_WORDS[row.lossless.tier] if row.lossless.tests else "exact law"
+    # A rule that was judged by its law alone has no tests, and no speed to speak of; the sums of a
+    # trace were made while it was recorded. Code that is called stands beside compiled kernels.
+    timed = row.lossless.tests and (speed > 0.0 or not decoded)
+    shown = "<0.1" if 0.0 < speed < 0.05 else _fixed_point(speed, 1)
+    yield Cell(shown, speed) if timed else Cell("-", 0.0)
+
+
+def _basis_blocks(run: results.CompareRun) -> Iterator[Block]:
+    yield make_table(
         "Exact checks, power and certificates",
-        ("verifier", "model", "exact law", "lossless", "acceptance", "certificate"),
-        tuple(
-            (
-                Cell(row.verifier),
-                Cell(row.model),
-                _exact_cell(row),
-                Cell(detectable_words(row.lossless.detectable), row.lossless.detectable),
-                _acceptance_cell(row),
-                Cell(
-                    certificate_words(row.lossless.certificate)
-                    if row.lossless.certificate
-                    else "none"
-                ),
-            )
-            for row in shown
+        (
+            "result | E[tau] by | exact law | lossless | acceptance | named faults refuted | "
+            "certificate"
         ),
-        names=frozenset({0, 1}),
+        map(_basis_row, run.results),
+        names=frozenset({0}),
         folded=True,
-        left_out=left_out,
+        listed=True,
     )
+    if words := compare_text.optimum_words(run):
+        yield Prose(words)
+    yield from map(Prose, compare_text.tree_load_words(run))
     ordered = sorted(run.results, key=lambda row: row.verdict == "PASS")[:MAX_LISTED_RESULTS]
     for row in ordered:
-        for line in suspect_lines(row.lossless.localisation, row.lossless.faults):
-            yield Prose(f"{row.verifier} on {row.model}: {line}.")
+        for name, words in suspect_facts(row.lossless.localisation, row.lossless.faults):
+            yield Prose(f"{_result_name(row)}: {name.lower()}: {words}.")
         if row.verdict != "PASS" and row.lossless.faults is not None:
             yield from fault_blocks(row.lossless.faults)
     refuted = {row.lossless.faults.refuted for row in run.results if row.lossless.faults}
     names = dict.fromkeys(fault.fault for every in refuted for fault in every)
     if names:
-        yield Prose(
-            f"Catalogued faults refuted somewhere in this run: {join_names(sorted(names), 60)}."
-        )
+        words = join_names(sorted(names), 60)
+        yield Prose(f"Catalogued faults refuted somewhere in this run: {words}.")
     tests = [
-        (f"{row.verifier} on {row.model}", test)
+        (_result_name(row), test)
         for row in ordered
         for test in (*row.lossless.tests, *row.acceptance.tests)
     ]
     what = "Sampled tests of the kernels" if run.decoding is None else "Tests of the emitted tokens"
-    yield tests_table(what, tests)
+    yield replace(tests_table(what, tests), on=On.PAGE)
     if more := len(run.results) - len(ordered):
-        yield Prose(f"The tests of {pluralize(more, 'result')} more stand in the run file.")
+        words = f"The tests of {pluralize(more, 'result')} more stand in the run file."
+        yield Prose(words, on=On.PAGE)
 
 
-def _acceptance_cell(row: CompareResult) -> Cell:
-    part = row.acceptance
-    if not part.tests:
-        return Cell(part.words)
-    return Cell(
-        f"{part.words}; {detectable_words(part.detectable)}", mark=VERDICT_MARKS[part.verdict]
-    )
+def _basis_row(row: results.CompareResult) -> Iterator[Cell | str]:
+    expected, lossless, acceptance = row.expected_accepted, row.lossless, row.acceptance
+    yield _result_name(row)
+    words = _METHOD_WORDS[expected.method]
+    if expected.method == "dp":
+        words += f", bounds {expected.upper - expected.lower:.0e} apart"
+    elif expected.confidence is not None and expected.method != "measured":
+        words += f", {expected.confidence:.1%} interval"
+    yield words + (f": {expected.fraction}" if _is_short(expected.fraction) else "")
+    if (exact := lossless.exact) is not None:
+        yield f"{exact.arithmetic}, by {exact.method}: {exact.scope}: TV {exact.tv:.2g}"
+    else:
+        yield "none of real models" if lossless.tier == "output" else "too large to write out"
+    yield "; beside it: ".join([_power_words(lossless), *map(_power_words, lossless.beside)])
+    if acceptance.tests:
+        words = f"{acceptance.words}; {_power_words(acceptance)}"
+        yield Cell(words, mark=VERDICT_MARKS[acceptance.verdict])
+    else:
+        yield acceptance.words
+    if (faults := lossless.faults) is None:
+        yield ""
+    else:
+        number = len(faults.refuted)
+        yield f"{number} of {number + len(faults.not_refuted)}"
+    yield certificate_words(lossless.certificate) if lossless.certificate else "none"
 
 
-def _exact_cell(row: CompareResult) -> Cell:
-    exact = row.lossless.exact
-    if exact is None:
-        real = row.lossless.tier == "output"
-        return Cell("none of real models" if real else "too large to write out")
-    return Cell(
-        f"{exact.arithmetic}, by {exact.method}: {exact.scope}: TV {exact.tv:.2g}", exact.tv
-    )
+def _power_words(part: results.Lossless | results.Acceptance | results.Power) -> str:
+    """Return from which size on a kind of deviation is found."""
+    return f"{part.deviation}: {compare_text.detectable_words(part.detectable)}"
 
 
-def _result_case(run: CompareRun, row: CompareResult) -> Case:
-    name = f"{row.verifier} on {row.model}"
-    if row.verdict == "FAIL":
-        return Case(name, "failed", "; ".join(_result_findings(row)))
-    if row.verdict == "INCONCLUSIVE":
-        return Case(name, "inconclusive", open_reason(run, row))
-    return Case(name, "passed")
+def _is_short(fraction: str | None) -> bool:
+    return fraction is not None and len(fraction) < MIN_LONG_FRACTION
 
 
-def _result_findings(row: CompareResult) -> list[str]:
+def _result_name(row: results.CompareResult) -> str:
+    return f"{row.verifier} on {row.model}"
+
+
+def _result_findings(row: results.CompareResult) -> list[str]:
     strange = f"{row.acceptance.words}: "
     return [*row.lossless.findings, *(strange + finding for finding in row.acceptance.findings)]
 
 
-# The basis of a comparison's table, in lines for a terminal.
-
-
-METHOD_WORDS = {
-    "enumeration": ("enum", "every drafted block, or every step down a tree, enumerated"),
-    "closed-form": ("form", "closed form"),
-    "dp": ("dp", "certified dynamic programme"),
-    "measured": ("-", "not known: what is measured stands alone"),
-    "rao-blackwell": ("r-b", "Rao-Blackwell over drafted blocks"),
-}
-"""Ways to an exact E[tau]: the word in the table, and what it stands for."""
-
-MIN_LONG_FRACTION = 20
-"""Characters of a fraction from which on it is left out."""
-
-
-def run_promise(run: CompareRun) -> str:
-    """Return what the whole run promises: its false-alarm rate, and what it finds where."""
-    models: dict[str, list[str]] = {}
-    for row in run.results:
-        names = models.setdefault(row.lossless.deviation, [])
-        if row.model not in names:
-            names.append(row.model)
-    deviations = [
-        deviation + (f" ({', '.join(names)})" if len(models) > 1 else "")
-        for deviation, names in models.items()
-    ]
-    # The second verdict of a row, on its acceptance, waits for the same power.
-    deviations += dict.fromkeys(
-        row.acceptance.deviation for row in run.results if row.acceptance.tests
-    )
-    return (
-        f"Seed {run.seed}. If every verifier here is right, a run reports a fault with "
-        f"probability {run.alpha:g} at most. Found with probability {run.power:g} from "
-        f"{run.detect:g} on, or the verdict is INCONCLUSIVE: {'; '.join(deviations)}."
-    )
-
-
-def method_lines(rows: Sequence[CompareResult]) -> list[str]:
-    """Return a line for each way in which the table's exact E[tau] was found."""
-    lines = []
-    for method, (short, words) in METHOD_WORDS.items():
-        used = [row.expected_accepted for row in rows if row.expected_accepted.method == method]
-        if not used:
-            continue
-        line = f"{short}: {words}"
-        if method == "dp":
-            width = max(expected.upper - expected.lower for expected in used)
-            line += f", bounds {width:.0e} apart"
-        elif used[0].confidence is not None and method != "measured":
-            line += f", {used[0].confidence:.1%} interval"
-        lines.append(line)
-    fractions = [
-        f"{row.verifier} {row.expected_accepted.fraction}"
-        for row in rows
-        if row.expected_accepted.fraction
-        and len(row.expected_accepted.fraction) < MIN_LONG_FRACTION
-    ]
-    if fractions:
-        lines.append(f"E[tau]: {', '.join(fractions)}")
-    return lines
-
-
-def verdict_basis_lines(rows: Sequence[CompareResult]) -> list[str]:
-    """Return what the losslessness verdicts rest on: the rules' laws, then the kernels' samples."""
-    scopes: dict[str, list[str]] = {}
-    for row in rows:
-        if (exact := row.lossless.exact) is not None:
-            key = f"exact, {exact.arithmetic}, by {exact.method}: {exact.scope}: TV {exact.tv:.2g}"
-            scopes.setdefault(key, []).append(row.verifier)
-    lines = [f"{', '.join(names)}: {scope}" for scope, names in scopes.items()]
-    tests = [len(row.lossless.tests) for row in rows]
-    tokens = [max((test.n for test in row.lossless.tests), default=0) for row in rows]
-    decoded = any(row.lossless.tier == "output" for row in rows)
-    what = "emitted tokens judged" if decoded else "kernels sampled"
-    lines.append(
-        f"{what}: {_range_text(tests, 'd')} tests on {_range_text(tokens, '.1e')} tokens each"
-    )
-    lines += _refuted_fault_lines(rows)
-    main = [(row.lossless.deviation, row.lossless.detectable) for row in rows]
-    beside = [(power.deviation, power.detectable) for row in rows for power in row.lossless.beside]
-    lines += [*_power_lines(main), *(f"beside it: {power}" for power in _power_lines(beside))]
-    bounds: dict[tuple[float, str | None], list[float]] = {}
-    for row in rows:
-        if (certificate := row.lossless.certificate) is not None:
-            terms = certificate.delta, certificate.assumption
-            bounds.setdefault(terms, []).append(certificate.bound)
-    lines += [
-        f"certified at {1 - delta:.1%}: mean one-token TV at most {_range_text(found, '.4f')}, if "
-        f"{assumption}"
-        for (delta, assumption), found in bounds.items()
-    ]
-    return lines + _acceptance_lines(rows)
-
-
-def _refuted_fault_lines(rows: Sequence[CompareResult]) -> list[str]:
-    """How many of the named faults each verifier's tokens refute."""
-    groups: dict[str, list[str]] = {}
-    for row in rows:
-        if (faults := row.lossless.faults) is not None:
-            number = len(faults.refuted)
-            count = f"{number} of {number + len(faults.not_refuted)}"
-            groups.setdefault(count, []).append(row.verifier)
-    parts = [f"{', '.join(names)} {count}" for count, names in groups.items()]
-    return [f"named faults refuted: {'; '.join(parts)}"] if parts else []
-
-
-def _acceptance_lines(rows: Sequence[CompareResult]) -> list[str]:
-    """Whether the kernels accept as their rules do, which losslessness does not rest on."""
-    groups: dict[str, list[CompareResult]] = {}
-    for row in rows:
-        groups.setdefault(row.acceptance.words, []).append(row)
-    lines = []
-    for words, group in groups.items():
-        judged = [row.acceptance for row in group if row.acceptance.tests]
-        powers = _power_lines([(part.deviation, part.detectable) for part in judged])
-        names = ", ".join(row.verifier for row in group)
-        lines.append(f"{names}: {'; '.join([words, *powers])}")
-    return lines
-
-
-def _power_lines(found: list[tuple[str, float | None]]) -> list[str]:
-    """Return for each kind of deviation the size from which on all of its tests find it."""
-    sizes: dict[str, list[float | None]] = {}
-    for deviation, size in found:
-        sizes.setdefault(deviation, []).append(size)
-    return [
-        f"{deviation}: not found at any size"
-        if None in every
-        else f"{deviation}: power .9 from {max(x for x in every if x is not None):.4f} on"
-        for deviation, every in sizes.items()
-    ]
-
-
-def _range_text(values: Sequence[float], form: str) -> str:
-    low, high = format(min(values), form), format(max(values), form)
-    return low if low == high else f"{low} to {high}"
-
-
-_SPEEDUP_HEADERS = (
-    "\nverifier",
-    "\nmeasured",
-    "predicted\nc={:g}",
-    "predicted\nown c",
-    "own\nc",
-    "block\ncost",
-    "a\ntoken",
-    "\ndraft",
-    "\ntarget",
-    "\nverify",
-)
-
-
-def real_pair_lines(run: CompareRun, rows: Sequence[CompareResult]) -> Iterator[str]:
-    """Yield lines of text; none for a simulated model."""
-    for row in rows:
-        if (paired := row.paired) is not None:
-            half = (paired.ci_high - paired.ci_low) / 2
-            yield (
-                f"on the {paired.blocks:,} drafted blocks of {paired.baseline}, E[tau] of "
-                f"{row.verifier} less {paired.baseline}'s: {paired.difference:+.4f}"
-                f"\N{PLUS-MINUS SIGN}{half:.4f}"
-            )
-    if run.decoding is not None:
-        for row in rows:
-            shares = " ".join(f"{share:.2f}" for share in row.acceptance_ccdf.measured)
-            yield f"{row.verifier} keeps l tokens or more, l = 1 to {run.gamma}: {shares}"
-
-
-def speedup_times(run: CompareRun, model: str) -> tuple[str, RichTable] | None:
-    """Return the caption and the table of the speed-ups on a model, if it was timed."""
-    speedups = speedup_table(run, model)
-    if speedups is None:
-        return None
-    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for i, header in enumerate(_SPEEDUP_HEADERS):
-        words = header.format(run.results[0].speedup.cost_ratio)
-        table.add_column(Text(words), justify="right" if i else "left", no_wrap=True)
-    for row in speedups.rows:
-        table.add_row(*(plain_line(cell.text) for cell in row))
-    return speedups.caption, table
-
-
-# The table on a terminal.
+# One model on a terminal: its verdicts, and what they rest on.
 
 
 _MAX_NAME_LINE = 13
@@ -451,74 +264,10 @@ _NAME_PIECES = re.compile(r"[^-_:.]{0,12}[-_:.]|[^-_:.]{1,13}")
 """What of a name stays on one line."""
 
 
-def print_comparison(run: CompareRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the tables of a comparison and the verdict; ``verbose``: all that they rest on."""
-    speeds = {(timing.model, timing.verifier): timing for timing in run.meta.timings}
-    for model in run.models:
-        rows = [row for row in run.results if row.model == model.name]
-        console.print(plain_line(_model_title(run, model), "bold"))
-        console.print(_model_table(rows, speeds, verbose=verbose))
-        if verbose:
-            _print_basis(run, model, rows, console)
-        else:
-            failed = any(row.verdict == "FAIL" for row in rows)
-            for words in model_notes(run, model, rows):
-                console.print(plain_line(words, VERDICT_STYLES["FAIL"] if failed else "dim"))
-        if any(row.calls for row in rows):
-            console.print(_after_calls_table(rows))
-            if any(entry.exact is None for row in rows for entry in row.calls):
-                console.print(plain_line("no exact number of tokens: shown, not judged", "dim"))
-        console.print()
-    if run.layer_parallel:
-        print_groups(run, console, verbose=verbose)
-    if verbose:
-        console.print(plain_line(run_promise(run)))
-    words = verdict_line(run) if verbose else verdict_sentence(run)
-    console.print(plain_line(words, VERDICT_STYLES[run.verdict]))
-
-
-def _print_basis(
-    run: CompareRun, model: ModelInfo, rows: list[CompareResult], console: Console
-) -> None:
-    """Print what one model's table rests on, and all that failed."""
-    for words in [*method_lines(rows), *verdict_basis_lines(rows)]:
-        console.print(plain_line(words, "dim"))
-    if run.decoding is not None:
-        console.print(plain_line(decoding_line(run.decoding), "dim"))
-        console.print(plain_line(optimum_words(run), "dim"))
-    where = coupling_bound_words(model.bounds)
-    for words in optimum_lines(rows):
-        console.print(plain_line(words, "dim"))
-    bound = _expected_number(model.bounds.coupling)
-    console.print(plain_line(f"coupling bound on one iteration{where}: {bound}"))
-    failed, more = take_first([words for row in rows for words in _failure_lines(row)], MAX_ITEMS)
-    for words in failed:
-        console.print(plain_line(words, VERDICT_STYLES["FAIL"]))
-    if more:
-        console.print(f"{more:,} lines more stand in the run file")
-    for words in real_pair_lines(run, rows):
-        console.print(plain_line(words))
-    if (timing := speedup_times(run, model.name)) is not None:
-        caption, table = timing
-        console.print(plain_line(caption))
-        console.print(table)
-    for words in speedup_words(run, model.name):
-        console.print(plain_line(words, "dim"))
-
-
-def _failure_lines(row: CompareResult) -> Iterator[str]:
-    for finding in row.lossless.findings:
-        yield f"FAIL {row.verifier}: {finding}"
-    for words in suspect_lines(row.lossless.localisation, row.lossless.faults):
-        yield f"{row.verifier}: {words}"
-    for finding in row.acceptance.findings:
-        yield f"FAIL {row.verifier}, {row.acceptance.words}: {finding}"
-
-
-def _model_title(run: CompareRun, model: ModelInfo) -> str:
+def _model_title(run: results.CompareRun, model: results.ModelInfo) -> str:
     title = f"{model.name}: V = {model.vocab_size}, gamma = {run.gamma}"
     if run.drafting is not None:
-        title += f", {tree_words(run.drafting)}"
+        title += f", {compare_text.tree_words(run.drafting)}"
     if model.target_perplexity is not None and model.draft_perplexity is not None:
         title += (
             f", perplexity {model.target_perplexity:.2f} target {model.draft_perplexity:.2f} draft"
@@ -528,45 +277,6 @@ def _model_title(run: CompareRun, model: ModelInfo) -> str:
     if model.temperature is not None and model.temperature != 1.0:
         title += f", temperature {model.temperature:g}"
     return title
-
-
-def _model_table(
-    rows: list[CompareResult], speeds: dict[tuple[str, str], Timing], *, verbose: bool
-) -> RichTable:
-    table = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    # Real models are a million times slower than tables.
-    unit, per = ("calls\n/s", 1.0) if _has_decoding(rows) else ("Mblk\n/s", 1e6)
-    table.add_column(Text("\nverifier"), no_wrap=True)
-    table.add_column(Text("\nlossless"), no_wrap=True)
-    by = ("\nby",) if verbose else ()  # the lines that say what it means come with it
-    for header in (
-        "\nE[tau]",
-        *by,
-        "measured\n99.9%",
-        "block\neff.",
-        "of\nopt.",
-        "speed\n-up",
-        unit,
-    ):
-        table.add_column(Text(header), justify="right", no_wrap=True)
-    for row in rows:
-        verdict = row.lossless.verdict
-        speed = speeds[row.model, row.verifier].blocks_per_second / per
-        tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
-        table.add_row(
-            # The folder of someone's own rule would leave no room for numbers.
-            Text(fold_name(clean_line(row.verifier.rpartition("/")[2]))),
-            Text(verdict + tier, style=VERDICT_STYLES[verdict]),
-            _expected_text(row.expected_accepted),
-            *((METHOD_WORDS[row.expected_accepted.method][0],) if verbose else ()),
-            _interval_text(row.measured),
-            _fixed_point(row.block_efficiency, 3),
-            _optimality_text(row),
-            _fixed_point(row.speedup.predicted, 2) + "x",
-            # The sums of a trace were made while it was recorded.
-            _speed_text(speed) if _has_kernel_speed(row, speed) else "-",
-        )
-    return table
 
 
 def fold_name(name: str) -> str:
@@ -581,32 +291,12 @@ def fold_name(name: str) -> str:
     return "\n".join(lines)
 
 
-def _optimality_text(row: CompareResult) -> str:
-    """Return the share of the optimum that a rule reaches, or the least that it can be."""
-    sign = "\N{GREATER-THAN OR EQUAL TO}" if row.optimum.bound else ""
-    return f"{sign}{row.optimality:.1%}"
-
-
-def _speed_text(speed: float) -> str:
-    # Code that is called stands beside compiled kernels.
-    return "<0.1" if 0.0 < speed < 0.05 else _fixed_point(speed, 1)
-
-
-def _has_kernel_speed(row: CompareResult, speed: float) -> bool:
-    # A readable rule that was judged by its law alone has no tests, and no speed to speak of.
-    return bool(row.lossless.tests) and (speed > 0.0 or not _has_decoding([row]))
-
-
-def _has_decoding(rows: list[CompareResult]) -> bool:
-    return all(row.lossless.tier == "output" for row in rows)
-
-
 def _fixed_point(value: float, decimals: int) -> str:
     # From 10 on one decimal less, so that the widest row still fits 80 columns.
     return f"{value:.{decimals if value < 10 else decimals - 1}f}"
 
 
-def _interval_text(measured: Measured) -> str:
+def _interval_text(measured: results.Measured) -> str:
     decimals = 4 if measured.ci_high < 10 else 3
     above, below = measured.ci_high - measured.mean, measured.mean - measured.ci_low
     # An interval that its range cuts off has no half width.
@@ -615,7 +305,7 @@ def _interval_text(measured: Measured) -> str:
     return f"{measured.mean:.{decimals}f}±{above:.{decimals}f}"
 
 
-def _expected_text(expected: Expected) -> str:
+def _expected_text(expected: results.Expected) -> str:
     if expected.method == "measured":
         return "-"  # what is known of it is what was measured, in the next column
     if expected.method == "counting":
@@ -630,25 +320,42 @@ def _expected_text(expected: Expected) -> str:
     return f"{middle:.{decimals}f}±{half:.{decimals}f}"
 
 
-def _expected_number(expected: Expected) -> str:
-    return _expected_text(expected) + (f" = {expected.fraction}" if expected.fraction else "")
+def _call_blocks(rows: Sequence[results.CompareResult]) -> Iterator[Block]:
+    """Yield the tokens out after calls: all on pages, a few on a terminal."""
+    last = max((len(row.calls) for row in rows), default=0)
+    if not last:
+        return
+    few = [i for i in (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000) if i < last] + [last]
+    yield _calls_table([(row, row.calls[i - 1]) for i in few for row in rows], On.TERMINAL)
+    yield _calls_table([(row, entry) for row in rows for entry in row.calls], On.PAGE)
+    if any(entry.exact is None for row in rows for entry in row.calls):
+        yield Prose("no exact number of tokens: shown, not judged", on=On.TERMINAL)
 
 
-def _after_calls_table(rows: list[CompareResult]) -> RichTable:
-    table = RichTable(box=None, padding=(0, 2, 0, 0))
-    table.add_column("calls", justify="right")
-    table.add_column("verifier")
-    table.add_column("tokens out, exact", justify="right")
-    table.add_column("measured, 99.9%", justify="right")
-    last = len(rows[0].calls)
-    shown = [i for i in (1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000) if i < last] + [last]
-    for i in shown:
-        for row in rows:
-            entry = row.calls[i - 1]
-            exact = "" if entry.exact is None else f"{entry.exact:.6f}"
-            if entry.fraction and len(entry.fraction) < MIN_LONG_FRACTION:
-                exact += f" = {entry.fraction}"
-            table.add_row(
-                str(i), plain_line(row.verifier), plain_line(exact), _interval_text(entry.measured)
+def _calls_table(
+    entries: Sequence[tuple[results.CompareResult, results.AfterCalls]], on: On
+) -> Table:
+    return make_table(
+        "Tokens out after calls",
+        "verifier | calls | exact | measured | from | to",
+        (
+            (
+                row.verifier,
+                entry.calls,
+                replace(number_cell(entry.exact, 8, "shown, not judged"), short=_calls_text(entry)),
+                replace(number_cell(entry.measured.mean, 6), short=_interval_text(entry.measured)),
+                number_cell(entry.measured.ci_low, 6),
+                number_cell(entry.measured.ci_high, 6),
             )
-    return table
+            for row, entry in entries
+        ),
+        names=frozenset({0}),
+        folded=True,
+        narrow="1:calls | 0:verifier | 2:tokens out, exact | 3:measured, 99.9%",
+        on=on,
+    )
+
+
+def _calls_text(entry: results.AfterCalls) -> str:
+    exact = "" if entry.exact is None else f"{entry.exact:.6f}"
+    return f"{exact} = {entry.fraction}" if _is_short(entry.fraction) else exact

@@ -5,26 +5,19 @@ rule does. A result's verdict is the worse of both, so the words always say whic
 """
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from simverify.reports.audit_text import pluralize
-from simverify.reports.view import Block, Cell, Command, Fact, Prose, Table
-from simverify.reports.words import join_names, number_cell, truncate_line
-from simverify.results import (
-    ANY_DEVIATION,
-    Acceptance,
-    Bounds,
-    CompareResult,
-    CompareRun,
-    Decoding,
-    Drafter,
-    DraftTrees,
-    Expected,
-    Latency,
-    Lossless,
-    ModelInfo,
-    Verdict,
+from simverify import results
+from simverify.reports.view import Block, Cell, Command, Fact, On, Prose, Table
+from simverify.reports.words import (
+    join_names,
+    limits_table,
+    make_table,
+    number_cell,
+    pluralize,
+    sampling_words,
+    truncate_line,
 )
 from simverify.simulators.latency import Load, predicted_speedup
 from simverify.trees import TreeShape
@@ -33,58 +26,36 @@ from simverify.verifiers import VERIFIERS
 # The decoding of real models.
 
 
-def sampling_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
-    """Return what shapes the rows that are sampled and tested."""
-    words = [f"temperature {temperature:g}"]
-    words += [] if top_k is None else [f"top-k {top_k}"]
-    words += [] if top_p is None else [f"top-p {top_p:g}"]
-    return ", ".join(words)
-
-
-def decoding_line(found: Decoding) -> str:
-    """Return how the blocks were made, without their models and prompts."""
-    made = "decoded" if found.trace is None else "recorded"
-    return (
-        f"{made} at {_sampling_text(found)}, {found.dtype} on {found.device}, "
-        f"{_requests_text(found)}"
-    )
-
-
-def decoding_table(found: Decoding, drafter: str) -> Table:
+def decoding_table(decoding: results.Decoding, drafter: str) -> Table:
     """Return all that is known of how the blocks were made; ``drafter``: empty where plain."""
-    prompts = found.prompts or "bundled, or texts from Python"
-    source = "each verifier" if found.trace is None else "the recording, by token verification"
+    prompts = decoding.prompts or "bundled, or texts from Python"
+    source = "each verifier" if decoding.trace is None else "the recording, by token verification"
     rows = [
-        ("target", found.target),
-        ("draft", found.draft or "none: texts alone"),
+        ("target", decoding.target),
+        ("draft", decoding.draft or "none: texts alone"),
         *([("drafter", drafter)] if drafter else []),
-        ("sampling", _sampling_text(found)),
-        ("computed in", f"{found.dtype} on {found.device}"),
-        ("prompts", f"{prompts}, sha256 {found.prompts_sha256}"),
-        ("tokens", f"{found.tokens:,} of {source}, {_requests_text(found)}"),
+        ("sampling", sampling_words(decoding.temperature, decoding.top_k, decoding.top_p)),
+        ("computed in", f"{decoding.dtype} on {decoding.device}"),
+        ("prompts", f"{prompts}, sha256 {decoding.prompts_sha256}"),
+        (
+            "tokens",
+            f"{decoding.tokens:,} of {source}, {decoding.lanes} requests side by side, of "
+            f"{decoding.request_tokens:,} tokens at most",
+        ),
     ]
-    if found.drafter is not None:
-        rows.insert(2, ("drafter", _drafter_text(found.drafter)))
-    if found.trace is not None:
-        rows.append(("trace", f"{found.trace}, sha256 {found.trace_sha256}"))
-    return Table(
-        "How it was decoded" if found.trace is None else "How the blocks were recorded",
-        ("what", "value"),
-        tuple((Cell(name), Cell(value)) for name, value in rows),
-    )
+    if (method := decoding.drafter) is not None:
+        words = method.name
+        if method.layer_parallel is not None:
+            mended = "with" if method.calibration else "without"
+            words += f", {method.layer_parallel} layers a group, {mended} calibration"
+        rows.insert(2, ("drafter", words))
+    if decoding.trace is not None:
+        rows.append(("trace", f"{decoding.trace}, sha256 {decoding.trace_sha256}"))
+    caption = "How it was decoded" if decoding.trace is None else "How the blocks were recorded"
+    return replace(limits_table(rows, caption), on=On.DETAIL)
 
 
-def real_model_basis(found: Decoding) -> str:
-    """Return what verdicts on real models rest on."""
-    emitted = (
-        "tokens that each verifier emitted while it decoded"
-        if found.trace is None
-        else "tokens that each verifier emitted on the recorded blocks"
-    )
-    return f"tests of the {emitted}, each token against its own target row"
-
-
-def optimum_words(run: CompareRun) -> str:
+def optimum_words(run: results.CompareRun) -> str:
     """Return on which blocks E[tau] and its optimum were taken; empty for simulated models."""
     if run.decoding is None:
         return ""
@@ -99,28 +70,13 @@ def optimum_words(run: CompareRun) -> str:
     return words
 
 
-def _drafter_text(found: Drafter) -> str:
-    if found.layer_parallel is None:
-        return found.name
-    mended = "with" if found.calibration else "without"
-    return f"{found.name}, {found.layer_parallel} layers a group, {mended} calibration"
-
-
-def _sampling_text(found: Decoding) -> str:
-    return sampling_words(found.temperature, found.top_k, found.top_p)
-
-
-def _requests_text(found: Decoding) -> str:
-    return f"{found.lanes} requests side by side, of {found.request_tokens:,} tokens at most"
-
-
 # Names of models where one pair drafts in several ways: the way is never cut off.
 
 
 _MAX_METHOD_NAME = 40
 
 
-def draft_method_name(model: ModelInfo) -> str:
+def draft_method_name(model: results.ModelInfo) -> str:
     """Return how the model's drafts were made, as its name ends; empty where they are plain."""
     drafter = model.drafter
     if drafter is None:
@@ -131,17 +87,17 @@ def draft_method_name(model: ModelInfo) -> str:
     return truncate_line(f"{drafter.name}({drafter.layer_parallel}{without})", _MAX_METHOD_NAME)
 
 
-def pair_name(model: ModelInfo) -> str:
+def pair_name(model: results.ModelInfo) -> str:
     """Return the name without the way of drafting."""
     return model.name.removesuffix(draft_method_name(model)).rstrip()
 
 
-def model_name(model: ModelInfo, longest: int) -> str:
+def model_name(model: results.ModelInfo, longest: int) -> str:
     """Return the name, cut at ``longest`` characters, and behind it the way of drafting."""
     return f"{truncate_line(pair_name(model), longest)} {draft_method_name(model)}".rstrip()
 
 
-def model_names(models: Iterable[ModelInfo], most: int, longest: int) -> str:
+def model_names(models: Iterable[results.ModelInfo], most: int, longest: int) -> str:
     """Return the first names, the ways of one pair behind it: deep easyspec(1), easyspec(4).
 
     Each is cut at ``longest`` characters; that of a pair, which stands once, at twice as many.
@@ -150,15 +106,15 @@ def model_names(models: Iterable[ModelInfo], most: int, longest: int) -> str:
     for model in models:
         ways.setdefault(pair_name(model), []).append(draft_method_name(model))
     words = [
-        f"{truncate_line(name, 2 * longest)} {join_names([way or 'plain' for way in found], most)}"
-        if any(found)
+        f"{truncate_line(name, 2 * longest)} {join_names([way or 'plain' for way in made], most)}"
+        if any(made)
         else truncate_line(name, longest)
-        for name, found in ways.items()
+        for name, made in ways.items()
     ]
     return join_names(words, most, max(map(len, words), default=1))
 
 
-def result_name(run: CompareRun, row: CompareResult, longest: int) -> str:
+def _result_name(run: results.CompareRun, row: results.CompareResult, longest: int) -> str:
     """Return verifier and model, cut at ``longest`` characters, and the way of drafting."""
     model = next((model for model in run.models if model.name == row.model), None)
     if model is None or model.drafter is None:
@@ -185,23 +141,23 @@ OPTIMUM_METHOD_WORDS = {
 """How the best rule without state for a tree was found."""
 
 
-def tree_words(found: DraftTrees) -> str:
+def tree_words(trees: results.DraftTrees) -> str:
     """Return the tree and the scheme of its siblings."""
-    shape = TreeShape(found.parents)
+    shape = TreeShape(trees.parents)
     levels = shape.words().removesuffix(" children per level")
     if shape.is_chain:
-        return f"one draft, {found.scheme}"
+        return f"one draft, {trees.scheme}"
     first = len(shape.children[-1])
     if len(shape) == first * shape.depth and levels == ",".join(["1"] * shape.depth).replace(
         "1", str(first), 1
     ):
-        return f"{first} drafts, {found.scheme}"
+        return f"{first} drafts, {trees.scheme}"
     # The parents of a tree that has no such numbers stand in the run file.
     how = f", {levels}" if levels != shape.words() else ""
-    return f"tree of {pluralize(len(shape), 'node')}{how}, {found.scheme}"
+    return f"tree of {pluralize(len(shape), 'node')}{how}, {trees.scheme}"
 
 
-def optimality_gap_words(row: CompareResult) -> str:
+def optimality_gap_words(row: results.CompareResult) -> str:
     """Return how far a rule is from its optimum."""
     gap = row.optimum.expected_accepted * (1 - row.optimality)
     sign = "at most " if row.optimum.bound else ""
@@ -209,7 +165,7 @@ def optimality_gap_words(row: CompareResult) -> str:
     return f"{sign}{gap:.3g} ({1 - row.optimality:.1%} of {name})"
 
 
-def tree_load_words(run: CompareRun) -> Iterator[str]:
+def tree_load_words(run: results.CompareRun) -> Iterator[str]:
     """Yield what the optimum of draft trees is, and how the latency model counts rows."""
     if run.drafting is not None:
         ways = dict.fromkeys(row.optimum.by for row in run.results if row.optimum.by is not None)
@@ -228,7 +184,7 @@ def tree_load_words(run: CompareRun) -> Iterator[str]:
         )
 
 
-def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:
+def _best_line(rows: Sequence[results.CompareResult], coupling: results.Expected) -> str:
     """Return which rule gives most tokens, how many the best one could, and which is fastest."""
     first = max(rows, key=lambda row: row.block_efficiency)
     fastest = max(rows, key=lambda row: row.speedup.predicted)
@@ -248,120 +204,67 @@ def best_line(rows: Sequence[CompareResult], coupling: Expected) -> str:
     return words
 
 
-def optimum_lines(rows: Sequence[CompareResult]) -> list[str]:
-    """Return what the share of the optimum is of, on draft trees."""
-    optimum = next((row.optimum for row in rows if row.optimum.name == "memoryless"), None)
-    if optimum is None or optimum.by is None:
-        return []
-    value = f"{optimum.expected_accepted:.6g}"
-    return [
-        f"of opt.: of E[tau] of the best rule without state for these trees, {value}, "
-        f"{OPTIMUM_METHOD_WORDS[optimum.by]}",
-    ]
-
-
-def compare_advice(run: CompareRun) -> str:
+def compare_advice(run: results.CompareRun) -> str:
     """Return in a few sentences what to do with what was compared."""
     lossy = _unsettled_results(run, lossless="FAIL")
     strange = [row for row in _unsettled_results(run, acceptance="FAIL") if row not in lossy]
-    open_ = _unsettled_results(run, lossless="INCONCLUSIVE")
+    undecided = _unsettled_results(run, lossless="INCONCLUSIVE")
     unsure = _unsettled_results(run, lossless="PASS", acceptance="INCONCLUSIVE")
+    runner, samples, remedy = _kind_words(run)
     parts = []
-    runs, few = _runner_words(run), f"too few {sample_basis(run)}"
     if lossy:
         those = _named_results(lossy, run, "any of the")
         parts.append(f"Do not ship {those}: the output does not follow the target.")
     if strange:
         parts.append(
-            f"Look at {_named_results(strange, run)}: the {runs} accepts otherwise than the "
-            "declared rule, "
-            "which by itself says nothing against losslessness."
+            f"Look at {_named_results(strange, run)}: the {runner} accepts otherwise than the "
+            "declared rule, which by itself says nothing against losslessness."
         )
-    if open_:
+    if undecided:
         parts.append(
-            f"Do not decide on this run about {_named_results(open_, run, 'any of the')}: {few} "
-            "to say that the output follows the target."
+            f"Do not decide on this run about {_named_results(undecided, run, 'any of the')}: too "
+            f"few {samples} to say that the output follows the target: {remedy}."
         )
     if unsure:
         parts.append(
-            f"Lossless passed for {_named_results(unsure, run)}; too few blocks to say that the "
-            f"{runs} "
-            f"accepts as the declared rule: {_long_remedy(run)}."
+            f"Lossless passed for {_named_results(unsure, run)}; too few blocks to say that "
+            f"the {runner} accepts as the declared rule: {remedy}."
         )
-    return " ".join(parts) or _passed_advice(run)
-
-
-def _passed_advice(run: CompareRun) -> str:
-    ship = "nothing here speaks against shipping them."
+    if parts:
+        return " ".join(parts)
+    where = "on the models tried" if run.decoding is None else "in the emitted tokens"
+    words = f"No deviation was found {where}"
     if all(row.lossless.tier == "exact" for row in run.results):
-        return (
-            "Every rule's own law is its target's, exactly, and no deviation of a kernel was "
-            f"found, with the error rates below: {ship}"
+        words = (
+            "Every rule's own law is its target's, exactly, and no deviation of a kernel was found"
         )
-    if run.decoding is not None:
-        return f"No deviation was found in the emitted tokens, with the error rates below: {ship}"
-    return f"No deviation was found on the models tried, with the error rates below: {ship}"
+    return f"{words}, with the error rates below: nothing here speaks against shipping them."
 
 
-def verdict_line(run: CompareRun) -> str:
-    """Return the verdict with how many results passed each of the two, and why not more."""
-    total = len(run.results)
-    parts = [
-        f"lossless passed for {len(_unsettled_results(run, lossless='PASS'))} of "
-        f"{pluralize(total, 'result')}"
-    ]
-    if failed := len(_unsettled_results(run, lossless="FAIL")):
-        parts.append(f"failed for {failed}")
-    if undecided := len(_unsettled_results(run, lossless="INCONCLUSIVE")):
-        parts.append(f"too few {sample_basis(run)} to decide it for {undecided}")
-    if strange := len(_unsettled_results(run, acceptance="FAIL")):
-        parts.append(f"{_acceptance_clause(strange, total)} otherwise than the declared rule")
-    if unsure := len(_unsettled_results(run, acceptance="INCONCLUSIVE")):
-        parts.append(
-            f"too few blocks to say that {_acceptance_clause(unsure, total)} as the declared rule"
-        )
-    if len(_unsettled_results(run, acceptance="PASS")) == total:
-        parts.append("all accept as the declared rule")
-    return f"{run.verdict}: {'; '.join(parts)}"
+def _kind_words(run: results.CompareRun) -> tuple[str, str, str]:
+    """Return what accepts, what there may be too few of, and what to do about that.
 
-
-def _acceptance_clause(n: int, total: int) -> str:
-    return f"{n} of {total} accept{'s' if n == 1 else ''}"
-
-
-def sample_basis(run: CompareRun) -> str:
-    """Return what losslessness is judged by, and what there may be too few of."""
-    return "blocks" if run.decoding is None else "tokens"
-
-
-def open_reason(run: CompareRun, row: CompareResult) -> str:
-    """Return why a result that did not fail did not pass either."""
-    if row.lossless.verdict == "INCONCLUSIVE":
-        reached = _detection_reached(row.lossless, run.detect)
-        return f"too few {sample_basis(run)} to decide on losslessness: {reached}"
-    return (
-        f"lossless passed; too few blocks to say that the {_runner_words(run)} accepts as the "
-        "declared "
-        f"rule: {_detection_reached(row.acceptance, run.detect)}"
-    )
-
-
-def _runner_words(run: CompareRun) -> str:
-    """What accepts: on real models no kernel runs, but the verifier's own function."""
-    return "kernel" if run.decoding is None else "verifier"
-
-
-def _long_remedy(run: CompareRun) -> str:
+    On real models no kernel runs, but the verifier's own function.
+    """
     if run.decoding is None:
-        return "raise --blocks or --detect"
+        return "kernel", "blocks", "raise --blocks or --detect"
     if run.decoding.trace is None:
-        return "raise --tokens or --detect"
-    return "record more, or raise --detect"
+        return "verifier", "tokens", "raise --tokens or --detect"
+    return "verifier", "tokens", "record more, or raise --detect"
 
 
-def _detection_reached(part: Lossless | Acceptance, detect: float) -> str:
+def open_reason(run: results.CompareRun, row: results.CompareResult) -> str:
+    """Return why a result that did not fail did not pass either."""
+    runner, samples, _ = _kind_words(run)
+    part: results.Lossless | results.Acceptance = row.lossless
+    words = f"too few {samples} to decide on losslessness"
+    if part.verdict != "INCONCLUSIVE":
+        part = row.acceptance
+        words = (
+            f"lossless passed; too few blocks to say that the {runner} accepts as the declared rule"
+        )
     size = detectable_words(part.detectable)
-    return f"{part.deviation}: {size}, asked from {detect:g} on"
+    return f"{words}: {part.deviation}: {size}, asked from {run.detect:g} on"
 
 
 def detectable_words(detectable: float | None) -> str:
@@ -369,7 +272,7 @@ def detectable_words(detectable: float | None) -> str:
     return "not found at any size" if detectable is None else f"found from {detectable:.3g} on"
 
 
-def model_description(model: ModelInfo) -> str:
+def _model_description(model: results.ModelInfo) -> str:
     """Return a model with all that tells it from others of its name, but for hashes."""
     words = [f"V = {model.vocab_size:,}"]
     if model.draft_distance is not None:
@@ -382,8 +285,10 @@ def model_description(model: ModelInfo) -> str:
 
 
 def _unsettled_results(
-    run: CompareRun, lossless: Verdict | None = None, acceptance: Verdict | None = None
-) -> list[CompareResult]:
+    run: results.CompareRun,
+    lossless: results.Verdict | None = None,
+    acceptance: results.Verdict | None = None,
+) -> list[results.CompareResult]:
     return [
         row
         for row in run.results
@@ -391,16 +296,18 @@ def _unsettled_results(
     ]
 
 
-def _named_results(rows: Sequence[CompareResult], run: CompareRun, every: str = "all") -> str:
+def _named_results(
+    rows: Sequence[results.CompareResult], run: results.CompareRun, every: str = "all"
+) -> str:
     if len(rows) == len(run.results) > 1:
         return f"{every} {pluralize(len(rows), 'result')}"
-    return join_names((result_name(run, row, 48) for row in rows), 5, 90)
+    return join_names((_result_name(run, row, 48) for row in rows), 5, 90)
 
 
-def compare_facts(run: CompareRun) -> Iterator[Fact]:
+def compare_facts(run: results.CompareRun) -> Iterator[Fact]:
     """Yield what was judged, how many passed, and the error rates of the run."""
     for name, things, verdicts in (
-        ("Lossless", sample_basis(run), [row.lossless.verdict for row in run.results]),
+        ("Lossless", _kind_words(run)[1], [row.lossless.verdict for row in run.results]),
         (
             "Accepts as the declared rule",
             "blocks",
@@ -411,25 +318,20 @@ def compare_facts(run: CompareRun) -> Iterator[Fact]:
         outcomes = [f"{verdicts.count('PASS')} of {total} passed"]
         outcomes += [f"{n} failed"] if (n := verdicts.count("FAIL")) else []
         outcomes += [f"{n} with too few {things}"] if (n := verdicts.count("INCONCLUSIVE")) else []
-        yield Fact(name, ", ".join(outcomes))
-    models = join_names(map(model_description, run.models), 4, 120)
+        yield Fact(name, ", ".join(outcomes), On.DETAIL)
+    models = join_names(map(_model_description, run.models), 4, 120)
     law = ""
     if (real := run.decoding) is not None:
         law = f", at {sampling_words(real.temperature, real.top_k, real.top_p)}"
     drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
-    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}")
-    yield Fact("Rests on", _basis_words(run))
+    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}", On.DETAIL)
+    yield Fact("Rests on", _basis_words(run), On.DETAIL)
     yield Fact(
         "False alarms",
         f"with probability {run.alpha:g} at most this run reports a fault where there is none",
+        On.DETAIL,
     )
-    kinds = dict.fromkeys(row.lossless.deviation for row in run.results)
-    kinds |= dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
-    yield Fact(
-        "Power",
-        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
-        f"{'; '.join(truncate_line(kind, 120) for kind in list(kinds)[:4])}",
-    )
+    yield Fact("Power", _power_words(run), On.DETAIL)
     # Beside a FAIL, or a run that was too short, a bound would only mislead.
     passed = [row.lossless for row in run.results if row.lossless.verdict == "PASS"]
     bounds = [lossless.certificate.bound for lossless in passed if lossless.certificate]
@@ -439,12 +341,34 @@ def compare_facts(run: CompareRun) -> Iterator[Fact]:
             "Certified",
             f"mean one-token TV at most {max(bounds):.3g}{where}, by the assumption beside each "
             "certificate",
+            On.DETAIL,
         )
 
 
-def _basis_words(run: CompareRun) -> str:
+def _power_words(run: results.CompareRun) -> str:
+    """Return what the run finds, and on which models if that differs."""
+    models: dict[str, dict[str, None]] = {}
+    for row in run.results:
+        models.setdefault(row.lossless.deviation, {})[row.model] = None
+    kinds = [
+        truncate_line(kind, 120) + (f" ({join_names(names, 4, 24)})" if len(models) > 1 else "")
+        for kind, names in models.items()
+    ]
+    # The second verdict of a row, on its acceptance, waits for the same power.
+    kinds += dict.fromkeys(row.acceptance.deviation for row in run.results if row.acceptance.tests)
+    return (
+        f"{run.power:g} against each of these of {run.detect:g}, or the verdict is INCONCLUSIVE: "
+        f"{'; '.join(kinds[:4])}"
+    )
+
+
+def _basis_words(run: results.CompareRun) -> str:
     if run.decoding is not None:
-        return real_model_basis(run.decoding)
+        how = "while it decoded" if run.decoding.trace is None else "on the recorded blocks"
+        return (
+            f"tests of the tokens that each verifier emitted {how}, each token against its own "
+            "target row"
+        )
     exact = sum(row.lossless.tier == "exact" for row in run.results)
     both = "the rule's exact law and sampled tests of its kernel"
     if any(not row.lossless.tests for row in run.results):
@@ -468,7 +392,9 @@ _EXACT_BASIS = {
 }
 
 
-def model_notes(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]) -> list[str]:
+def model_notes(
+    run: results.CompareRun, model: results.ModelInfo, rows: Sequence[results.CompareResult]
+) -> list[str]:
     """Return what a reader must know of one model's table: what failed, or what it rests on."""
     failed = list(_failed_lines(rows))
     if failed:
@@ -485,54 +411,44 @@ def model_notes(run: CompareRun, model: ModelInfo, rows: Sequence[CompareResult]
     if without and lines[0]:
         lines[0] += f" (no compiled code: {join_names(without, 3, 30)})"
     if run.drafting is not None:
-        return [line for line in (*lines, best_line(rows, model.bounds.coupling)) if line]
-    where = coupling_bound_words(model.bounds)
-    bound = f"{_coupling_text(model.bounds.coupling)} of {run.gamma} draft tokens in a first call"
-    lines.append(f"no rule can keep more than {bound}{where}")
+        return [line for line in (*lines, _best_line(rows, model.bounds.coupling)) if line]
+    coupling = model.bounds.coupling
+    most = (coupling.lower + coupling.upper) / 2 if coupling.exact is None else coupling.exact
+    if coupling.method == "counting":
+        most = coupling.upper
+    lines.append(
+        f"no rule can keep more than {most:.4g} of {run.gamma} draft tokens in a first call"
+        f"{coupling_bound_words(model.bounds)}"
+    )
     return [line for line in lines if line]
 
 
-def verdict_sentence(run: CompareRun) -> str:
-    """Return the verdict with its error rate and what it would have found."""
-    return f"{run.verdict}: {_verdict_text(run)}"
-
-
-def _verdict_text(run: CompareRun) -> str:
-    alarm = f"where all is right, a run says FAIL with probability {run.alpha:g} at most"
-    lossy = [row for row in run.results if row.lossless.verdict == "FAIL"]
-    if lossy:
-        return f"{_result_names(lossy, run)} not follow the target's distribution; {alarm}."
-    strange = [row for row in run.results if row.acceptance.verdict == "FAIL"]
-    if strange:
-        return (
-            f"{_result_names(strange, run)} not accept as the declared rule does, though nothing "
-            "says "
-            f"that the output is wrong; {alarm}."
-        )
-    open_ = [row for row in run.results if row.verdict == "INCONCLUSIVE"]
-    if open_:
-        return (
-            f"{_result_names(open_, run)} not have enough {sample_basis(run)} to be judged; "
-            f"{_short_remedy(run)}."
-        )
+def verdict_sentence(run: results.CompareRun) -> str:
+    """Return the verdict with its error rate; of a PASS, with what it would have found."""
+    rate = f"a run says FAIL with probability {run.alpha:g} at most"
+    if run.verdict == "FAIL":
+        return f"FAIL: {compare_advice(run)} Where all is right, {rate}."
+    if run.verdict == "INCONCLUSIVE":
+        return f"INCONCLUSIVE: {compare_advice(run)}"
     n = len(run.results)
     total = "the result follows" if n == 1 else f"all {n} results follow"
     return (
-        f"{total} the target's distribution; {alarm}, and a deviation of {run.detect:g} (total "
-        f"variation of a token) is found with probability {run.power:g}{_detection_limits(run)}."
+        f"PASS: {total} the target's distribution; where all is right, {rate}, and a deviation of "
+        f"{run.detect:g} (total variation of a token) is found with probability "
+        f"{run.power:g}{_detection_limits(run)}."
     )
 
 
-def _detection_limits(run: CompareRun) -> str:
+def _detection_limits(run: results.CompareRun) -> str:
     """Say where a deviation is promised to be found only if it has a certain shape."""
-    names = {row.model for row in run.results if row.lossless.deviation != ANY_DEVIATION}
+    names = {row.model for row in run.results if row.lossless.deviation != results.ANY_DEVIATION}
     shaped = [model for model in run.models if model.name in names]
     if not shaped:
         return ""
     return f" (on {model_names(shaped, 3, 24)}: of the shapes that --verbose names)"
 
 
-def _failed_lines(rows: Sequence[CompareResult]) -> Iterator[str]:
+def _failed_lines(rows: Sequence[results.CompareResult]) -> Iterator[str]:
     for row in rows:
         faults, suspect = row.lossless.faults, row.lossless.localisation
         like = f"; it looks like the fault {faults.best.fault}" if faults and faults.best else ""
@@ -543,34 +459,13 @@ def _failed_lines(rows: Sequence[CompareResult]) -> Iterator[str]:
             yield f"FAIL {row.verifier}, {row.acceptance.words}: {row.acceptance.findings[0]}"
 
 
-def _short_remedy(run: CompareRun) -> str:
-    if run.decoding is None:
-        return "raise --blocks or --detect"
-    return "raise --tokens or --detect" if run.decoding.trace is None else "record more tokens"
-
-
-def _result_names(rows: Sequence[CompareResult], run: CompareRun) -> str:
-    if len(rows) == len(run.results) > 1:
-        return f"all {len(rows)} results do"
-    names = join_names((result_name(run, row, 48) for row in rows), 5, 90)
-    return f"{names} {'does' if len(rows) == 1 else 'do'}"
-
-
-def coupling_bound_words(bounds: Bounds) -> str:
+def coupling_bound_words(bounds: results.Bounds) -> str:
     """Return on which blocks the coupling bound was taken; empty for the model's own."""
     if bounds.blocks_of is None:
         return ""
     if bounds.blocks_of == "trace":
         return ", on the recorded blocks"
     return f", on the blocks of {bounds.blocks_of}"
-
-
-def _coupling_text(coupling: Expected) -> str:
-    """Return what no rule can keep more of than, in figures."""
-    if coupling.method == "counting":
-        return f"{coupling.upper:.4g}"
-    middle = (coupling.lower + coupling.upper) / 2 if coupling.exact is None else coupling.exact
-    return f"{middle:.4g}"
 
 
 # Shorter drafts: block efficiency and speed-up for gamma' up to gamma.
@@ -597,7 +492,7 @@ class GammaResult:
     measured_speedup: float
 
 
-def acceptance_levels(result: CompareResult) -> tuple[float, ...]:
+def acceptance_levels(result: results.CompareResult) -> tuple[float, ...]:
     """Return Pr(tau >= l), l = 1..gamma, exact or in the middle of its bounds."""
     ccdf = result.acceptance_ccdf
     if ccdf.exact is not None:
@@ -605,7 +500,7 @@ def acceptance_levels(result: CompareResult) -> tuple[float, ...]:
     return tuple((low + high) / 2 for low, high in zip(ccdf.lower, ccdf.upper, strict=True))
 
 
-def results_by_gamma(result: CompareResult) -> tuple[GammaResult, ...]:
+def results_by_gamma(result: results.CompareResult) -> tuple[GammaResult, ...]:
     """Return the result at every gamma' = 1..gamma.
 
     () for a rule that is not built in, or that judges several drafts.
@@ -636,12 +531,12 @@ def results_by_gamma(result: CompareResult) -> tuple[GammaResult, ...]:
 # Speed-ups on real models: predicted by the latency model, and measured.
 
 
-def model_latencies(run: CompareRun, model: str) -> tuple[Latency, ...]:
+def model_latencies(run: results.CompareRun, model: str) -> tuple[results.Latency, ...]:
     """Return what was timed on ``model``: nothing where it was simulated, or on a trace."""
-    return tuple(found for found in run.meta.latencies if found.model == model)
+    return tuple(latency for latency in run.meta.latencies if latency.model == model)
 
 
-def speedup_words(run: CompareRun, model: str) -> Iterator[str]:
+def speedup_words(run: results.CompareRun, model: str) -> Iterator[str]:
     """Yield which speed-up is which, in sentences; nothing for simulated models."""
     if run.decoding is None:
         return
@@ -663,30 +558,20 @@ def speedup_words(run: CompareRun, model: str) -> Iterator[str]:
         )
 
 
-def speedup_table(run: CompareRun, model: str) -> Table | None:
+def speedup_table(run: results.CompareRun, model: str) -> Table | None:
     """Return predicted and measured speed-ups side by side, or None where nothing was timed."""
     latencies = model_latencies(run, model)
     if not latencies:
         return None
     given = {row.verifier: row.speedup for row in run.results if row.model == model}
     cost = next(iter(given.values())).cost_ratio
-    return Table(
+    return make_table(
         f"Speed-up over the target alone, which takes {time_words(latencies[0].plain)} a token",
+        f"verifier | measured | predicted, c = {cost:g} | predicted, measured c | measured c | "
+        "block cost | a token | draft | target | verifier's own",
         (
-            "verifier",
-            "measured",
-            f"predicted, c = {cost:g}",
-            "predicted, measured c",
-            "measured c",
-            "block cost",
-            "a token",
-            "draft",
-            "target",
-            "verifier's own",
-        ),
-        tuple(
             (
-                Cell(each.verifier),
+                each.verifier,
                 *(
                     Cell(f"{x:.2f}x", x)
                     for x in (each.measured, given[each.verifier].predicted, each.predicted)
@@ -701,8 +586,10 @@ def speedup_table(run: CompareRun, model: str) -> Table | None:
             )
             for each in latencies
         ),
-        numbers=frozenset(range(1, 10)),
         names=frozenset({0}),
+        narrow=f"0:\nverifier | 1:\nmeasured | 2:predicted\nc={cost:g} | 3:predicted\nown c | "
+        "4:own\nc | 5:block\ncost | 6:a\ntoken | 7:\ndraft | 8:\ntarget | 9:\nverify",
+        on=On.DETAIL,
     )
 
 
@@ -717,7 +604,7 @@ def time_words(seconds: float) -> str:
 TREE_FILE = "tree.json"
 
 
-def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
+def reproduce_blocks(run: results.CompareRun) -> Iterator[Block]:
     """Yield the command with what it needs, or why there is none."""
     if run.decoding is not None:
         yield from _decoding_blocks(run, run.decoding)
@@ -744,13 +631,19 @@ def reproduce_blocks(run: CompareRun) -> Iterator[Block]:
     yield Prose("It gives the same document, whatever the threads, but for the object meta.")
 
 
-def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
+def _decoding_blocks(run: results.CompareRun, decoding: results.Decoding) -> Iterator[Block]:
     """The command of a run on real models; the length of its requests is the default."""
-    if found.trace is not None:
-        yield from _trace_blocks(run, found)
+    cost = _number_text(run.results[0].speedup.cost_ratio)
+    if decoding.trace is not None:
+        verifiers = ",".join(row.verifier for row in run.results)
+        given = {"--trace": decoding.trace, "--verifiers": verifiers, "--cost-ratio": cost}
+        yield Command(_command_line(run, given))
+        yield Prose(
+            f"The trace has sha256 {decoding.trace_sha256}; it gives the same document, but for "
+            "the object meta."
+        )
         return
-    bundled = found.target == "tiny-llama"
-    if found.prompts is None and not bundled:
+    if decoding.prompts is None and decoding.target != "tiny-llama":
         yield Prose("No command line gives this run again: its prompts were given in Python.")
         return
     drafters = [model.drafter for model in run.models]
@@ -760,55 +653,49 @@ def _decoding_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
     options = {
         "--gamma": str(run.gamma),
         **_tree_options(run),
-        "--target": found.target,
-        "--draft": found.draft,
+        "--target": decoding.target,
+        "--draft": decoding.draft,
         **_drafter_options(run),
-        "--prompts": found.prompts or "",
-        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
-        "--tokens": _tokens_option(run, found),
-        "--lanes": str(found.lanes),
-        "--temperature": _number_text(found.temperature),
-        "--top-k": "" if found.top_k is None else str(found.top_k),
-        "--top-p": _number_text(found.top_p),
-        "--device": found.device,
-        "--dtype": found.dtype,
-        "--cost-ratio": _number_text(run.results[0].speedup.cost_ratio),
-        "--alpha": _number_text(run.alpha),
-        "--detect": _number_text(run.detect),
-        "--seed": str(run.seed),
+        "--prompts": decoding.prompts,
+        "--verifiers": _verifier_names(run),
+        "--tokens": _tokens_option(run, decoding),
+        "--lanes": str(decoding.lanes),
+        "--temperature": _number_text(decoding.temperature),
+        "--top-k": "" if decoding.top_k is None else str(decoding.top_k),
+        "--top-p": _number_text(decoding.top_p),
+        "--device": decoding.device,
+        "--dtype": decoding.dtype,
+        "--cost-ratio": cost,
     }
-    words = [
-        word for name, value in options.items() if value for word in _option_words(name, value)
-    ]
-    if any(one and one.calibration is False for one in drafters):
-        words.append("--no-calibration")
-    yield Command(shlex.join(["simverify", "compare", *words]))
+    mended = not any(one and one.calibration is False for one in drafters)
+    yield Command(_command_line(run, options) + ("" if mended else " --no-calibration"))
     yield from _tree_file_blocks(run)
     yield Prose(
-        f"The prompts together have sha256 {found.prompts_sha256}. Another machine or torch may "
+        f"The prompts together have sha256 {decoding.prompts_sha256}. Another machine or torch may "
         f"round logits otherwise and emit other tokens; the verdict stands on those that it does."
     )
 
 
-def _trace_blocks(run: CompareRun, found: Decoding) -> Iterator[Block]:
-    """The command of a run on a trace."""
-    options = {
-        "--trace": found.trace or "",
-        "--verifiers": ",".join(row.verifier for row in run.results),
-        "--cost-ratio": _number_text(run.results[0].speedup.cost_ratio),
+def _command_line(run: results.CompareRun, options: Mapping[str, str | None]) -> str:
+    """Return a command with the options that have a value, and those of every run."""
+    rates = {
         "--alpha": _number_text(run.alpha),
         "--detect": _number_text(run.detect),
         "--seed": str(run.seed),
     }
-    words = [word for name, value in options.items() for word in _option_words(name, value)]
-    yield Command(shlex.join(["simverify", "compare", *words]))
-    yield Prose(
-        f"The trace has sha256 {found.trace_sha256}; it gives the same document, but for the "
-        f"object meta."
-    )
+    words = ["simverify", "compare"]
+    for name, value in {**options, **rates}.items():
+        if value:
+            # A path that begins with a hyphen would be taken for an option.
+            words += [f"{name}={value}"] if value.startswith("-") else [name, value]
+    return shlex.join(words)
 
 
-def _drafter_options(run: CompareRun) -> dict[str, str]:
+def _verifier_names(run: results.CompareRun) -> str:
+    return ",".join(dict.fromkeys(row.verifier for row in run.results))
+
+
+def _drafter_options(run: results.CompareRun) -> dict[str, str]:
     """Return the options of a drafter, the same but for the layers a group on all models."""
     drafters = [model.drafter for model in run.models if model.drafter is not None]
     if not drafters:
@@ -817,7 +704,7 @@ def _drafter_options(run: CompareRun) -> dict[str, str]:
     return {"--drafter": drafters[0].name, "--layer-parallel": ",".join(numbers)}
 
 
-def _tokens_option(run: CompareRun, found: Decoding) -> str:
+def _tokens_option(run: results.CompareRun, decoding: results.Decoding) -> str:
     """Return how many tokens were asked for; nothing where that was left to the default.
 
     Acceptance by tree width then has a number of its own, a fifth or less of the verifiers'; else
@@ -826,32 +713,32 @@ def _tokens_option(run: CompareRun, found: Decoding) -> str:
     studied = [one for entry in run.layer_parallel for one in entry.acceptance]
     if studied:
         emitted = studied[0].blocks * (1.0 + studied[0].expected_accepted.upper)
-        if emitted < found.tokens / 2:
+        if emitted < decoding.tokens / 2:
             return ""
-    return str(found.tokens)
+    return str(decoding.tokens)
 
 
-def _tree_file_blocks(run: CompareRun) -> Iterator[Block]:
+def _tree_file_blocks(run: results.CompareRun) -> Iterator[Block]:
     if run.drafting is not None and _levels_option(run.drafting) == TREE_FILE:
         parents = ", ".join(map(str, run.drafting.parents))
         yield Prose(f'{TREE_FILE} is a file that holds {{"parents": [{parents}]}}.')
 
 
-def _tree_options(run: CompareRun) -> dict[str, str]:
+def _tree_options(run: results.CompareRun) -> dict[str, str]:
     """Return the options of draft trees."""
     if run.drafting is None:
         return {}
     return {"--tree": _levels_option(run.drafting), "--scheme": run.drafting.scheme}
 
 
-def compare_command(run: CompareRun) -> str:
+def compare_command(run: results.CompareRun) -> str:
     """Return the command line of a run all of whose models have names."""
     knobs = [model for model in run.models if model.temperature is not None]
     load = run.results[0].speedup
     options = {
         "--gamma": str(run.gamma),
         **_tree_options(run),
-        "--verifiers": ",".join(dict.fromkeys(row.verifier for row in run.results)),
+        "--verifiers": _verifier_names(run),
         "--models": ",".join(model.given or "" for model in run.models),
         "--blocks": "" if run.blocks is None else str(run.blocks),
         "--calls": str(max(len(row.calls) for row in run.results)) if not run.drafting else "",
@@ -861,29 +748,18 @@ def compare_command(run: CompareRun) -> str:
         "--free-rows": _number_text(load.free_rows),
         "--draft-distance": _number_text(knobs[0].draft_distance) if knobs else "",
         "--temperature": _number_text(knobs[0].temperature) if knobs else "",
-        "--alpha": _number_text(run.alpha),
-        "--detect": _number_text(run.detect),
-        "--seed": str(run.seed),
     }
-    words = [
-        word for name, value in options.items() if value for word in _option_words(name, value)
-    ]
-    return shlex.join(["simverify", "compare", *words])
+    return _command_line(run, options)
 
 
-def _levels_option(found: DraftTrees) -> str:
+def _levels_option(trees: results.DraftTrees) -> str:
     """Return children per level where that says the tree, or the name of a file to write."""
-    words = TreeShape(found.parents).words()
+    words = TreeShape(trees.parents).words()
     levels = words.removesuffix(" children per level")
     return levels if levels != words else TREE_FILE
 
 
-def _option_words(name: str, value: str) -> list[str]:
-    # A path that begins with a hyphen would be taken for an option.
-    return [f"{name}={value}"] if value.startswith("-") else [name, value]
-
-
-def _has_model_name(model: ModelInfo) -> bool:
+def _has_model_name(model: results.ModelInfo) -> bool:
     """Whether ``--models``, whose names are split at commas and stripped, can name the model."""
     given = model.given or ""
     return given != "" and given == given.strip() and "," not in given and given.isprintable()

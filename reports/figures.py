@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from simverify.checks import printable
 from simverify.errors import UsageError
+from simverify.reports import easyspec
 from simverify.reports.compare_text import acceptance_levels, results_by_gamma
-from simverify.reports.easyspec import width_panels
 from simverify.results import CompareResult, CompareRun
 from simverify.results.reading import write_whole
 
@@ -26,11 +26,13 @@ _AXIS_LABELS = {
     "fig3": ("l, draft tokens", "Pr(tau $\\geq$ l)"),
     "fig4": ("gamma, draft length", "block efficiency, tokens a target call"),
     "fig5": ("gamma, draft length", "speed-up over plain decoding"),
+    "easyspec-fig4": ("tree width, drafts at the first level", "E[tau], accepted tokens a call"),
 }
 _MISSING_GLYPH = re.compile(r"Glyph (\d+) ")
 """How matplotlib warns of a character, several times for each."""
 
 _MARKERS = "osD^vPX*"
+_MARK_STYLE = {"markersize": 3.5, "markerfacecolor": "none", "markeredgewidth": 0.8}
 _RC_SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "simverify",
     "svg.fonttype": "none",
@@ -100,9 +102,10 @@ def draw_figure(kind: FigureKind, runs: Sequence[CompareRun], output: Path) -> s
 
 
 def _figure_panels(kind: FigureKind, runs: Sequence[CompareRun]) -> list[Callable[[Any], None]]:
-    """Return what draws each panel on its axes."""
+    """Return what draws each panel on its axes; easyspec-fig4 needs drafts that are not plain."""
     if kind == "easyspec-fig4":
-        return list(width_panels(runs))
+        grouped = filter(easyspec.has_grouped_drafts, runs)
+        return [partial(_draw_width_panel, run, by) for run in grouped for by in (True, False)]
     return [
         partial(_draw_figure_panel, kind, model, rows)
         for model, rows in _results_by_model(kind, runs).items()
@@ -140,15 +143,42 @@ def _draw_figure_panel(
             measured,
             _MARKERS[i % len(_MARKERS)],
             color=line.get_color(),
-            markersize=3.5,
-            markerfacecolor="none",
-            markeredgewidth=0.8,
+            **_MARK_STYLE,
         )
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _label_axes(axes, kind, model)
+
+
+def _draw_width_panel(run: CompareRun, calibration: bool, axes: Any) -> None:
+    widths = easyspec.tree_widths(run)
+    for line in easyspec.width_lines(run, calibration=calibration):
+        x, middle, low, high = zip(*line.points, strict=True)
+        ends = [
+            [m - end for m, end in zip(middle, low, strict=True)],
+            [end - m for m, end in zip(middle, high, strict=True)],
+        ]
+        axes.errorbar(
+            x,
+            middle,
+            yerr=ends,
+            linewidth=1.2,
+            elinewidth=0.8,
+            capsize=2.0,
+            label=line.name,
+            marker=_MARKERS[line.style % len(_MARKERS)],
+            **_MARK_STYLE,
+        )
+    axes.set_xticks(range(1, len(widths) + 1), [str(width) for width in widths])
+    axes.set_ylim(*easyspec.interval_range(run))
+    how = "with" if calibration else "without"
+    _label_axes(axes, "easyspec-fig4", easyspec.studied_pair(run), f"\n{how} calibration")
+
+
+def _label_axes(axes: Any, kind: FigureKind, name: str, more: str = "") -> None:
     x_label, y_label = _AXIS_LABELS[kind]
-    axes.set_title(printable(model).replace("$", r"\$"), fontsize=8)
+    axes.set_title(printable(name).replace("$", r"\$") + more, fontsize=8)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
-    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(fontsize=7)
 
 

@@ -8,7 +8,8 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,12 +21,14 @@ from markupsafe import Markup, escape
 
 from simverify.checks import clean_line
 from simverify.reports.view import (
+    MAX_ITEMS,
+    MAX_ROWS,
     Block,
     Case,
     Command,
     Items,
     Node,
-    Pictures,
+    On,
     Prose,
     Report,
     Table,
@@ -33,15 +36,32 @@ from simverify.reports.view import (
 )
 from simverify.reports.words import shell_line
 from simverify.results import Document
+from simverify.results.reading import document_text
 from simverify.results.registry import kind_of, load_view
-
-# The report of any result document.
 
 
 def build_report(run: Document) -> Report:
     """Return the one view of ``run`` that every renderer shows."""
     report: Report = load_view(kind_of(run).report)(run)
     return report
+
+
+def _page_report(run: Document) -> Report:
+    """Return what pages show of ``run``: lists and tables no longer than they have room for."""
+    report = build_report(run).shown(On.PAGE)
+    return replace(
+        report,
+        sections=tuple(
+            replace(section, blocks=tuple(map(_shorten_block, section.blocks)))
+            for section in report.sections
+        ),
+    )
+
+
+def _shorten_block(block: Block) -> Block:
+    if isinstance(block, Table):
+        return block.first(MAX_ROWS)
+    return block.first(MAX_ITEMS) if isinstance(block, Items) else block
 
 
 # A report as annotations of a GitHub job: workflow commands on its standard output.
@@ -105,7 +125,7 @@ def html_report(run: Document) -> str:
         _jinja_environment()
         .get_template("report.html.j2")
         .render(
-            report=build_report(run),
+            report=_page_report(run),
             style=Markup(style),
             script=Markup(script),
             policy=(
@@ -225,7 +245,7 @@ _VERDICT_ICONS = {"PASS": "\N{WHITE HEAVY CHECK MARK}", "FAIL": "\N{CROSS MARK}"
 
 def markdown_report(run: Document) -> str:
     """Return the Markdown of ``run``, bounded; the same bytes for the same document."""
-    text = "\n\n".join(_markdown_parts(build_report(run))) + "\n"
+    text = "\n\n".join(_markdown_parts(_page_report(run))) + "\n"
     if len(text) <= MAX_MARKDOWN:
         return text
     return text[:MAX_MARKDOWN].rpartition("\n")[0] + "\n\nThe rest stands in the run file.\n"
@@ -268,28 +288,23 @@ def _markdown_block(block: Block) -> Iterator[str]:
             yield _code_fence([*lines, *more])
         case Command(text):
             yield _code_fence([shell_line(text)])
-        case Pictures():  # their numbers stand in the tables
-            pass
+        # The numbers of pictures are in the tables.
 
 
 def _markdown_table(table: Table) -> str:
     long = table.folded and len(table.rows) > _MAX_MARKDOWN_ROWS
-    rows = (
-        table.rows
-        if table.whole
-        else table.rows[: _MAX_FOLDED_ROWS if long else _MAX_MARKDOWN_ROWS]
-    )
-    left_out = len(table.rows) - len(rows) + table.left_out
-    sides = ["---:" if i in table.numbers else "---" for i in range(len(table.columns))]
+    shown = table if table.whole else table.first(_MAX_FOLDED_ROWS if long else _MAX_MARKDOWN_ROWS)
+    numbers = table.numbers
+    sides = ["---:" if i in numbers else "---" for i in range(len(table.columns))]
     lines = [
         f"**{escape_markdown(table.caption)}**",
         "",
         _markdown_row([escape_markdown(name) for name in table.columns]),
         _markdown_row(sides),
-        *(_markdown_row([escape_markdown(cell.text) for cell in row]) for row in rows),
+        *(_markdown_row([escape_markdown(cell.text) for cell in row]) for row in shown.rows),
     ]
-    if left_out:
-        lines += ["", f"{left_out:,} rows more stand in the run file."]
+    if shown.left_out:
+        lines += ["", f"{shown.left_out:,} rows more stand in the run file."]
     return "\n".join(lines)
 
 
@@ -320,3 +335,26 @@ def escape_markdown(text: str) -> str:
     # A mention, and an address, would become a link.
     line = line.replace("@", "&#64;").replace("://", ":&#47;&#47;")
     return line.replace("www.", "www&#46;")
+
+
+# The files of a report.
+
+
+FORMATS: dict[str, Callable[[Document], str]] = {
+    "report.html": html_report,
+    "report.md": markdown_report,
+    "junit.xml": junit_report,
+    "run.json": document_text,
+}
+"""What renders a run to each file of a report."""
+
+
+def register_format(file: str, render: Callable[[Document], str]) -> None:
+    """Add a file to every report: from now on ``render`` writes it from the run.
+
+    ``render`` may call :func:`build_report` for what the report says. Raises ``ValueError`` if the
+    file has a format already; ``FORMATS.pop(file)`` removes one.
+    """
+    if file in FORMATS:
+        raise ValueError(f"{file} is a file of reports already: choose another name")
+    FORMATS[file] = render

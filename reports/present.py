@@ -1,30 +1,19 @@
 """How a run shows itself: text, a report in a notebook, files, a job's summary."""
 
-import io
 import os
 from html import escape
 from pathlib import Path
-from typing import TextIO, cast
 
 from rich.console import Console
-from rich.text import Text
 
 from simverify.errors import UsageError
-from simverify.reports.audit import audit_lines
-from simverify.reports.formats import html_report, junit_report, markdown_report
-from simverify.reports.view import VERDICT_STYLES, WIDTH, TrimmedStream
-from simverify.results import AuditRun, Document
+from simverify.reports.formats import FORMATS, build_report, html_report, markdown_report
+from simverify.reports.terminal import print_report, report_text
+from simverify.results import Document
 from simverify.results.reading import check_writable, document_text, write_whole
-from simverify.results.registry import kind_of, load_view
 
 RUN_FILE = "run.json"
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-_RENDERERS = {
-    "report.html": html_report,
-    "report.md": markdown_report,
-    "junit.xml": junit_report,
-    RUN_FILE: document_text,
-}
 
 
 def prepare_folder(folder: Path) -> None:
@@ -33,7 +22,7 @@ def prepare_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made a folder: {error.strerror}") from None
-    for name in _RENDERERS:
+    for name in FORMATS:
         check_writable(folder / name)
 
 
@@ -41,7 +30,7 @@ def write_reports(run: Document, folder: str | os.PathLike[str]) -> None:
     """Write the run file and its HTML, Markdown and JUnit renderings to ``folder``."""
     folder = Path(folder)
     prepare_folder(folder)
-    for name, render in _RENDERERS.items():
+    for name, render in FORMATS.items():
         write_whole(folder / name, render(run))
 
 
@@ -71,40 +60,21 @@ def append_markdown(text: str) -> None:
         ) from None
 
 
-_FRAME_STYLE = "width:100%;height:640px;border:0"
-_FRAME = '<iframe srcdoc="{page}" title="{title}" style="{style}"></iframe>'
-
-
 def print_run(run: Document, console: Console, *, verbose: bool = False) -> None:
     """Print a run of any command; ``verbose``: all that its document says."""
-    text = kind_of(run).text
-    if text is None:
-        console.print(Text(markdown_report(run).rstrip()), soft_wrap=True)
-    else:
-        load_view(text)(run, console, verbose=verbose)
-
-
-def print_audit(run: AuditRun, console: Console, *, verbose: bool = False) -> None:
-    """Print an audit of code."""
-    verdict, *lines = audit_lines(run, verbose=verbose)
-    console.print(Text(verdict, style=VERDICT_STYLES[run.verdict]))
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+    print_report(build_report(run), console, verbose=verbose)
 
 
 def run_text(run: Document, *, verbose: bool = False) -> str:
     """Return what :func:`print_run` prints, without colours or blanks at the ends of lines."""
-    file = io.StringIO()
-    trimmed = cast("TextIO", TrimmedStream(file))
-    console = Console(file=trimmed, width=WIDTH, highlight=False, no_color=True)
-    print_run(run, console, verbose=verbose)
-    return file.getvalue().rstrip("\n")
+    return report_text(build_report(run), verbose=verbose)
 
 
 def notebook_html(run: Document) -> str:
     """Return the report as a frame of its own, so that no style of the notebook's reaches it."""
-    title = f"simverify {type(run).__name__}"
-    return _FRAME.format(page=escape(html_report(run)), title=title, style=_FRAME_STYLE)
+    title, style = f"simverify {type(run).__name__}", "width:100%;height:640px;border:0"
+    page = escape(html_report(run))
+    return f'<iframe srcdoc="{page}" title="{title}" style="{style}"></iframe>'
 
 
 def save_run(run: Document, path: str | os.PathLike[str]) -> None:

@@ -1,50 +1,26 @@
-"""Served engines as reports and on a terminal: audits, two engines, matrix, triage, watch."""
+"""Served engines as reports: audits of emitted tokens, two engines, matrix, triage, watch."""
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 
-from rich.console import Console
-from rich.text import Text
-
+from simverify import results
 from simverify.checks import clean_line
-from simverify.reports.audit_text import pluralize
-from simverify.reports.compare_text import sampling_words
-from simverify.reports.view import (
-    VERDICT_STYLES,
-    Block,
-    Case,
-    Cell,
-    Command,
-    Fact,
-    Items,
-    Prose,
-    Report,
-    Section,
-    Table,
-    print_wrapped,
-)
+from simverify.reports.view import Block, Case, Cell, Fact, Items, On, Prose, Report, Section, Table
 from simverify.reports.words import (
-    MAX_ITEMS,
-    MAX_ROWS,
     certificate_words,
+    command_section,
+    limits_table,
+    make_report,
+    make_table,
+    notes_section,
     number_cell,
-    optional_cell,
-    shell_line,
-    take_first,
+    pluralize,
+    sampling_words,
+    section_of,
     tests_table,
-)
-from simverify.results import (
-    AgainstRun,
-    AtPlace,
-    MatrixCell,
-    MatrixRun,
-    OutputRun,
-    Processing,
-    TriageCase,
-    TriageRun,
-    WatchRun,
-    WorstToken,
+    verdict_case,
 )
 from simverify.results.served import OPEN_OUTCOMES, SOUND_OUTCOMES
 
@@ -54,87 +30,57 @@ from simverify.results.served import OPEN_OUTCOMES, SOUND_OUTCOMES
 _MAX_WORST_TOKENS = 3
 _MAX_QUOTE = 40
 _MIN_SIGMAS = 4.0
-"""Standard deviations from which on a place is told without --verbose."""
+"""Standard deviations from which on a terminal shows a place without --verbose."""
 
 
-def worst_place_lines(run: OutputRun, *, verbose: bool) -> Iterator[str]:
-    """Yield where a FAIL is: the worst tokens and places, or all of them."""
-    for entry in run.worst if verbose else run.worst[:_MAX_WORST_TOKENS]:
-        slot = "" if entry.slot is None else f" ({_slot_name(entry.slot)} of its draft)"
-        yield (
-            f"worst: request {entry.request}, token {entry.position}{slot}: "
-            f"{_quote_text(entry.text)} "
-            f"after {_quote_text(entry.before)}: {_probability_text(entry)}, rank {entry.rank:,}; "
-            "expected "
-            f"{_quote_text(entry.expected_text)} with p = {entry.expected_p:.2g}"
-        )
-    places = [place for place in run.places if verbose or abs(place.sigmas) >= _MIN_SIGMAS]
-    if places:
-        deviations = ", ".join(
-            f"{_position_text(place)} {place.sigmas:+.1f} sd" for place in places
-        )
-        yield f"off by place ({places[0].name}): {deviations}"
-    if not verbose and len(run.worst) > _MAX_WORST_TOKENS:
-        yield (
-            f"{len(run.worst) - _MAX_WORST_TOKENS} more of the worst tokens, and all places: "
-            "--verbose"
-        )
-
-
-def worst_place_blocks(run: OutputRun) -> tuple[Block, ...]:
-    """Return the worst tokens and the places as tables."""
-    tokens = Table(
+def _worst_blocks(run: results.OutputRun) -> Iterator[Block]:
+    """Yield the worst tokens and places as tables; a terminal shows a few without --verbose."""
+    tokens = make_table(
         "Tokens that the target expected least, the worst first",
-        ("request", "token", "in draft", "before", "emitted", "after", "p", "rank", "expected"),
-        tuple(
+        "request | token | in draft | before | emitted | after | p | rank | expected",
+        (
             (
-                number_cell(entry.request),
-                number_cell(entry.position),
-                Cell("not known") if entry.slot is None else number_cell(entry.slot),
-                Cell(_quote_text(entry.before)),
-                Cell(_quote_text(entry.text)),
-                Cell(_quote_text(entry.after)),
-                Cell(_probability_text(entry), entry.p),
-                Cell(f"{entry.rank:,}", entry.rank),
-                Cell(f"{_quote_text(entry.expected_text)}, p = {entry.expected_p:.2g}"),
+                entry.request,
+                entry.position,
+                "not known" if entry.slot is None else entry.slot,
+                _quote_text(entry.before),
+                _quote_text(entry.text),
+                _quote_text(entry.after),
+                Cell(f"{entry.p:.2g}" if entry.p > 0.0 else "0, cut off", entry.p),
+                entry.rank,
+                f"{_quote_text(entry.expected_text)}, p = {entry.expected_p:.2g}",
             )
             for entry in run.worst
         ),
-        numbers=frozenset({0, 1, 7}),
+        "0:request | 1:token | 2:in draft | 3:before | 4:emitted | 6:p | 7:rank | 8:expected",
     )
-    if not run.places:
-        return (tokens,)
-    name = run.places[0].name
-    places = Table(
-        f"How far a mean is off by place: {name}",
-        ("place", "tokens", "mean", "standard deviations"),
-        tuple(
-            (
-                Cell(_position_text(place), place.first),
-                Cell(f"{place.tokens:,}", place.tokens),
-                number_cell(place.mean, 3),
-                number_cell(place.sigmas, 3),
+    yield replace(tokens.first(_MAX_WORST_TOKENS), on=On.SHORT)
+    yield replace(tokens, on=On.DETAIL)
+    far = [place for place in run.places if abs(place.sigmas) >= _MIN_SIGMAS]
+    for places, on in ((far, On.SHORT), (run.places, On.DETAIL)):
+        if places:
+            yield make_table(
+                f"How far a mean is off by place: {places[0].name}",
+                "place | tokens | mean | standard deviations",
+                (
+                    (
+                        Cell(_position_text(place), place.first),
+                        place.tokens,
+                        number_cell(place.mean, 3),
+                        number_cell(place.sigmas, 3),
+                    )
+                    for place in places
+                ),
+                on=on,
             )
-            for place in run.places
-        ),
-        numbers=frozenset({1, 2, 3}),
-    )
-    return tokens, places
 
 
-def _position_text(place: AtPlace) -> str:
+def _position_text(place: results.AtPlace) -> str:
     if place.of == "draft":
-        return f"{_slot_name(place.first)} of a draft"
-    last = "" if place.last == place.first else f" to {place.last}"
-    return f"tokens {place.first}{last}" if last else f"token {place.first}"
-
-
-def _slot_name(slot: int) -> str:
-    return f"place {slot}"
-
-
-def _probability_text(entry: WorstToken) -> str:
-    return f"p = {entry.p:.2g}" if entry.p > 0.0 else "p = 0, cut off"
+        return f"place {place.first} of a draft"
+    if place.last == place.first:
+        return f"token {place.first}"
+    return f"tokens {place.first} to {place.last}"
 
 
 def _quote_text(text: str) -> str:
@@ -143,107 +89,28 @@ def _quote_text(text: str) -> str:
     return clean_line(json.dumps(cut, ensure_ascii=False))
 
 
-# Parts that all of these share: a run's own fields, and the lines on a terminal.
-
-
-ServedRun = AgainstRun | MatrixRun | OutputRun | TriageRun | WatchRun
-
-
-def served_report(
-    run: ServedRun,
-    command: str,
-    title: str,
-    ruling: str,
-    facts: Iterable[Fact],
-    sections: Iterable[Section],
-    cases: Iterable[Case],
-    seed: int,
-) -> Report:
-    """Return the report of a run, which says its verdict, and when and where it was made."""
-    return Report(
-        command=command,
-        title=title,
-        verdict=run.verdict,
-        ruling=ruling,
-        facts=tuple(facts),
-        sections=tuple(sections),
-        cases=tuple(cases),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=seed,
-    )
-
-
-def print_verdict(run: ServedRun, title: str, console: Console) -> None:
-    """Print the first line."""
-    console.print(Text(clean_line(f"{run.verdict} {title}"), style=VERDICT_STYLES[run.verdict]))
-
-
-def print_served(
-    run: ServedRun,
-    title: str,
-    lines: Iterable[str],
-    console: Console,
-    again: str = "to reproduce",
-) -> None:
-    """Print the verdict, the lines, and unless it passed the command, which ``again`` leads to."""
-    print_verdict(run, title, console)
-    print_wrapped(lines, console)
-    print_command(run, console, again)
-
-
-def print_command(run: ServedRun, console: Console, again: str = "to reproduce") -> None:
-    """Print the command unless the run passed."""
-    if run.verdict != "PASS":
-        console.print(Text(f"{again}: {shell_line(run.reproduce)}"), soft_wrap=True)
-
-
 # Two engines against each other.
 
 
 _UNIT_WORDS = {"ids": "token", "token texts": "token", "text": "text piece"}
 
 
-def against_report(run: AgainstRun) -> Report:
+def against_report(run: results.AgainstRun) -> Report:
     """Return the report of two engines against each other."""
-    return served_report(
+    title, ruling = f"{run.first} against {run.second}", _against_ruling(run)
+    message = run.inconclusive or "\n".join((ruling, *run.findings))
+    return make_report(
         run,
         "audit",
-        _against_title(run),
-        _against_ruling(run),
+        title,
+        ruling,
         _against_facts(run),
         _against_sections(run),
-        (_against_case(run),),
-        run.seed,
+        [verdict_case(f"audit {title}", run.verdict, message)],
     )
 
 
-def print_against(run: AgainstRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the verdict, what it rests on, and the command; ``verbose``: every test too."""
-    lines = [_against_ruling(run)]
-    lines += [f"{fact.name}: {fact.text}" for fact in _against_facts(run)]
-    lines += [f"what failed: {finding}" for finding in run.findings]
-    lines += [f"differs most: {shown}" for shown in run.shown]
-    lines += [f"note: {note}" for note in run.notes]
-    if verbose:
-        lines += [
-            f"test: {test.name}: {test.method}, {_pvalue_text(test.log_pvalue)}, rejected below "
-            f"{test.alpha:.2g}"
-            for test in run.tests
-        ]
-    print_served(run, _against_title(run), lines, console)
-
-
-def _pvalue_text(log_pvalue: float | None) -> str:
-    return "p = 0" if log_pvalue is None else f"p = 1e{log_pvalue / 2.302585092994046:.1f}"
-
-
-def _against_title(run: AgainstRun) -> str:
-    return f"{run.first} against {run.second}"
-
-
-def _against_ruling(run: AgainstRun) -> str:
+def _against_ruling(run: results.AgainstRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "FAIL":
@@ -257,156 +124,98 @@ def _against_ruling(run: AgainstRun) -> str:
     )
 
 
-def _against_facts(run: AgainstRun) -> Iterator[Fact]:
+def _against_facts(run: results.AgainstRun) -> Iterator[Fact]:
     unit = _UNIT_WORDS[run.units]
     plan = f" of {run.planned:,} planned" if run.pairs < run.planned else ""
     how = "in pairs, side by side" if run.endpoint else "from two files"
+    repeats = (
+        f"{run.repeats:,} times at most"
+        if run.asked_most == run.prompts
+        else f"{run.asked_most:,} of them {run.repeats:,} times"
+    )
     yield Fact(
         "Compared",
-        f"{pluralize(run.pairs, 'pair')} of answers{plan}, {how}: {_prompt_counts(run)}; "
+        f"{pluralize(run.pairs, 'pair')} of answers{plan}, {how}: "
+        f"{pluralize(run.prompts, 'prompt')}, {repeats}; "
         f"{run.tokens[0]:,} and {pluralize(run.tokens[1], unit)}",
     )
     if run.asked is not None:
         law = sampling_words(run.asked.temperature, run.asked.top_k, run.asked.top_p)
         yield Fact("Asked for", f"{law}, {run.asked.max_tokens:,} tokens at most")
-    size = f"of {run.detectable:.2g} or more"
     alone = (
         f", not confined to the {run.once:.0%} of answers that begin as no other does"
         if run.once >= 0.005
         else ""
     )
-    tells = (
+    power = (
         f"so few pairs find no deviation, not even the largest, with power {run.power:g}"
         if run.detectable >= 1.0
-        else f"{run.power:g} against {run.deviation}, {size}{alone}"
+        else f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more{alone}"
     )
-    yield Fact("Power", f"{tells} (asked was {run.detect:g}); false-alarm rate {run.alpha:g}")
+    yield Fact("Power", f"{power} (asked was {run.detect:g}); false-alarm rate {run.alpha:g}")
     if run.certificate is not None:
         yield Fact("Certificate", certificate_words(run.certificate))
 
 
-def _prompt_counts(run: AgainstRun) -> str:
-    """Return how many prompts were asked, and how often."""
-    if run.asked_most == run.prompts:
-        return f"{pluralize(run.prompts, 'prompt')}, {run.repeats:,} times at most"
-    return f"{pluralize(run.prompts, 'prompt')}, {run.asked_most:,} of them {run.repeats:,} times"
-
-
-def _against_sections(run: AgainstRun) -> Iterator[Section]:
-    if run.findings:
-        yield Section("What failed", (Items(*take_first(run.findings, MAX_ITEMS)),))
-    if run.shown:
-        yield Section("Where they differ most", (Items(*take_first(run.shown, MAX_ITEMS)),))
+def _against_sections(run: results.AgainstRun) -> Iterator[Section]:
+    yield from section_of("What failed", run.findings)
+    yield from section_of("Where they differ most", run.shown)
     rows = [
-        ("false-alarm rate (alpha)", f"{run.alpha:g} for the whole run"),
-        ("power", f"{run.power:g} against {run.deviation} of {run.detectable:.2g}"),
         ("pairs asked for", f"{run.planned:,}"),
         ("what was compared", f"{run.units}, sha256 {run.sha256}"),
     ]
-    if run.certificate is not None:
-        rows.append(("certificate", certificate_words(run.certificate)))
-    yield Section(
-        "What was promised",
-        (
-            Table(
-                "Error rates and limits",
-                ("what", "value"),
-                tuple((Cell(a), Cell(b)) for a, b in rows),
-            ),
-        ),
-    )
-    yield Section(
-        "Tests", (tests_table("Tests of two engines", [("pairs", test) for test in run.tests]),)
-    )
-    if run.notes:
-        yield Section("Notes", (Items(*take_first(run.notes, MAX_ITEMS)),))
-    yield Section("To reproduce", (Command(run.reproduce),))
+    yield Section("What was promised", (limits_table(rows),))
+    yield from _last_sections(run, "Tests of two engines", "pairs")
 
 
-def _against_case(run: AgainstRun) -> Case:
-    if run.verdict == "FAIL":
-        return Case(
-            f"audit {_against_title(run)}",
-            "failed",
-            "\n".join((_against_ruling(run), *run.findings)),
-        )
-    if run.verdict == "INCONCLUSIVE":
-        return Case(f"audit {_against_title(run)}", "inconclusive", run.inconclusive or "")
-    return Case(f"audit {_against_title(run)}", "passed")
+def _last_sections(
+    run: results.AgainstRun | results.OutputRun, caption: str, owner: str
+) -> Iterator[Section]:
+    tests = tests_table(caption, [(owner, test) for test in run.tests])
+    yield Section("Tests", (tests,), On.DETAIL)
+    yield from notes_section(run.notes)
+    yield command_section(run)
 
 
 # A matrix of parameters.
 
 
-_COLUMN_WIDTHS = (42, 16, 7, 5)
-"""Widths of the columns on a terminal."""
-
-
-def print_matrix(run: MatrixRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the verdict, a row for each cell, and what is not honoured in words."""
-    print_verdict(run, run.source, console)
-    print_wrapped([_matrix_ruling(run), ""], console)
-    console.print(Text(_matrix_line(("parameter", "outcome", "tokens", "finds"))), soft_wrap=True)
-    for cell in run.cells:
-        deviation = "" if cell.found is None else f"{cell.found:.2g}"
-        tokens = f"{cell.tokens:,}" if cell.tokens else ""
-        console.print(
-            Text(_matrix_line((cell.name, cell.outcome, tokens, deviation))), soft_wrap=True
-        )
-    lines = [f"{cell.name}: {cell.value}; {cell.outcome}: {cell.words}" for cell in run.cells]
-    lines += [f"{fact.name}: {fact.text}" for fact in _matrix_facts(run)]
-    print_wrapped(["", *lines, *(f"note: {note}" for note in run.notes)], console)
-    print_command(run, console)
-
-
-def matrix_report(run: MatrixRun) -> Report:
+def matrix_report(run: results.MatrixRun) -> Report:
     """Return the report of a matrix."""
-    rows = tuple(
+    rows = (
         (
-            Cell(cell.name),
-            Cell(cell.value),
-            Cell(cell.outcome),
-            Cell(cell.words),
-            Cell(f"{cell.tokens:,}", float(cell.tokens)),
-            Cell("" if cell.found is None else f"{cell.found:.3g}", cell.found),
-            Cell(", ".join(cell.tried)),
+            cell.name,
+            cell.value,
+            cell.outcome,
+            cell.words,
+            cell.tokens or None,
+            number_cell(cell.found, 3),
+            ", ".join(cell.tried),
         )
         for cell in run.cells
     )
-    table = Table(
+    table = make_table(
         "Every parameter",
-        ("parameter", "asked", "outcome", "in words", "tokens", "finds", "looked for"),
+        "parameter | asked | outcome | in words | tokens | finds | looked for",
         rows,
-        numbers=frozenset({4, 5}),
+        names=frozenset({0}),
+        narrow="0:parameter | 2:outcome | 4:tokens | 5:finds",
     )
-    sections = [Section("Parameters", (table,))]
-    if run.notes:
-        sections.append(Section("Notes", (Items(run.notes),)))
-    sections.append(Section("To reproduce", (Command(run.reproduce),)))
-    cases = [_matrix_case(cell) for cell in run.cells]
-    return served_report(
-        run,
-        "matrix",
-        run.source,
-        _matrix_ruling(run),
-        _matrix_facts(run),
-        sections,
-        cases,
-        run.seed,
+    words = tuple(f"{cell.name}: {cell.value}; {cell.outcome}: {cell.words}" for cell in run.cells)
+    sections = (
+        Section("Parameters", (table, Items(words, on=On.TERMINAL)), On.ALL),
+        *notes_section(run.notes),
+        command_section(run),
+    )
+    cases = map(_matrix_case, run.cells)
+    return make_report(
+        run, "matrix", run.source, _matrix_ruling(run), _matrix_facts(run), sections, cases
     )
 
 
-def _matrix_line(cells: tuple[str, ...]) -> str:
-    texts = [
-        text.rjust(wide) if i > 1 else text.ljust(wide)
-        for i, (text, wide) in enumerate(zip(cells, _COLUMN_WIDTHS, strict=True))
-    ]
-    return "  ".join(texts).rstrip()
-
-
-def _matrix_ruling(run: MatrixRun) -> str:
+def _matrix_ruling(run: results.MatrixRun) -> str:
     wrong = [c.name for c in run.cells if c.outcome not in (*SOUND_OUTCOMES, *OPEN_OUTCOMES)]
-    open_ = [c.name for c in run.cells if c.outcome == "inconclusive"]
+    undecided = [c.name for c in run.cells if c.outcome == "inconclusive"]
     lost = [c.name for c in run.cells if c.outcome == "no answer"]
     honoured = sum(c.outcome == "honoured" for c in run.cells)
     if wrong:
@@ -417,14 +226,14 @@ def _matrix_ruling(run: MatrixRun) -> str:
             f"The server broke off, and gave no answer to: {', '.join(lost)}. Start it again and "
             f"repeat the command with --keep: what is kept is not asked again."
         )
-    if open_:
-        return f"Not decided: {', '.join(open_)}. More --tokens, or other prompts, may tell."
+    if undecided:
+        return f"Not decided: {', '.join(undecided)}. More --tokens, or other prompts, may tell."
     if not honoured:
         return "The server takes none of the parameters."
     return f"{honoured} of {len(run.cells)} are honoured; the server says that it takes no other."
 
 
-def _matrix_facts(run: MatrixRun) -> Iterator[Fact]:
+def _matrix_facts(run: results.MatrixRun) -> Iterator[Fact]:
     yield Fact("Target", f"{run.target}, {run.dtype}")
     if run.proxy is not None:
         yield Fact("Proxy for the draft", run.proxy)
@@ -441,44 +250,34 @@ def _matrix_facts(run: MatrixRun) -> Iterator[Fact]:
     yield Fact("Ball", f"TV {run.ball:.2g} on average")
 
 
-def _matrix_case(cell: MatrixCell) -> Case:
-    outcome = f"{cell.outcome}: {cell.words}"
+def _matrix_case(cell: results.MatrixCell) -> Case:
+    name, message = f"matrix {cell.name}", f"{cell.outcome}: {cell.words}"
     if cell.outcome == "honoured":
-        return Case(f"matrix {cell.name}", "passed")
+        return Case(name, "passed")
     if cell.outcome == "refused":
-        return Case(f"matrix {cell.name}", "skipped", outcome)
-    kind = "inconclusive" if cell.outcome in OPEN_OUTCOMES else "failed"
-    return Case(f"matrix {cell.name}", kind, outcome)  # type: ignore[arg-type]
+        return Case(name, "skipped", message)
+    return Case(name, "inconclusive" if cell.outcome in OPEN_OUTCOMES else "failed", message)
 
 
 # An audit of emitted tokens.
 
 
-def output_report(run: OutputRun) -> Report:
+def output_report(run: results.OutputRun) -> Report:
     """Return the report of an audit of emitted tokens."""
-    return served_report(
+    ruling = _output_ruling(run)
+    message = run.inconclusive or "\n".join((ruling, *run.findings))
+    return make_report(
         run,
         "audit",
         run.source,
-        _output_ruling(run),
+        ruling,
         _output_facts(run),
         _output_sections(run),
-        (_output_case(run),),
-        run.seed,
+        [verdict_case(f"audit {run.source}", run.verdict, message)],
     )
 
 
-def print_outputs(run: OutputRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the verdict, what it rests on, and the command; ``verbose``: every place of a FAIL."""
-    lines = [_output_ruling(run)]
-    lines += [f"{fact.name}: {fact.text}" for fact in _output_facts(run)]
-    lines += [f"what failed: {finding}" for finding in run.findings]
-    lines += worst_place_lines(run, verbose=verbose)
-    lines += [f"note: {note}" for note in run.notes]
-    print_served(run, run.source, lines, console)
-
-
-def _output_ruling(run: OutputRun) -> str:
+def _output_ruling(run: results.OutputRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "PASS":
@@ -489,7 +288,7 @@ def _output_ruling(run: OutputRun) -> str:
     return "Do not ship it: the emitted tokens do not follow the target model."
 
 
-def _pass_basis(run: OutputRun) -> str:
+def _pass_basis(run: results.OutputRun) -> str:
     """What a PASS rests on, in its own sentence: no number without the assumption that it needs.
 
     In descending P a wrong temperature or truncation is monotone by what it is; a fault of the
@@ -523,7 +322,7 @@ def _pass_basis(run: OutputRun) -> str:
     return f"{claim} Without the claim it is a FAIL: {'; '.join(run.hidden)}."
 
 
-def _output_facts(run: OutputRun) -> Iterator[Fact]:
+def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     beside = f", {run.left_out:,} beyond N left out" if run.left_out else ""
     plan = f" of N = {run.planned:,}" if run.tokens < run.planned else ""
     yield Fact(
@@ -540,7 +339,7 @@ def _output_facts(run: OutputRun) -> Iterator[Fact]:
         )
     law = sampling_words(run.temperature, run.top_k, run.top_p)
     if run.processing is not None:
-        law = ", ".join((law, *processing_parts(run.processing)))
+        law = ", ".join((law, *_processing_parts(run.processing)))
     more = (
         f"; {pluralize(run.otherwise, 'request')} by what they were asked for"
         if run.otherwise
@@ -596,7 +395,7 @@ def _output_facts(run: OutputRun) -> Iterator[Fact]:
         yield Fact("Certificate", certificate_words(run.certificate))
 
 
-def _weight_power_words(run: OutputRun) -> str:
+def _weight_power_words(run: results.OutputRun) -> str:
     """Say which rounded weights these tokens would have told, and what the others take."""
     seen = [own for own in run.weights if own.power >= run.power]
     words = f"power {run.power:g} or more against {len(seen)} of {len(run.weights)} formats"
@@ -616,8 +415,7 @@ def _weight_power_words(run: OutputRun) -> str:
     )
 
 
-def processing_parts(own: Processing) -> Iterator[str]:
-    """Yield what else was asked for, a few words each."""
+def _processing_parts(own: results.Processing) -> Iterator[str]:
     for name in (
         "min_p",
         "typical_p",
@@ -640,69 +438,39 @@ def processing_parts(own: Processing) -> Iterator[str]:
         yield f"in the order {', '.join(own.order)}"
 
 
-def _output_sections(run: OutputRun) -> Iterator[Section]:
-    if run.findings:
-        yield Section("What failed", (Items(*take_first(run.findings, MAX_ITEMS)),))
-    if run.worst:
-        yield Section("Where it fails", worst_place_blocks(run))
-    yield Section("What was promised", (_promise_table(run),))
-    if run.weights:
-        yield Section("Rounded weights", (_format_table(run),))
-    yield Section("Tests", tuple(_test_blocks(run)))
-    if run.notes:
-        yield Section("Notes", (Items(*take_first(run.notes, MAX_ITEMS)),))
-    yield Section("To reproduce", (Command(run.reproduce),))
-
-
-def _promise_table(run: OutputRun) -> Table:
+def _output_sections(run: results.OutputRun) -> Iterator[Section]:
+    yield from section_of("What failed", run.findings)
+    if run.worst or run.places:
+        yield Section("Where it fails", tuple(_worst_blocks(run)), On.ALL)
+    support = (
+        f"{run.near:,} tokens outside the rescored support, within what logits off by "
+        f"{run.rescoring.margin:.2g} allow; {run.unsupported:,} beyond"
+    )
     rows = [
-        ("false-alarm rate (alpha)", f"{run.alpha:g} for the whole run"),
-        ("power", f"{run.power:g} against {run.deviation} of {run.detectable:.2g}"),
         ("N, fixed beforehand", f"{run.planned:,} tokens, request after request"),
-        ("ball", f"the engine's own rows within TV {run.ball:.2g} of ours, on average"),
-        (
-            "support",
-            f"{run.near:,} tokens outside the rescored support, within what "
-            f"logits off by {run.rescoring.margin:.2g} allow; {run.unsupported:,} beyond",
-        ),
+        ("support", support),
         ("ids judged", f"sha256 {run.sha256}"),
     ]
-    if run.certificate is not None:
-        rows.append(("certificate", certificate_words(run.certificate)))
-    return Table(
-        "Error rates and limits", ("what", "value"), tuple((Cell(a), Cell(b)) for a, b in rows)
-    )
+    yield Section("What was promised", (limits_table(rows),))
+    if run.weights:
+        yield Section("Rounded weights", (_format_table(run),))
+    yield from _last_sections(run, "Tests of the output tier", "tokens")
 
 
-def _format_table(run: OutputRun) -> Table:
-    return Table(
+def _format_table(run: results.OutputRun) -> Table:
+    return make_table(
         f"What these tokens would have told, and tokens for a power of {run.power:g}",
-        ("weights rounded to", "TV", "power", "tokens"),
-        tuple(
+        "weights rounded to | TV | power | tokens",
+        (
             (
-                Cell(own.name),
-                number_cell(own.tv, 2),
-                number_cell(own.power, 2),
-                Cell("none do") if own.needed is None else Cell(f"{own.needed:,}", own.needed),
+                rounding.name,
+                number_cell(rounding.tv, 2),
+                number_cell(rounding.power, 2),
+                "none do" if rounding.needed is None else rounding.needed,
             )
-            for own in sorted(run.weights, key=lambda x: -x.tv)
+            for rounding in sorted(run.weights, key=lambda x: -x.tv)
         ),
-        numbers=frozenset(range(1, 4)),
     )
-
-
-def _test_blocks(run: OutputRun) -> Iterator[Block]:
-    yield tests_table("Tests of the output tier", [("tokens", test) for test in run.tests])
-
-
-def _output_case(run: OutputRun) -> Case:
-    if run.verdict == "FAIL":
-        return Case(
-            f"audit {run.source}", "failed", "\n".join((_output_ruling(run), *run.findings))
-        )
-    if run.verdict == "INCONCLUSIVE":
-        return Case(f"audit {run.source}", "inconclusive", run.inconclusive or "")
-    return Case(f"audit {run.source}", "passed")
 
 
 # A triage.
@@ -724,52 +492,22 @@ CLASS_CERTAINTY = {
 _MAX_VERBOSE_CASES = 20
 
 
-def print_triage(run: TriageRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the verdict, the table, the worst case with both texts, and the command."""
-    print_verdict(run, f"{run.a} against {run.b}", console)
-    print_wrapped([_triage_ruling(run), ""], console)
-    for line in _class_lines(run):
-        console.print(Text(line), soft_wrap=True)
-    lines = ["", *(f"{fact.name}: {fact.text}" for fact in _triage_facts(run))]
-    lines += [f"what failed: {finding}" for finding in run.findings]
-    lines += [f"note: {note}" for note in run.notes]
-    shown = run.cases[: _MAX_VERBOSE_CASES if verbose else 1]
-    for n, case in enumerate(shown):
-        lines += ["", "The worst case:" if n == 0 else "The next:", *_worst_case_lines(case)]
-    if verbose and run.causes:
-        lines += ["", "Explanations that fit somewhere:"]
-        lines += [
-            f"  {cause.name}: {cause.fits} of {cause.places} places, by chance "
-            f"{cause.by_chance:.2g} of them; {cause.chance:.1g}{' (taken)' * cause.taken}"
-            for cause in run.causes[:_MAX_VERBOSE_CASES]
-        ]
-    print_wrapped(lines, console)
-    print_command(run, console)
-
-
-def triage_report(run: TriageRun) -> Report:
+def triage_report(run: results.TriageRun) -> Report:
     """Return the report of a triage."""
-    outcome = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "inconclusive"}[run.verdict]
-    message = "" if run.verdict == "PASS" else "\n".join((_triage_ruling(run), *run.findings))
-    name = f"triage {run.a} {run.b}"
-    case = {
-        "passed": Case(name, "passed"),
-        "failed": Case(name, "failed", message),
-        "inconclusive": Case(name, "inconclusive", message),
-    }[outcome]
-    return served_report(
+    ruling = _triage_ruling(run)
+    message = "\n".join((ruling, *run.findings))
+    return make_report(
         run,
         "triage",
         f"{run.a} against {run.b}",
-        _triage_ruling(run),
+        ruling,
         _triage_facts(run),
         _triage_sections(run),
-        [case],
-        seed=0,  # nothing is drawn
+        [verdict_case(f"triage {run.a} {run.b}", run.verdict, message)],
     )
 
 
-def _triage_ruling(run: TriageRun) -> str:
+def _triage_ruling(run: results.TriageRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "FAIL":
@@ -786,7 +524,7 @@ def _triage_ruling(run: TriageRun) -> str:
     )
 
 
-def _triage_facts(run: TriageRun) -> Iterator[Fact]:
+def _triage_facts(run: results.TriageRun) -> Iterator[Fact]:
     alone = (
         f"; {run.alone_a:,} of A and {run.alone_b:,} of B have no other"
         if run.alone_a or run.alone_b
@@ -823,38 +561,27 @@ def _triage_facts(run: TriageRun) -> Iterator[Fact]:
         )
 
 
-def _class_lines(run: TriageRun) -> Iterator[str]:
-    widest = max(len(c.kind) for c in run.counts)
-    yield f"{'class':{widest}}  requests  off in A   B  both"
-    for one in run.counts:
-        if one.requests:
-            yield (
-                f"{one.kind:{widest}}  {one.requests:>8,}  {one.side_a:>8,} {one.side_b:>3,} "
-                f"{one.both:>5,}"
-            )
-
-
-def _worst_case_lines(case: TriageCase) -> Iterator[str]:
+def _worst_case_lines(case: results.TriageCase) -> Iterator[str]:
     where = f"line {case.line_a} of A and {case.line_b} of B"
     at = "" if case.at is None else f", at token {case.at + 1:,}"
-    yield f"  request {case.request:,} ({where}){at}: {case.kind}, {case.cause}"
+    yield f"request {case.request:,} ({where}){at}: {case.kind}, {case.cause}"
     if case.gap is not None and case.side is not None:
         yield (
-            f"  {_side_words(case)} emit{'' if case.side == 'both' else 's'} the target's choice "
+            f"{_side_words(case)} emit{'' if case.side == 'both' else 's'} the target's choice "
             "number "
             f"{(case.rank or 0) + 1:,}, {case.gap:.3g} logits behind the first"
         )
     if case.chance is not None:
-        yield f"  so much would fit by luck with probability {case.chance:.1g}"
+        yield f"so much would fit by luck with probability {case.chance:.1g}"
     if case.slot is not None:
-        yield f"  it is token {case.slot[0] + 1} of {case.slot[1]} of its call"
-    yield f"  before: {_quoted_text(case.before)}"
-    yield f"  A: {_quoted_text(case.text_a)} (token {_token_id(case.token_a)})"
-    yield f"  B: {_quoted_text(case.text_b)} (token {_token_id(case.token_b)})"
-    yield f"  the target chooses token {_token_id(case.choice)}"
+        yield f"it is token {case.slot[0] + 1} of {case.slot[1]} of its call"
+    yield f"before: {case.before!r}"
+    yield f"A: {case.text_a!r} (token {_token_id(case.token_a)})"
+    yield f"B: {case.text_b!r} (token {_token_id(case.token_b)})"
+    yield f"the target chooses token {_token_id(case.choice)}"
 
 
-def _side_words(case: TriageCase) -> str:
+def _side_words(case: results.TriageCase) -> str:
     return "both" if case.side == "both" else (case.side or "").upper()
 
 
@@ -862,17 +589,13 @@ def _token_id(token: int | None) -> str:
     return "none" if token is None else str(token)
 
 
-def _quoted_text(text: str) -> str:
-    return repr(text)
-
-
-def _triage_sections(run: TriageRun) -> Iterator[Section]:
-    if run.findings:
-        yield Section("What failed", (Items(*take_first(run.findings, MAX_ITEMS)),))
-    yield Section("Requests by class", (_class_table(run),))
+def _triage_sections(run: results.TriageRun) -> Iterator[Section]:
+    yield from section_of("What failed", run.findings)
+    yield Section("Requests by class", (_class_table(run),), On.ALL)
+    for number, case in enumerate(run.cases[:_MAX_VERBOSE_CASES]):
+        title, on = ("The next", On.VERBOSE) if number else ("The worst case", On.ALL)
+        yield from section_of(title, tuple(_worst_case_lines(case)), on)
     if run.cases:
-        lines = tuple(line.strip() for line in _worst_case_lines(run.cases[0]))
-        yield Section("The worst case", (Items(lines),))
         yield Section("Requests that differ", (_case_table(run),))
     if run.causes:
         words = (
@@ -880,118 +603,98 @@ def _triage_sections(run: TriageRun) -> Iterator[Section]:
             "at other places, where nothing is off and the runner-up is as near, how often it "
             "gives the runner-up."
         )
-        yield Section(
-            f"Explanations that fit, of {run.tried} tried", (Prose(words), _cause_table(run))
-        )
-    if run.notes:
-        yield Section("Notes", (Items(*take_first(run.notes, MAX_ITEMS)),))
-    yield Section("To reproduce", (Command(run.reproduce),))
+        title = f"Explanations that fit, of {run.tried} tried"
+        yield Section(title, (Prose(words), _cause_table(run)), On.DETAIL)
+    yield from notes_section(run.notes)
+    yield command_section(run)
 
 
-def _class_table(run: TriageRun) -> Table:
-    return Table(
+def _class_table(run: results.TriageRun) -> Table:
+    return make_table(
         "Every request once, by the gravest that is known of it",
-        ("class", "requests", "off in A", "in B", "in both", "how certain"),
-        tuple(
+        "class | requests | off in A | in B | in both | how certain",
+        (
             (
-                Cell(one.kind),
-                number_cell(one.requests),
-                number_cell(one.side_a),
-                number_cell(one.side_b),
-                number_cell(one.both),
-                Cell(CLASS_CERTAINTY[one.kind]),
+                count.kind,
+                count.requests,
+                count.side_a,
+                count.side_b,
+                count.both,
+                CLASS_CERTAINTY[count.kind],
             )
-            for one in run.counts
-            if one.requests
+            for count in run.counts
+            if count.requests
         ),
-        numbers=frozenset({1, 2, 3, 4}),
+        narrow="0:class | 1:requests | 2:off in A | 3:in B | 4:in both",
     )
 
 
-def _case_table(run: TriageRun) -> Table:
-    shown, left_out = take_first(run.cases, MAX_ROWS)
-    return Table(
+def _case_table(run: results.TriageRun) -> Table:
+    return make_table(
         "The gravest first",
-        ("request", "class", "off", "token", "logits behind", "cause", "before", "A", "B"),
-        tuple(
+        "request | class | off | token | logits behind | cause | before | A | B",
+        (
             (
-                number_cell(case.request, 9),
-                Cell(case.kind),
-                Cell(_side_words(case)),
-                optional_cell(None if case.at is None else case.at + 1, "", 9),
-                optional_cell(case.gap, "", 3),
-                Cell(case.cause),
-                Cell(_quoted_text(case.before)),
-                Cell(_quoted_text(case.text_a)),
-                Cell(_quoted_text(case.text_b)),
+                case.request,
+                case.kind,
+                _side_words(case),
+                None if case.at is None else case.at + 1,
+                number_cell(case.gap, 3),
+                case.cause,
+                repr(case.before),
+                repr(case.text_a),
+                repr(case.text_b),
             )
-            for case in shown
+            for case in run.cases
         ),
-        numbers=frozenset({0, 3, 4}),
         names=frozenset({6, 7, 8}),
-        left_out=left_out + run.left_out,
+        left_out=run.left_out,
     )
 
 
-def _cause_table(run: TriageRun) -> Table:
-    shown, left_out = take_first(run.causes, MAX_ROWS)
-    return Table(
+def _cause_table(run: results.TriageRun) -> Table:
+    return make_table(
         "The surest first",
-        ("explanation", "class", "places", "fits", "by chance", "probability of that", "taken"),
-        tuple(
+        "explanation | class | places | fits | by chance | probability of that | taken",
+        (
             (
-                Cell(cause.name),
-                Cell(cause.kind),
-                number_cell(cause.places),
-                number_cell(cause.fits),
+                cause.name,
+                cause.kind,
+                cause.places,
+                cause.fits,
                 number_cell(cause.by_chance, 2),
                 number_cell(cause.chance, 2),
-                Cell("yes" if cause.taken else "no"),
+                "yes" if cause.taken else "no",
             )
-            for cause in shown
+            for cause in run.causes
         ),
-        numbers=frozenset({2, 3, 4, 5}),
         names=frozenset({0}),
-        left_out=left_out,
     )
 
 
 # A watch.
 
 
-def print_watch(run: WatchRun, console: Console, *, verbose: bool = False) -> None:
-    """Print the verdict, what it rests on, and the command that goes on."""
-    lines = [_watch_ruling(run), *(f"{fact.name}: {fact.text}" for fact in _watch_facts(run))]
-    lines += [f"note: {note}" for note in run.notes]
-    again = "a new life takes another --state" if run.alarm else "to go on"
-    print_served(run, run.source, lines, console, again)
-
-
-def watch_report(run: WatchRun) -> Report:
+def watch_report(run: results.WatchRun) -> Report:
     """Return the report of a watch."""
-    name = f"watch {run.source}"
-    cases = {
-        "PASS": Case(name, "passed"),
-        "FAIL": Case(name, "failed", _watch_ruling(run)),
-        "INCONCLUSIVE": Case(name, "inconclusive", run.inconclusive or ""),
-    }
-    sections = [Section("Delays", (_delay_table(run),))]
-    if run.notes:
-        sections.append(Section("Notes", (Items(*take_first(run.notes, MAX_ITEMS)),)))
-    sections.append(Section("To go on", (Command(run.reproduce),)))
-    return served_report(
-        run,
-        "watch",
-        run.source,
-        _watch_ruling(run),
-        _watch_facts(run),
-        sections,
-        (cases[run.verdict],),
-        run.seed,
+    ruling = _watch_ruling(run)
+    again = "To watch another life, with another --state" if run.alarm else "To go on"
+    delays = make_table(
+        f"Within how many tokens a TV of {run.detect:g} is told, with probability {run.power:g}",
+        "tokens before it | tokens until the alarm",
+        ((_token_cell(delay.after), _token_cell(delay.tokens)) for delay in run.delays),
     )
+    sections = (
+        Section("Delays", (delays,)),
+        *notes_section(run.notes),
+        command_section(run, title=again),
+    )
+    message = run.inconclusive or ruling
+    case = verdict_case(f"watch {run.source}", run.verdict, message)
+    return make_report(run, "watch", run.source, ruling, _watch_facts(run), sections, [case])
 
 
-def _watch_ruling(run: WatchRun) -> str:
+def _watch_ruling(run: results.WatchRun) -> str:
     if run.alarm is not None:
         return f"ALARM at token {run.alarm_at:,}: {run.alarm}."
     if run.verdict == "INCONCLUSIVE":
@@ -1002,7 +705,7 @@ def _watch_ruling(run: WatchRun) -> str:
     )
 
 
-def _watch_facts(run: WatchRun) -> Iterator[Fact]:
+def _watch_facts(run: results.WatchRun) -> Iterator[Fact]:
     yield Fact("Seen", f"{run.tokens:,} tokens of {run.requests:,} requests, kept in {run.state}")
     law = sampling_words(run.temperature, run.top_k, run.top_p)
     yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}")
@@ -1037,15 +740,6 @@ def _watch_facts(run: WatchRun) -> Iterator[Fact]:
 
 def _power_words(log: float) -> str:
     return f"10^{log / math.log(10.0):.1f}"
-
-
-def _delay_table(run: WatchRun) -> Table:
-    return Table(
-        f"Within how many tokens a TV of {run.detect:g} is told, with probability {run.power:g}",
-        ("tokens before it", "tokens until the alarm"),
-        tuple((_token_cell(delay.after), _token_cell(delay.tokens)) for delay in run.delays),
-        numbers=frozenset({0, 1}),
-    )
 
 
 def _token_cell(n: float | None) -> Cell:

@@ -1,258 +1,259 @@
 """Surveys and plans in words: bisection, sweep, self-test, plan, recorded runs, baseline checks."""
 
-import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
-
+from simverify import results
 from simverify.checks import clean_line
 from simverify.history.record import Entry, memory_words
-from simverify.reports.audit_text import pluralize
 from simverify.reports.view import (
     VERDICT_MARKS,
-    VERDICT_STYLES,
-    WIDTH,
     Case,
     Cell,
     Command,
     Fact,
     Items,
     Mark,
+    On,
     Prose,
     Report,
     Section,
     Table,
-    plain_line,
 )
 from simverify.reports.words import (
-    MAX_ITEMS,
-    MAX_ROWS,
+    capitalize,
+    command_section,
     join_names,
+    make_report,
+    make_table,
     number_cell,
-    optional_cell,
-    take_first,
-)
-from simverify.results import (
-    BisectRun,
-    PlanRun,
-    SelfTestRun,
-    SweepAudit,
-    SweepCell,
-    SweepRun,
-    Tried,
-    Visited,
+    pluralize,
+    section_of,
+    verdict_case,
 )
 
 if TYPE_CHECKING:
     from simverify.history.baseline import Check, Item  # scipy.stats takes half a second
 
-# A bisection: words, text and report.
+# A bisection.
 
 
-_OUTCOME_STYLES = {"changed": "bold red", "open": "yellow", "unchanged": "green"}
+_BISECT_VERDICTS: dict[str, results.Verdict] = {
+    "changed": "FAIL",
+    "open": "INCONCLUSIVE",
+    "unchanged": "PASS",
+}
 _MAX_SKIPPED = 8
 
 
-def print_bisection(run: BisectRun, console: Console, *, verbose: bool = False) -> None:
-    """Print what was audited, in order, and what is known of the first that differs."""
-    order = {version: i for i, version in enumerate(run.versions)}
-    for one in sorted(run.tried, key=lambda one: order[one.version]):
-        for part in _wrapped_lines(visit_words(run, one)):
-            console.print(Text(part), soft_wrap=True)
-    console.print()
+def bisect_report(run: results.BisectRun) -> Report:
+    """Return the report of a bisection, which judges no code: what changed may be for the better.
+
+    A server that counts tests is told of a change as a failure.
+    """
     head, *rest = bisection_facts(run)
-    for n, words in enumerate((head, *rest)):
-        for part in _wrapped_lines(words):
-            console.print(
-                Text(part, style="" if n else _OUTCOME_STYLES[run.outcome]), soft_wrap=True
-            )
+    message = "\n".join((head, *rest))
+    return make_report(
+        run,
+        "bisect",
+        f"{run.spec}, {short_version(run, run.good)} to {short_version(run, run.bad)}",
+        f"{capitalize(head)}.",
+        (
+            Fact("Searched", f"{pluralize(len(run.versions), run.source[:-1])} of {run.package}"),
+            Fact("Change", "of the law" if run.what == "law" else "of the verdict"),
+        ),
+        _bisect_sections(run, rest),
+        [verdict_case(f"bisect {run.spec}", _BISECT_VERDICTS[run.outcome], message)],
+        headline=head,
+        verdict_last=True,
+    )
 
 
-def short_version(run: BisectRun, version: str) -> str:
+def _bisect_sections(run: results.BisectRun, rest: list[str]) -> Iterator[Section]:
+    order = {version: i for i, version in enumerate(run.versions)}
+    tried = sorted(run.tried, key=lambda one: order[one.version])
+    visits = Items(tuple(_visit_words(run, one) for one in tried), on=On.TERMINAL)
+    yield Section("Audited", (visits, _visit_table(tried)), On.ALL)
+    yield from section_of("What changed", rest)
+    if run.differences:
+        yield Section("The laws", (_difference_table(run),))
+    yield command_section(
+        run, Prose("Every version is audited in a place of its own, with the same seed.")
+    )
+
+
+def short_version(run: results.BisectRun, version: str) -> str:
     """Return a release as it is, and a commit's first letters."""
     return version if run.source == "releases" else version[:10]
 
 
-def visit_words(run: BisectRun, one: Visited) -> str:
-    """Return what came of a version, in a line."""
+def _visit_words(run: results.BisectRun, one: results.Visited) -> str:
     outcome: str = one.verdict or one.state
     if one.max_abs_deviation is not None:
         on = pluralize(one.instances, "instance")
         outcome += f", largest deviation {one.max_abs_deviation:.1e} on {on}"
-    how = {True: "changed", False: "as good", None: "skipped"}[one.changed]
     why = f": {one.reason}" if one.reason else ""
     title = f" ({one.title})" if one.title else ""
-    return f"{short_version(run, one.version)}{title}: {how}; {outcome}{why}"
+    change = {True: "changed", False: "as good", None: "skipped"}[one.changed]
+    return f"{short_version(run, one.version)}{title}: {change}; {outcome}{why}"
 
 
-def bisection_facts(run: BisectRun) -> Iterator[str]:
+def bisection_facts(run: results.BisectRun) -> Iterator[str]:
     """Yield what is known of the first version that differs, a fact a line."""
     noun = run.source.removesuffix("s")
-    within = len(run.versions) - 2
+    good, bad = short_version(run, run.good), short_version(run, run.bad)
     if run.first is None or run.last is None:
         what = "law" if run.what == "law" else "verdict"
         yield (
-            f"no change: {short_version(run, run.bad)} of {run.package} has the {what} of "
-            f"{short_version(run, run.good)}, so that there is nothing to look for in between"
+            f"no change: {bad} of {run.package} has the {what} of {good}, so that there is nothing "
+            "to look for in between"
         )
         return
     named = short_version(run, run.first)
     title = next((one.title for one in run.tried if one.version == run.first), "")
     if run.outcome == "changed":
-        yield f"{named} is the first {noun} of {run.package} that differs" + (
-            f": {title}" if title else ""
-        )
+        words = f": {title}" if title else ""
+        yield f"{named} is the first {noun} of {run.package} that differs{words}"
     else:
         order = run.versions.index
-        between = [
-            short_version(run, v) for v in run.versions[order(run.last) + 1 : order(run.first)]
-        ]
+        between = run.versions[order(run.last) + 1 : order(run.first)]
         yield (
             f"{named} of {run.package} differs, and {short_version(run, run.last)} does not; what "
-            "lies "
-            f"between could not be judged: {join_names(between, _MAX_SKIPPED)}"
+            f"lies between could not be judged: {_version_names(run, between)}"
         )
     yield f"how: {run.how}"
     if run.lines:
         yield f"line: {join_names(run.lines, 3, 200)}"
     if run.differences:
         yield f"the law differs on {pluralize(len(run.differences), 'instance')}"
-    if within == 0:
-        yield (
-            f"no {noun} lies between {short_version(run, run.good)} and "
-            f"{short_version(run, run.bad)}"
-        )
+    if len(run.versions) == 2:
+        yield f"no {noun} lies between {good} and {bad}"
     else:
         yield (
             f"audited {len(run.tried)} of {len(run.versions)}; a change that was undone in between "
             "is not seen"
         )
     if run.skipped and run.outcome == "changed":
-        yield (
-            "skipped: "
-            f"{join_names([short_version(run, one.version) for one in run.skipped], _MAX_SKIPPED)}"
-        )
+        yield f"skipped: {_version_names(run, [one.version for one in run.skipped])}"
 
 
-def bisect_report(run: BisectRun) -> Report:
-    """Return the report of a bisection, which judges no code: what changed may be for the better.
-
-    A server that counts tests is told of a change as a failure.
-    """
-    head, *rest = bisection_facts(run)
-    outcomes: dict[str, Case] = {
-        "changed": Case(f"bisect {run.spec}", "failed", "\n".join((head, *rest))),
-        "open": Case(f"bisect {run.spec}", "inconclusive", "\n".join((head, *rest))),
-        "unchanged": Case(f"bisect {run.spec}", "passed"),
-    }
-    return Report(
-        command="bisect",
-        title=f"{run.spec}, {short_version(run, run.good)} to {short_version(run, run.bad)}",
-        verdict=None,
-        ruling=f"{head[0].upper()}{head[1:]}.",
-        facts=(
-            Fact("Searched", f"{pluralize(len(run.versions), run.source[:-1])} of {run.package}"),
-            Fact("Change", "of the law" if run.what == "law" else "of the verdict"),
-        ),
-        sections=tuple(_bisect_sections(run, rest)),
-        cases=(outcomes[run.outcome],),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
+def _version_names(run: results.BisectRun, versions: Sequence[str]) -> str:
+    return join_names([short_version(run, version) for version in versions], _MAX_SKIPPED)
 
 
-def _bisect_sections(run: BisectRun, rest: list[str]) -> Iterator[Section]:
-    if rest:
-        yield Section("What changed", (Items(*take_first(rest, MAX_ITEMS)),))
-    if run.differences:
-        yield Section("The laws", (_difference_table(run),))
-    yield Section("Audited", (_visit_table(run),))
-    yield Section(
-        "To reproduce",
-        (
-            Prose("Every version is audited in a place of its own, with the same seed."),
-            Command(run.reproduce),
-        ),
-    )
-
-
-def _difference_table(run: BisectRun) -> Table:
-    shown, left_out = take_first(run.differences, MAX_ROWS)
-    return Table(
+def _difference_table(run: results.BisectRun) -> Table:
+    return make_table(
         "Instances on which the laws differ, the largest difference first",
-        ("instance", "deviation before", "after", "TV before", "after", "E[tau] before", "after"),
-        tuple(
+        "instance | deviation before | after | TV before | after | E[tau] before | after",
+        (
             (
-                Cell(one.instance),
+                one.instance,
                 number_cell(one.before.max_abs_deviation, 3),
                 number_cell(one.after.max_abs_deviation, 3),
                 number_cell(one.before.tv, 3),
                 number_cell(one.after.tv, 3),
-                optional_cell(one.before.expected_accepted, ""),
-                optional_cell(one.after.expected_accepted, ""),
+                one.before.expected_accepted,
+                one.after.expected_accepted,
             )
-            for one in shown
+            for one in run.differences
         ),
-        numbers=frozenset(range(1, 7)),
         names=frozenset({0}),
-        left_out=left_out,
     )
 
 
-def _visit_table(run: BisectRun) -> Table:
-    order = {version: i for i, version in enumerate(run.versions)}
-    shown, left_out = take_first(sorted(run.tried, key=lambda one: order[one.version]), MAX_ROWS)
-    return Table(
+def _visit_table(tried: Sequence[results.Visited]) -> Table:
+    return make_table(
         "Versions in their order; the others were not asked",
-        ("version", "subject", "verdict", "differs", "deviation", "instances", "why"),
-        tuple(
+        "version | subject | verdict | differs | deviation | instances | why",
+        (
             (
-                Cell(one.version),
-                Cell(one.title),
-                Cell(
-                    one.verdict or one.state,
-                    mark=VERDICT_MARKS[one.verdict] if one.verdict else "open",
-                ),
-                Cell({True: "yes", False: "no", None: "skipped"}[one.changed]),
-                optional_cell(one.max_abs_deviation, "", 3),
-                Cell(f"{one.instances:,}", one.instances),
-                Cell(one.reason),
+                one.version,
+                one.title,
+                _outcome_cell(one.verdict, one.state, "open"),
+                {True: "yes", False: "no", None: "skipped"}[one.changed],
+                number_cell(one.max_abs_deviation, 3),
+                one.instances,
+                one.reason,
             )
-            for one in shown
+            for one in tried
         ),
-        numbers=frozenset({4, 5}),
         names=frozenset({0}),
-        left_out=left_out,
+        on=On.PAGE,
     )
 
 
-def _wrapped_lines(words: str) -> list[str]:
-    return textwrap.wrap(clean_line(words, 2000), WIDTH, subsequent_indent="  ")
+def _outcome_cell(verdict: results.Verdict | None, state: str, otherwise: Mark) -> Cell:
+    """Return a verdict, or what came in its place."""
+    short = "INCONCL." if verdict == "INCONCLUSIVE" else None
+    return Cell(
+        verdict or state, mark=VERDICT_MARKS[verdict] if verdict else otherwise, short=short
+    )
 
 
-# A plan as text for a terminal, 80 columns wide.
+# A plan.
 
 
-def print_plan(run: PlanRun, console: Console, *, verbose: bool = False) -> None:
-    """Print what was asked, the table of all tests, and what its times rest on."""
-    console.print(plain_line(plan_title(run), "bold"))
-    console.print(_plan_table(run))
-    notes: dict[str, list[str]] = {}
+def plan_report(run: results.PlanRun) -> Report:
+    """Return the report of a plan, which has no verdict."""
+    title = _plan_title(run)
+    table = make_table(
+        title,
+        "test | level | deviation | samples | of | time here | measure",
+        (
+            (
+                row.test,
+                Cell(f"{row.level:.1e}", row.level),
+                number_cell(row.deviation, 3, "none"),
+                number_cell(row.samples, 3, "none will do"),
+                row.unit if row.samples is not None else None,
+                Cell("" if seconds is None else _duration_text(seconds), seconds),
+                row.measure,
+            )
+            for row, seconds in zip(run.rows, run.meta.row_seconds, strict=True)
+        ),
+        names=frozenset({0}),
+        narrow="0:test | 1:level | 2:deviation | 3:samples | 4: | 5:time here",
+    )
+    tests: dict[str, list[str]] = {}
     for row in run.rows:
-        notes.setdefault(row.measure, []).append(row.test)
-    for measure, tests in notes.items():
-        console.print(plain_line(f"{', '.join(tests)}: {measure}", "dim"))
-    for words in plan_basis(run):
-        console.print(plain_line(words))
+        tests.setdefault(row.measure, []).append(row.test)
+    measures = tuple(f"{', '.join(names)}: {measure}" for measure, names in tests.items())
+    timing = run.meta.timings[0]
+    basis = (
+        f"Times: {timing.verifier} on {timing.model}, {pluralize(run.meta.threads, 'thread')}, "
+        f"everything counted: {timing.blocks_per_second:.3g} blocks a second of "
+        f"{run.tokens_per_block:.3g} tokens, timed just now.",
+        "Levels are those at the end of a run of four looks that splits alpha over all tests. "
+        f"Transitions are counted in {run.contexts} contexts.",
+    )
+    given = {"deviation": run.deviation, "samples": run.samples, "seconds": run.seconds}[run.asked]
+    command = (
+        f"simverify plan --alpha {run.alpha:g} --power {run.power:g} --vocab {run.vocab_size} "
+        f"--gamma {run.gamma} --{run.asked} {given:g}"
+    )
+    return make_report(
+        run,
+        "plan",
+        title,
+        "A plan: what a claim costs before it is made. It judges nothing.",
+        (
+            Fact("Size", f"V = {run.vocab_size:,}, gamma = {run.gamma}", On.PAGE),
+            Fact("Error rates", f"alpha {run.alpha:g}, power {run.power:g}", On.PAGE),
+        ),
+        (
+            Section(
+                "What each test needs",
+                (table, Items(measures, on=On.TERMINAL), *map(Prose, basis)),
+                On.ALL,
+            ),
+            Section("To reproduce", (Command(command),)),
+        ),
+        (),
+        headline=title,
+    )
 
 
-def plan_title(run: PlanRun) -> str:
-    """Return what was asked, in a line."""
+def _plan_title(run: results.PlanRun) -> str:
     scale = f"V = {run.vocab_size}, gamma = {run.gamma}, alpha {run.alpha:g}, power {run.power:g}"
     if run.samples is None:
         return f"To find {run.deviation:g}: {scale}"
@@ -262,38 +263,7 @@ def plan_title(run: PlanRun) -> str:
     return f"What {budget} find: {scale}"
 
 
-def _plan_table(run: PlanRun) -> RichTable:
-    table = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("test", no_wrap=True)
-    for header in ("level", "deviation", "samples", "", "time here"):
-        side: Literal["left", "right"] = "left" if header == "" else "right"
-        table.add_column(header, justify=side, no_wrap=True)
-    for row, seconds in zip(run.rows, run.meta.row_seconds, strict=True):
-        table.add_row(
-            plain_line(row.test, longest=40),
-            f"{row.level:.1e}",
-            "none" if row.deviation is None else f"{row.deviation:.3g}",
-            "none will do" if row.samples is None else f"{row.samples:.3g}",
-            "" if row.samples is None else row.unit,
-            "" if seconds is None else duration_text(seconds),
-        )
-    return table
-
-
-def plan_basis(run: PlanRun) -> list[str]:
-    """Return what the times and levels rest on."""
-    timing = run.meta.timings[0]
-    threads = f"{run.meta.threads} thread{'s' * (run.meta.threads > 1)}"
-    return [
-        f"Times: {timing.verifier} on {timing.model}, {threads}, everything counted: "
-        f"{timing.blocks_per_second:.3g} blocks a second of {run.tokens_per_block:.3g} tokens, "
-        "timed just now.",
-        "Levels are those at the end of a run of four looks that splits alpha over all tests. "
-        f"Transitions are counted in {run.contexts} contexts.",
-    ]
-
-
-def duration_text(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """Return a time in its largest unit."""
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s")):
         if seconds >= size:
@@ -332,7 +302,7 @@ def _entry_facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "document", entry.document_sha256
 
 
-# A self-test as text for a terminal.
+# A self-test.
 
 
 CATCH_WORDS = {
@@ -344,32 +314,65 @@ CATCH_WORDS = {
 EFFORT_UNITS = {"exact": "paths", "sampled": "calls", "probe": "probes"}
 
 
-def print_self_test(run: SelfTestRun, console: Console, *, verbose: bool = False) -> None:
-    """Print every entry of the catalogue with its outcome, and the verdict."""
-    table = RichTable(box=None, padding=(0, 2, 0, 0))
-    for header in ("name", "kind", "outcome", "tier", "effort", "TV"):
-        right = header in ("effort", "TV")
-        table.add_column(header, justify="right" if right else "left", overflow="fold")
-    shown, more = take_first(run.results, 5 * MAX_ROWS)
-    for entry in shown:
-        style = "green" if entry.as_expected else "bold red"
-        table.add_row(
-            plain_line(entry.name, longest=60),
-            entry.kind,
-            Text(CATCH_WORDS[entry.kind, entry.caught], style=style),
-            entry.tier,
-            f"{entry.effort:,} {EFFORT_UNITS[entry.tier]}",
-            "" if entry.tv is None else f"{entry.tv:.2g}",
-        )
-    console.print(table)
-    words = "every fault was caught and every control passed"
-    if more:
-        console.print(f"{more:,} entries more stand in the run file")
-    unexpected = join_names(run.unexpected, MAX_ITEMS) or words
-    console.print(Text(f"{run.verdict}: {unexpected}", style=VERDICT_STYLES[run.verdict]))
+def self_test_report(run: results.SelfTestRun) -> Report:
+    """Return the report of a self-test."""
+    faults = [entry for entry in run.results if entry.kind == "fault"]
+    controls = [entry for entry in run.results if entry.kind == "control"]
+    caught = sum(entry.caught for entry in faults)
+    ruling = (
+        "The audit is fit for use here: it caught every catalogued fault and passed every control."
+        if run.verdict == "PASS"
+        else f"Do not trust audits on this machine: unexpected is {join_names(run.unexpected)}."
+    )
+    table = make_table(
+        "Every entry on trial",
+        "name | kind | outcome | tier | effort | of | TV",
+        (
+            (
+                entry.name,
+                entry.kind,
+                Cell(
+                    CATCH_WORDS[entry.kind, entry.caught],
+                    mark="pass" if entry.as_expected else "fail",
+                ),
+                entry.tier,
+                entry.effort,
+                EFFORT_UNITS[entry.tier],
+                number_cell(entry.tv, 3),
+            )
+            for entry in sorted(run.results, key=lambda entry: entry.as_expected)
+        ),
+        names=frozenset({0}),
+    )
+    return make_report(
+        run,
+        "self-test",
+        "the catalogue of faults and controls",
+        ruling,
+        (
+            Fact("Faults", f"{caught} of {len(faults)} caught"),
+            Fact("Controls", f"{sum(not e.caught for e in controls)} of {len(controls)} passed"),
+            Fact("Size", f"gamma up to {run.gamma}, V up to {run.vocab_size}"),
+            Fact("Sampled tier", f"alpha {run.alpha:g} each, power .9 against {run.detect:g}"),
+        ),
+        (
+            Section("Entries", (table,), On.ALL),
+            Section("To reproduce", (Command(f"simverify audit --self-test --seed {run.seed}"),)),
+        ),
+        (
+            Case(
+                f"{entry.kind} {entry.name}",
+                "passed" if entry.as_expected else "failed",
+                "" if entry.as_expected else CATCH_WORDS[entry.kind, entry.caught],
+            )
+            for entry in run.results
+        ),
+        headline=f"{run.verdict}: {ruling}",
+        verdict_last=True,
+    )
 
 
-# A sweep as text for a terminal, and as a report.
+# A sweep.
 
 
 _SWEEP_COLUMNS = (
@@ -384,58 +387,23 @@ _SWEEP_COLUMNS = (
     "of best",
     "verdict",
 )
-_NUMBER_COLUMNS = frozenset({"T", "dist", "gamma", "seed", "E[tau]", "of best"})
-_NAME_COLUMNS = frozenset({"verifier", "model"})
-_SHORT_VERDICTS = {"INCONCLUSIVE": "INCONCL."}
-_MAX_TERMINAL_CELLS = 100
-"""Rows that a terminal shows; the report and the document have more."""
 
 
-def print_sweep(run: SweepRun, console: Console, *, verbose: bool = False) -> None:
-    """Print a row for each cell and each audit, what failed, and how it adds up.
-
-    ``verbose``: all cells, however many, and every finding.
-    """
-    cells, left_out = take_first(run.cells, len(run.cells) if verbose else _MAX_TERMINAL_CELLS)
-    if cells:
-        console.print(_sweep_grid(cells))
-    if left_out:
-        console.print(plain_line(f"{left_out:,} more cells: simverify report, or --verbose"))
-    if run.audits:
-        console.print(_audit_grid(run.audits))
-    for words in _sweep_findings(run, most=None if verbose else MAX_ITEMS):
-        _print_lines(words, console)
-    console.print()
-    for words in sweep_summary(run):
-        _print_lines(
-            words, console, VERDICT_STYLES[run.verdict] if words.startswith(run.verdict) else ""
-        )
-
-
-def _print_lines(words: str, console: Console, style: str = "") -> None:
-    for part in textwrap.wrap(clean_line(words, 2000), WIDTH, subsequent_indent="  "):
-        console.print(Text(part, style=style), soft_wrap=True)
-
-
-def sweep_summary(run: SweepRun) -> Iterator[str]:
-    """Yield the verdict with how many of each there are, and what the error rate is of."""
+def sweep_report(run: results.SweepRun) -> Report:
+    """Return the report of a sweep."""
     verdicts = [cell.result.verdict for cell in run.cells]
     verdicts += [audit.verdict or "INCONCLUSIVE" for audit in run.audits]
     counted = (("failed", "FAIL"), ("without verdict", "INCONCLUSIVE"), ("passed", "PASS"))
-    shown = [f"{verdicts.count(v):,} {words}" for words, v in counted if v in verdicts]
-    yield f"{run.verdict}: {', '.join(shown)}"
+    counts = ", ".join(
+        f"{verdicts.count(verdict):,} {words}" for words, verdict in counted if verdict in verdicts
+    )
+    facts = [Fact("Cells and audits", counts, On.PAGE)]
     if run.alpha_each is not None:
-        yield (
+        words = (
             f"alpha {run.alpha:g} for all cells together, {run.alpha_each:.3g} each; "
             f"{run.blocks:,} blocks a cell"
         )
-
-
-def sweep_report(run: SweepRun) -> Report:
-    """Return the report of a sweep."""
-    verdict, *rates = sweep_summary(run)
-    facts = [Fact("Cells and audits", verdict.partition(": ")[2])]
-    facts += [Fact("Error rate", words) for words in rates]
+        facts.append(Fact("Error rate", words))
     versions = run.versions
     return Report(
         command="sweep",
@@ -444,11 +412,16 @@ def sweep_report(run: SweepRun) -> Report:
         ruling=_SWEEP_RULINGS[run.verdict],
         facts=tuple(facts),
         sections=tuple(_sweep_sections(run)),
-        cases=tuple(_sweep_cases(run)),
+        cases=tuple(
+            verdict_case(name, verdict, "\n".join(words))
+            for name, verdict, words in _sweep_outcomes(run)
+        ),
         version=versions.simverify,
         started="",
         machine=f"Python {versions.python}, numpy {versions.numpy}",
         seed=run.cells[0].seed if run.cells else run.audits[0].seed,
+        headline=f"{run.verdict}: {counts}",
+        verdict_last=True,
     )
 
 
@@ -459,49 +432,44 @@ _SWEEP_RULINGS = {
 }
 
 
-def _sweep_sections(run: SweepRun) -> Iterator[Section]:
+def _sweep_sections(run: results.SweepRun) -> Iterator[Section]:
     if run.cells:
-        shown, left_out = take_first(run.cells, MAX_ROWS)
-        columns, rows = _sweep_table(shown)
-        table = Table(
-            "Each cell, judged by itself",
-            columns,
-            rows,
-            numbers=frozenset(i for i, name in enumerate(columns) if name in _NUMBER_COLUMNS),
-            names=frozenset(i for i, name in enumerate(columns) if name in _NAME_COLUMNS),
-            left_out=left_out,
-        )
-        words = "of best: E[tau] over that of the best rule of its kind."
-        yield Section("The cells", (table, Prose(words)))
+        words = Prose("of best: E[tau] over that of the best rule of its kind.", on=On.PAGE)
+        yield Section("The cells", (_cell_table(run.cells), words), On.ALL)
     if run.audits:
-        audits, left_out = take_first(run.audits, MAX_ROWS)
-        table = Table(
+        table = make_table(
             "Each audit, in a process of its own",
-            ("code", "gamma", "seed", "tier", "verdict", "deviation", "why"),
-            tuple(_audit_row(audit) for audit in audits),
-            numbers=frozenset({1, 2, 5}),
+            "code | gamma | seed | tier | verdict | deviation | why",
+            map(_audit_row, run.audits),
             names=frozenset({0}),
-            left_out=left_out,
+            whole=True,
+            narrow="0:code | 1:gamma | 2:seed | 3:tier | 4:verdict",
         )
-        yield Section("The audits", (table,))
-    failures = tuple(_sweep_findings(run, most=None))
+        yield Section("The audits", (table,), On.ALL)
+    failures = tuple(
+        f"{name}: {'; '.join(words)}"
+        for name, verdict, words in _sweep_outcomes(run)
+        if verdict != "PASS" and words
+    )
     if failures:
-        yield Section("What fails", (Items(*take_first(failures, MAX_ITEMS)),))
+        yield Section("What fails", (Items(failures, whole=True),), On.ALL)
     yield Section("To reproduce", (Command(run.reproduce),))
 
 
-def _sweep_table(
-    cells: Sequence[SweepCell],
-) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
-    """Return the columns of which a cell has something to say, and the rows."""
+def _cell_table(cells: Sequence[results.SweepCell]) -> Table:
+    """Return a table with the columns of which a cell has something to say."""
     rows = [tuple(_sweep_row(cell)) for cell in cells]
-    columns = [i for i in range(len(_SWEEP_COLUMNS)) if any(row[i].text for row in rows)]
-    return tuple(_SWEEP_COLUMNS[i] for i in columns), tuple(
-        tuple(row[i] for i in columns) for row in rows
+    used = [i for i in range(len(_SWEEP_COLUMNS)) if any(row[i].text for row in rows)]
+    return make_table(
+        "Each cell, judged by itself",
+        [_SWEEP_COLUMNS[i] for i in used],
+        ([row[i] for i in used] for row in rows),
+        names=frozenset({0, 1}),
+        whole=True,
     )
 
 
-def _sweep_row(cell: SweepCell) -> Iterator[Cell]:
+def _sweep_row(cell: results.SweepCell) -> Iterator[Cell]:
     row, model = cell.result, cell.model
     tau = row.block_efficiency - 1
     yield Cell(row.verifier)
@@ -513,282 +481,102 @@ def _sweep_row(cell: SweepCell) -> Iterator[Cell]:
     yield Cell(str(cell.seed), cell.seed)
     yield Cell(f"{tau:.4f}", tau)
     yield Cell(f"{row.optimality:.1%}", row.optimality)
-    yield Cell(row.verdict, mark=VERDICT_MARKS[row.verdict])
+    yield _outcome_cell(row.verdict, "", "")
 
 
-def _audit_row(audit: SweepAudit) -> tuple[Cell, ...]:
-    mark: Mark = "fail" if audit.verdict is None else VERDICT_MARKS[audit.verdict]
-    deviation = audit.max_abs_deviation
+def _audit_row(audit: results.SweepAudit) -> tuple[Cell | str | int | None, ...]:
     return (
-        Cell(audit.spec),
-        Cell("" if audit.gamma is None else str(audit.gamma), audit.gamma),
+        audit.spec,
+        audit.gamma,
         Cell(str(audit.seed), audit.seed),
-        Cell(audit.tier or ""),
-        Cell(audit.verdict or audit.state, mark=mark),
-        Cell("" if deviation is None else f"{deviation:.2g}", deviation),
-        Cell(audit.reason or "; ".join(found.text for found in audit.findings)),
+        audit.tier,
+        _outcome_cell(audit.verdict, audit.state, "fail"),
+        number_cell(audit.max_abs_deviation, 2),
+        audit.reason or "; ".join(finding.text for finding in audit.findings),
     )
 
 
-def _sweep_grid(cells: tuple[SweepCell, ...]) -> RichTable:
-    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    columns, rows = _sweep_table(cells)
-    for name in columns:
-        side: Literal["left", "right"] = "right" if name in _NUMBER_COLUMNS else "left"
-        # A long name takes more lines: it is never cut short.
-        grid.add_column(
-            Text(name), justify=side, no_wrap=name not in _NAME_COLUMNS, overflow="fold"
-        )
-    for cell, row in zip(cells, rows, strict=True):
-        *texts, verdict = (part.text for part in row)
-        shown = plain_line(
-            _SHORT_VERDICTS.get(verdict, verdict), VERDICT_STYLES[cell.result.verdict]
-        )
-        grid.add_row(*(plain_line(text) for text in texts), shown)
-    return grid
-
-
-def _audit_grid(audits: tuple[SweepAudit, ...]) -> RichTable:
-    grid = RichTable(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
-        ("code", "left"),
-        ("gamma", "right"),
-        ("seed", "right"),
-        ("tier", "left"),
-        ("verdict", "left"),
-    )
-    for header, side in columns:
-        grid.add_column(header, justify=side, no_wrap=header != "code", overflow="fold")
-    for audit in audits:
-        code, gamma, seed, tier, verdict, *_ = (part.text for part in _audit_row(audit))
-        style = VERDICT_STYLES.get(verdict, "bold red")
-        shown = Text(_SHORT_VERDICTS.get(verdict, verdict), style=style)
-        grid.add_row(*(plain_line(text) for text in (code, gamma, seed, tier)), shown)
-    return grid
-
-
-def _sweep_findings(run: SweepRun, most: int | None) -> Iterator[str]:
-    """Yield what failed and why, a line each; of ``most`` things at most."""
-    number = 0
-    for name, verdict, words in _sweep_outcomes(run):
-        if verdict != "PASS" and words and (most is None or number < most):
-            number += 1
-            yield f"{name}: {'; '.join(words)}"
-
-
-def _sweep_outcomes(run: SweepRun) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _sweep_outcomes(
+    run: results.SweepRun,
+) -> Iterator[tuple[str, results.Verdict, tuple[str, ...]]]:
     for cell in run.cells:
         row = cell.result
         yield cell.name, row.verdict, (*row.lossless.findings, *row.acceptance.findings)
     for audit in run.audits:
         words = (audit.reason,) if audit.reason else tuple(x.text for x in audit.findings)
-        yield audit.name, audit.verdict or audit.state, words
-
-
-def _sweep_cases(run: SweepRun) -> Iterator[Case]:
-    for name, verdict, words in _sweep_outcomes(run):
-        if verdict == "PASS":
-            yield Case(name, "passed")
-        else:
-            outcome: Literal["failed", "inconclusive"]
-            outcome = "failed" if verdict == "FAIL" else "inconclusive"
-            yield Case(name, outcome, "\n".join(words))
-
-
-# A self-test and a plan as reports.
-
-
-def self_test_report(run: SelfTestRun) -> Report:
-    """Return the report of a self-test."""
-    faults = [entry for entry in run.results if entry.kind == "fault"]
-    controls = [entry for entry in run.results if entry.kind == "control"]
-    caught = sum(entry.caught for entry in faults)
-    ruling = (
-        "The audit is fit for use here: it caught every catalogued fault and passed every control."
-        if run.verdict == "PASS"
-        else f"Do not trust audits on this machine: unexpected is {join_names(run.unexpected)}."
-    )
-    shown, left_out = take_first(sorted(run.results, key=lambda e: e.as_expected), 2 * MAX_ROWS)
-    table = Table(
-        "Every entry on trial",
-        ("name", "kind", "outcome", "tier", "effort", "of", "TV"),
-        tuple(_fault_row(entry) for entry in shown),
-        numbers=frozenset({4, 6}),
-        left_out=left_out,
-    )
-    return Report(
-        command="self-test",
-        title="the catalogue of faults and controls",
-        verdict=run.verdict,
-        ruling=ruling,
-        facts=(
-            Fact("Faults", f"{caught} of {len(faults)} caught"),
-            Fact("Controls", f"{sum(not e.caught for e in controls)} of {len(controls)} passed"),
-            Fact("Size", f"gamma up to {run.gamma}, V up to {run.vocab_size}"),
-            Fact("Sampled tier", f"alpha {run.alpha:g} each, power .9 against {run.detect:g}"),
-        ),
-        sections=(
-            Section("Entries", (table,)),
-            Section("To reproduce", (Command(f"simverify audit --self-test --seed {run.seed}"),)),
-        ),
-        cases=tuple(
-            Case(
-                f"{entry.kind} {entry.name}",
-                "passed" if entry.as_expected else "failed",
-                "" if entry.as_expected else CATCH_WORDS[entry.kind, entry.caught],
-            )
-            for entry in run.results
-        ),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
-
-
-def _fault_row(entry: Tried) -> tuple[Cell, ...]:
-    return (
-        Cell(entry.name),
-        Cell(entry.kind),
-        Cell(CATCH_WORDS[entry.kind, entry.caught], mark="pass" if entry.as_expected else "fail"),
-        Cell(entry.tier),
-        Cell(f"{entry.effort:,}", entry.effort),
-        Cell(EFFORT_UNITS[entry.tier]),
-        optional_cell(entry.tv, "", 3),
-    )
-
-
-def plan_report(run: PlanRun) -> Report:
-    """Return the report of a plan, which has no verdict."""
-    rows, left_out = take_first(list(zip(run.rows, run.meta.row_seconds, strict=True)), MAX_ROWS)
-    table = Table(
-        plan_title(run),
-        ("test", "level", "deviation", "samples", "of", "time here", "measure"),
-        tuple(
-            (
-                Cell(row.test),
-                number_cell(row.level, 2),
-                optional_cell(row.deviation, "none", 3),
-                optional_cell(row.samples, "none will do", 3),
-                Cell(row.unit),
-                Cell("" if seconds is None else duration_text(seconds), seconds),
-                Cell(row.measure),
-            )
-            for row, seconds in rows
-        ),
-        numbers=frozenset({1, 2, 3, 5}),
-        left_out=left_out,
-    )
-    values = {"deviation": run.deviation, "samples": run.samples, "seconds": run.seconds}
-    given = values[run.asked]
-    command = (
-        f"simverify plan --alpha {run.alpha:g} --power {run.power:g} --vocab {run.vocab_size} "
-        f"--gamma {run.gamma} --{run.asked} {given:g}"
-    )
-    return Report(
-        command="plan",
-        title=plan_title(run),
-        verdict=None,
-        ruling="A plan: what a claim costs before it is made. It judges nothing.",
-        facts=(
-            Fact("Size", f"V = {run.vocab_size:,}, gamma = {run.gamma}"),
-            Fact("Error rates", f"alpha {run.alpha:g}, power {run.power:g}"),
-        ),
-        sections=(
-            Section("What each test needs", (table, *(Prose(line) for line in plan_basis(run)))),
-            Section("To reproduce", (Command(command),)),
-        ),
-        cases=(),
-        version=run.meta.version,
-        started=run.meta.started,
-        machine=run.meta.machine,
-        seed=run.seed,
-    )
+        yield audit.name, audit.verdict or "INCONCLUSIVE", words
 
 
 # A check against a baseline: lines for the terminal, and Markdown.
 
 
 _CHECK_WORDS = {"PASS": "no worse", "FAIL": "worse", "INCONCLUSIVE": "too short to tell"}
-_OUTCOME_WORDS = {"worse": "WORSE", "better": "better", "too short": "too short", "same": "same"}
 _MAX_SWEEP_ITEMS = 40
 """Lines of two sweeps on a terminal."""
 
 
 def check_lines(check: "Check", name: str, *, verbose: bool = False) -> list[str]:
-    """Return what the terminal shows, the verdict first; ``verbose``: all that was held to it."""
+    """Return what the terminal shows, the verdict first; ``verbose``: all that was compared."""
     lines = [f"{check.verdict} {name}: {_CHECK_WORDS[check.verdict]}"]
     shown = check.items if verbose else tuple(_notable_items(check))
     most = len(shown) if verbose or check.cells is None else _MAX_SWEEP_ITEMS
-    lines += [_item_line(item) for item in shown[:most]]
+    for item in shown[:most]:
+        what, old, new, difference, outcome = _item_cells(item)
+        lines.append(f"{outcome}: {what}: {old} -> {new}{difference and f', {difference}'}")
     if shown[most:]:
         lines.append(f"{len(shown) - most:,} more: --verbose")
     if check.cells is not None:
-        subjects = {item.subject for item in check.items if _is_changed(item)}
-        lines.append(
-            f"{check.cells - len(subjects):,} of {check.cells:,} cells and audits are equal"
-        )
-    lines += _check_sentences(check)
-    return lines + (list(check.notes) if verbose else [])
+        equal = check.cells - len({item.subject for item in check.items if _is_changed(item)})
+        lines.append(f"{equal:,} of {check.cells:,} cells and audits are equal")
+    return [*lines, *_check_sentences(check), *(check.notes if verbose else ())]
 
 
 def check_markdown(check: "Check", name: str) -> str:
     """Return the check as Markdown, for the page of a job."""
     rows = [
-        f"| {' | '.join(_escaped_cell(cell) for cell in _item_cells(item))} |"
+        f"| {' | '.join(map(_escaped_cell, _item_cells(item)))} |"
         for item in check.items
         if item.outcome not in ("same", "shown")
         or (item.what.startswith("E[tau]") and (check.cells is None or item.old != item.new))
     ]
     head = ["| what | baseline | run | difference | |", "| --- | --- | --- | --- | --- |"]
     title = f"## {check.verdict}: baseline {_escaped_cell(name)}, {_CHECK_WORDS[check.verdict]}"
-    return (
-        "\n".join([title, "", *(head + rows if rows else []), "", *_check_sentences(check)]) + "\n"
-    )
+    lines = [title, "", *(head + rows if rows else []), "", *_check_sentences(check)]
+    return "\n".join(lines) + "\n"
 
 
 def _notable_items(check: "Check") -> Iterator["Item"]:
     """Yield what a reader looks for: of two sweeps, whose cells are many, no equal estimates."""
-    if check.cells is not None:
-        # What was called something first, then what could not be told: the rest may be long, and
-        # is cut short.
-        yield from filter(_is_named, check.items)
-        yield from check.of("too short")
+    named = [item for item in check.items if item.outcome in ("worse", "better")]
+    if check.cells is None:
         for item in check.items:
-            notable = _is_named(item) or item.outcome == "too short" or item.what.startswith("Pr(")
-            if (_is_changed(item) and not notable) or item.old == item.new == "FAIL":
+            notable = item.outcome == "too short" or item.what.startswith("E[tau]")
+            if notable or item in named or item.old == item.new == "FAIL":
                 yield item
         return
+    # What has a name comes first, then what could not be told: the rest may be long, and is cut.
+    yield from (*named, *check.of("too short"))
     for item in check.items:
-        notable = _is_named(item) or item.outcome == "too short" or item.what.startswith("E[tau]")
-        if notable or item.old == item.new == "FAIL":
+        shown = item in named or item.outcome == "too short" or item.what.startswith("Pr(")
+        if (_is_changed(item) and not shown) or item.old == item.new == "FAIL":
             yield item
 
 
-def _is_named(item: "Item") -> bool:
-    return item.outcome in ("worse", "better")
-
-
 def _is_changed(item: "Item") -> bool:
-    return _is_named(item) or item.old != item.new
-
-
-def _item_line(item: "Item") -> str:
-    what, old, new, difference, outcome = _item_cells(item)
-    tail = f", {difference}" if difference else ""
-    return f"{outcome}: {what}: {old} -> {new}{tail}"
+    return item.outcome in ("worse", "better") or item.old != item.new
 
 
 def _item_cells(item: "Item") -> tuple[str, str, str, str, str]:
-    difference = ""
+    details = []
     if item.low is not None and item.high is not None:
-        difference = f"difference {item.low:+.4f} to {item.high:+.4f}"
+        details.append(f"difference {item.low:+.4f} to {item.high:+.4f}")
         if item.pvalue is not None and item.outcome in ("worse", "better"):
-            difference += f", p {item.pvalue:.1g}"
-    old, new = (_short_number(text) for text in (item.old, item.new))
-    detail = "; ".join(part for part in (difference, item.note) if part)
-    what = clean_line(f"{item.subject}: {item.what}")
-    return what, old, new, detail, _OUTCOME_WORDS.get(item.outcome, item.outcome)
+            details[0] += f", p {item.pvalue:.1g}"
+    if item.note:
+        details.append(item.note)
+    old, new = map(_short_number, (item.old, item.new))
+    outcome = "WORSE" if item.outcome == "worse" else item.outcome
+    return clean_line(f"{item.subject}: {item.what}"), old, new, "; ".join(details), outcome
 
 
 def _short_number(text: str) -> str:

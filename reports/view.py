@@ -1,28 +1,27 @@
 """What a report says before it is rendered: facts, sections and their blocks.
 
-One view is built from a result document, and every renderer shows the same. Texts are as the
-document has them; a renderer bounds and escapes them (``checks.clean_line``). How runs look on a
-terminal stands first.
+A result document becomes one report, and every renderer shows it. Texts are as the document has
+them; a renderer bounds and escapes them (``checks.clean_line``).
 """
 
+import enum
 import re
-import textwrap
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Literal
 
 from markupsafe import Markup
-from rich.console import Console
-from rich.text import Text
 
-from simverify.checks import clean_line
 from simverify.results import Verdict
 
-# Terminal output: its width, the colours of verdicts, lines without trailing blanks.
-
-
 WIDTH = 80
-VERDICT_STYLES = {"PASS": "green", "FAIL": "bold red", "INCONCLUSIVE": "yellow"}
+"""Columns of a terminal."""
+
+MAX_ROWS = 200
+"""Rows of a table on a page."""
+
+MAX_ITEMS = 100
+"""Entries of a list."""
 
 
 class TrimmedStream:
@@ -40,29 +39,19 @@ class TrimmedStream:
         return getattr(self._stream, name)
 
 
-_MAX_LINE = 2000
+class On(enum.Flag):
+    """Where a part of a report is shown: pages, a terminal, or a terminal with --verbose."""
 
-
-def plain_line(text: str, style: str = "", longest: int = _MAX_LINE) -> Text:
-    """Return ``text`` so that it moves no cursor, is no markup and ends."""
-    return Text(clean_line(text, longest), style=style)
-
-
-def print_wrapped(lines: Iterable[str], console: Console, style: str = "") -> None:
-    """Print each line, printable, folded at ``WIDTH``; what is folded stands further in."""
-    for text in lines:
-        indent = " " * (len(text) - len(text.lstrip(" ")))
-        parts = textwrap.wrap(
-            clean_line(text, _MAX_LINE),
-            WIDTH,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}  ",
-        )
-        for part in parts or [""]:
-            console.print(Text(part, style=style), soft_wrap=True)
+    PAGE = enum.auto()
+    SHORT = enum.auto()
+    VERBOSE = enum.auto()
+    TERMINAL = SHORT | VERBOSE
+    DETAIL = PAGE | VERBOSE
+    ALL = PAGE | SHORT | VERBOSE
 
 
 Mark = Literal["pass", "fail", "open", ""]
+Outcome = Literal["passed", "failed", "warned", "inconclusive", "skipped"]
 
 VERDICT_MARKS: dict[Verdict, Mark] = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
 
@@ -73,49 +62,96 @@ class Fact:
 
     name: str
     text: str
+    on: On = On.ALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a section."""
+
+    on: On = On.ALL
+
+    def shown(self, on: On) -> bool:
+        """Return whether it is shown there."""
+        return bool(self.on & on)
 
 
 @dataclass(frozen=True)
-class Prose:
+class Prose(Block):
     """A paragraph."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Items:
-    """A list; ``left_out`` entries more stand in the run file only."""
+class Items(Block):
+    """A list; ``left_out`` more entries are in the run file only.
+
+    ``whole``: a terminal shows every entry with --verbose.
+    """
 
     entries: tuple[str, ...]
     left_out: int = 0
+    whole: bool = False
+
+    def shown(self, on: On) -> bool:
+        """Return whether it is shown there; an empty list is not."""
+        return bool(self.entries) and super().shown(on)
+
+    def first(self, most: int) -> "Items":
+        """Return the list with ``most`` entries at most."""
+        more = max(len(self.entries) - most, 0)
+        return replace(self, entries=self.entries[:most], left_out=self.left_out + more)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, what it is sorted by if not the text, a verdict's mark."""
+    """A cell of a table.
+
+    ``value``: what it is sorted by, if not its text. ``mark``: that of a verdict. ``short``: its
+    text on a terminal, if it is another one.
+    """
 
     text: str
     value: float | None = None
     mark: Mark = ""
+    short: str | None = None
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table; ``numbers`` holds the indices of columns that are numbers.
+class Table(Block):
+    """A table. A column in which a cell has a value is one of numbers.
 
-    ``names``: those of columns of names, which may be long and push no other column away.
-    ``folded``: closed until the reader opens it. ``whole``: it is what the report is about, and no
-    format shortens it. ``left_out`` rows more stand in the run file.
+    ``names``: indices of columns of names, which may be long and push no other column away.
+    ``folded``: closed until the reader opens it. ``whole``: the report is about this table, so
+    Markdown does not shorten it, nor does a terminal with --verbose. ``left_out``: rows that are
+    in the run file only. ``narrow``: the columns that a terminal shows, with their headers; all
+    columns if it is empty. ``listed``: a terminal shows each row as a paragraph.
     """
 
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    numbers: frozenset[int] = frozenset()
     names: frozenset[int] = frozenset()
     folded: bool = False
     whole: bool = False
     left_out: int = 0
+    narrow: Mapping[int, str] = field(default_factory=dict)
+    listed: bool = False
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Return the indices of the columns that are numbers."""
+        return frozenset(
+            i
+            for i in range(len(self.columns))
+            if any(row[i].value is not None for row in self.rows)
+        )
+
+    def first(self, most: int) -> "Table":
+        """Return the table with ``most`` rows at most."""
+        more = max(len(self.rows) - most, 0)
+        return replace(self, rows=self.rows[:most], left_out=self.left_out + more)
 
 
 @dataclass(frozen=True)
@@ -128,10 +164,11 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Pictures:
-    """Charts side by side."""
+class Pictures(Block):
+    """Charts side by side, on pages only: drawn by ``draw`` when a page shows them."""
 
-    pictures: tuple[Picture, ...]
+    draw: Callable[[], tuple[Picture, ...]]
+    on: On = field(default=On.PAGE, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -152,30 +189,33 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Outputs as a tree of tokens; ``left_out`` branches more stand in the run file only."""
+class Tree(Block):
+    """Outputs as a tree of tokens, on pages only.
+
+    ``left_out`` more branches are in the run file.
+    """
 
     caption: str
     roots: tuple[Node, ...]
     left_out: int = 0
+    on: On = field(default=On.PAGE, kw_only=True)
 
 
 @dataclass(frozen=True)
-class Command:
-    """Lines to copy into a shell."""
+class Command(Block):
+    """A line to copy into a shell."""
 
     text: str
 
 
-Block = Prose | Items | Table | Pictures | Tree | Command
-
-
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it."""
+    """A heading and what stands below it, which a terminal indents by ``indent``."""
 
     title: str
     blocks: tuple[Block, ...]
+    on: On = On.PAGE
+    indent: int = 2
 
 
 @dataclass(frozen=True)
@@ -186,17 +226,19 @@ class Case:
     """
 
     name: str
-    outcome: Literal["passed", "failed", "warned", "inconclusive", "skipped"]
+    outcome: Outcome
     message: str = ""
     rests_on: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Report:
-    """A whole report: ``ruling`` says in a sentence what to do with what was judged.
+    """A whole report.
 
-    ``file``: the source file under audit, where there is one; ``line``: the one of it that what
-    failed is likeliest to come from; ``where``: this and others, in words.
+    ``ruling``: what to do with what was judged. ``headline``: what a terminal says in the place of
+    verdict, title and ruling. ``verdict_last``: a terminal shows the sections first.
+    ``file``: the source file under audit, where there is one; ``line``: its line that the failure
+    is likeliest to come from; ``where``: this line and others, in words.
     """
 
     command: str
@@ -210,6 +252,21 @@ class Report:
     started: str
     machine: str
     seed: int
+    headline: str = ""
+    verdict_last: bool = False
     file: str | None = None
     line: int | None = None
     where: str = ""
+
+    def shown(self, on: On) -> "Report":
+        """Return only what is shown there; a section without a block goes."""
+        sections = (
+            replace(section, blocks=tuple(block for block in section.blocks if block.shown(on)))
+            for section in self.sections
+            if on & section.on
+        )
+        return replace(
+            self,
+            facts=tuple(fact for fact in self.facts if on & fact.on),
+            sections=tuple(section for section in sections if section.blocks),
+        )

@@ -2,22 +2,33 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any
 
 from simverify import stats
 from simverify.checks import clean_line, printable
-from simverify.reports.view import Block, Cell, Mark, Prose, Table
-from simverify.results import Certificate, NamedFaults, Suspect, Test
+from simverify.reports.view import (
+    MAX_ITEMS,
+    Block,
+    Case,
+    Cell,
+    Command,
+    Fact,
+    Items,
+    On,
+    Outcome,
+    Prose,
+    Report,
+    Section,
+    Table,
+)
+from simverify.results import Certificate, NamedFaults, Suspect, Test, Verdict
 
 MAX_COMMAND = 20_000
-
-MAX_ROWS = 200
-MAX_ITEMS = 100
 
 _AGREEING_PVALUE = 0.01
 """Adjusted p-value below which a test that is not rejected is said to point the same way."""
 
-T = TypeVar("T")
+# Texts and numbers.
 
 
 def truncate(text: str, most: int) -> str:
@@ -36,11 +47,6 @@ def shell_line(text: str) -> str:
     return printable(truncate(text, MAX_COMMAND))
 
 
-def take_first(entries: Sequence[T], most: int) -> tuple[tuple[T, ...], int]:
-    """Return the first ``most`` of ``entries`` and how many are left out."""
-    return tuple(entries[:most]), max(len(entries) - most, 0)
-
-
 def join_names(names: Iterable[str], most: int = 8, longest: int = 60) -> str:
     """Return the first names, each cut at ``longest`` characters, and how many more there are."""
     every = list(names)
@@ -48,23 +54,22 @@ def join_names(names: Iterable[str], most: int = 8, longest: int = 60) -> str:
     return ", ".join(truncate_line(name, longest) for name in every[:most]) + more
 
 
-def number_cell(value: float, digits: int = 4) -> Cell:
-    """Return a number to so many significant digits, with itself to sort by."""
-    return Cell(f"{value:.{digits}g}", value)
+def pluralize(n: int, noun: str) -> str:
+    """Return ``1 path``, ``2 paths``."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def optional_cell(value: float | None, otherwise: str, digits: int = 4) -> Cell:
-    """Return a number, or ``otherwise`` where there is none."""
-    return Cell(otherwise) if value is None else number_cell(value, digits)
+def capitalize(text: str) -> str:
+    """Return ``text`` with a capital first letter."""
+    return text[:1].upper() + text[1:]
 
 
-def pvalue_cell(log_pvalue: float | None) -> Cell:
-    """Return a p-value given by its natural logarithm, which may be far below any float."""
-    if log_pvalue is None:
-        return Cell("0 (impossible)", -math.inf)
-    if log_pvalue > -11.5:
-        return Cell(f"{math.exp(log_pvalue):.3g}", log_pvalue)
-    return Cell(f"10^{log_pvalue / math.log(10):,.1f}", log_pvalue)
+def sampling_words(temperature: float, top_k: int | None, top_p: float | None) -> str:
+    """Return what shapes the rows that are sampled and tested."""
+    words = [f"temperature {temperature:g}"]
+    words += [] if top_k is None else [f"top-k {top_k}"]
+    words += [] if top_p is None else [f"top-p {top_p:g}"]
+    return ", ".join(words)
 
 
 def certificate_words(certificate: Certificate) -> str:
@@ -76,11 +81,64 @@ def certificate_words(certificate: Certificate) -> str:
     )
 
 
+# Cells and tables.
+
+
+def number_cell(value: float | None, digits: int = 4, otherwise: str = "") -> Cell:
+    """Return a number to so many significant digits, or ``otherwise`` where there is none."""
+    return Cell(otherwise) if value is None else Cell(f"{value:.{digits}g}", value)
+
+
+def _pvalue_cell(log_pvalue: float | None) -> Cell:
+    """Return a p-value given by its natural logarithm, which may be far below any float."""
+    if log_pvalue is None:
+        return Cell("0 (impossible)", -math.inf)
+    if log_pvalue > -11.5:
+        return Cell(f"{math.exp(log_pvalue):.3g}", log_pvalue)
+    return Cell(f"10^{log_pvalue / math.log(10):,.1f}", log_pvalue)
+
+
+def make_table(
+    caption: str,
+    columns: str | Sequence[str],
+    rows: Iterable[Iterable[Any]],
+    narrow: str = "",
+    **options: Any,
+) -> Table:
+    """Return a table of cells, texts, numbers and None, which is an empty cell.
+
+    ``columns``: as in "verifier | model". ``narrow``: those of a terminal, as in "1:model | 0:by".
+    """
+    names = columns.split(" | ") if isinstance(columns, str) else columns
+    shown = (entry.partition(":") for entry in narrow.split(" | ") if narrow)
+    return Table(
+        caption,
+        tuple(names),
+        tuple(tuple(map(_make_cell, row)) for row in rows),
+        narrow={int(index): header for index, _, header in shown},
+        **options,
+    )
+
+
+def _make_cell(value: Any) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, int):
+        return Cell(f"{value:,}", value)
+    return number_cell(value) if isinstance(value, float) else Cell(value or "")
+
+
+def limits_table(rows: Iterable[tuple[str, str]], caption: str = "Error rates and limits") -> Table:
+    """Return a table of names and their values."""
+    return make_table(caption, "what | value", rows)
+
+
 def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
-    """Return tests, each with whose it is; the rejected ones first, then those that agree.
+    """Return tests, each with its owner; the rejected ones first, then those that agree.
 
     Once a test is rejected, Holm's adjustment says which of the others point there too.
     """
+    agree: set[int] = set()
     if any(test.rejected for _, test in tests):
         logs = [-math.inf if test.log_pvalue is None else test.log_pvalue for _, test in tests]
         adjusted = stats.adjusted_pvalues(logs)
@@ -91,37 +149,97 @@ def tests_table(caption: str, tests: Sequence[tuple[str, Test]]) -> Table:
             f'. "also off": below {_AGREEING_PVALUE:g} when all p-values are adjusted for their '
             "number (Holm); it says where, not whether"
         )
-    else:
-        agree = set()
-    ordered = sorted(tests, key=lambda entry: (not entry[1].rejected, id(entry[1]) not in agree))
-    shown, left_out = take_first(ordered, MAX_ROWS)
-    return Table(
+    return make_table(
         caption,
-        ("of", "test", "outcome", "p-value", "rejected below", "statistic", "N", "found from"),
-        tuple(
+        "of | test | outcome | p-value | rejected below | statistic | N | found from",
+        (
             (
-                Cell(owner),
-                Cell(test.name),
-                Cell(*_test_outcome(test, also=id(test) in agree)),
-                pvalue_cell(test.log_pvalue),
+                owner,
+                test.name,
+                Cell("REJECTED", mark="fail")
+                if test.rejected
+                else "also off"
+                if id(test) in agree
+                else "not rejected",
+                _pvalue_cell(test.log_pvalue),
                 number_cell(test.alpha, 3),
-                number_cell(test.statistic),
-                Cell(f"{test.n:,}", test.n),
-                optional_cell(test.min_detectable, "nothing", 3),
+                test.statistic,
+                test.n,
+                number_cell(test.min_detectable, 3, "nothing"),
             )
-            for owner, test in shown
+            for owner, test in sorted(
+                tests, key=lambda entry: (not entry[1].rejected, id(entry[1]) not in agree)
+            )
         ),
-        numbers=frozenset({3, 4, 5, 6, 7}),
         names=frozenset({0, 1}),
         folded=True,
-        left_out=left_out,
+        narrow="1:test | 2:outcome | 3:p-value | 4:rejected\nbelow",
     )
 
 
-def _test_outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
-    if test.rejected:
-        return "REJECTED", None, "fail"
-    return ("also off" if also else "not rejected"), None, ""
+# Parts that all reports share.
+
+_OUTCOMES: dict[Verdict, Outcome] = {
+    "PASS": "passed",
+    "FAIL": "failed",
+    "INCONCLUSIVE": "inconclusive",
+}
+
+
+def verdict_case(name: str, verdict: Verdict, message: str) -> Case:
+    """Return the outcome of a verdict; a PASS needs no message."""
+    return Case(name, _OUTCOMES[verdict], "" if verdict == "PASS" else message)
+
+
+def section_of(title: str, entries: Sequence[str], on: On = On.ALL) -> Iterator[Section]:
+    """Yield a section with a list, if there are entries."""
+    if entries:
+        yield Section(title, (Items(tuple(entries)),), on)
+
+
+def notes_section(notes: Sequence[str], most: int = MAX_ITEMS) -> Iterator[Section]:
+    """Yield the notes, if there are any; ``most``: that a terminal shows without --verbose."""
+    if more := len(notes) - most if len(notes) > most else 0:
+        short = (*notes[:most], f"{pluralize(more, 'note')} more: see --verbose")
+        blocks = Items(short, on=On.SHORT), Items(tuple(notes), on=On.DETAIL)
+        yield Section("Notes", blocks, On.ALL)
+    else:
+        yield from section_of("Notes", notes)
+
+
+def command_section(run: Any, *blocks: Block, title: str = "To reproduce") -> Section:
+    """Return the command that gives the run again; a terminal shows it unless the run passed."""
+    on = On.PAGE if getattr(run, "verdict", None) in ("PASS", None) else On.ALL
+    return Section(title, (*blocks, Command(run.reproduce)), on)
+
+
+def make_report(
+    run: Any,
+    command: str,
+    title: str,
+    ruling: str,
+    facts: Iterable[Fact],
+    sections: Iterable[Section],
+    cases: Iterable[Case],
+    **fields: Any,
+) -> Report:
+    """Return the report of a run, with its verdict, and when and where it was made."""
+    own = {
+        "verdict": getattr(run, "verdict", None),
+        "version": run.meta.version,
+        "started": run.meta.started,
+        "machine": run.meta.machine,
+        "seed": getattr(run, "seed", 0),  # without one, nothing is drawn
+    }
+    return Report(
+        command,
+        title,
+        ruling=ruling,
+        facts=tuple(facts),
+        sections=tuple(sections),
+        cases=tuple(cases),
+        **own | fields,
+    )
 
 
 # Faults in sampled tests, for both commands: what failed, and which are refuted.
@@ -130,31 +248,30 @@ def _test_outcome(test: Test, *, also: bool) -> tuple[str, None, Mark]:
 def fault_blocks(faults: NamedFaults) -> Iterator[Block]:
     """Yield which faults were refuted, and from which strength on."""
     if faults.refuted:
-        shown, more = take_first(faults.refuted, MAX_ROWS)
-        yield Table(
+        yield make_table(
             f"Faults refuted (each wrongly with probability {faults.beta:g} at most)",
-            ("fault", "from this strength on", "ln of the e-value"),
-            tuple(
-                (Cell(f.fault), number_cell(f.strength), optional_cell(f.log_evalue, "infinite"))
-                for f in shown
+            "fault | from this strength on | ln of the e-value",
+            (
+                (f.fault, float(f.strength), number_cell(f.log_evalue, otherwise="infinite"))
+                for f in faults.refuted
             ),
-            numbers=frozenset({1, 2}),
-            left_out=more,
         )
     if faults.not_refuted:
         yield Prose(f"Not refuted by likelihood ratios: {join_names(faults.not_refuted, 40)}.")
 
 
-def suspect_lines(place: Suspect | None, faults: NamedFaults | None) -> list[str]:
-    """Return a line for the part that failed and one for the best-fitting fault, if any."""
-    lines = []
+def suspect_facts(place: Suspect | None, faults: NamedFaults | None) -> Iterator[tuple[str, str]]:
+    """Yield the part that failed and the fault that fits best, if any, each with its name."""
     if place is not None:
-        part = f"localised: {place.part}" if place.part else "not localised"
-        lines.append(f"{part}; {place.why}")
+        yield (
+            ("Localised", f"{place.part}; {place.why}")
+            if place.part
+            else ("Not localised", place.why)
+        )
     if faults is not None and faults.best is not None and faults.explains is not None:
         best = faults.best
-        lines.append(
-            f"fits best: {best.fault} at strength {best.strength:g}, which explains "
-            f"{faults.explains:.0%} of the deviation (a diagnosis, without an error rate)"
+        yield (
+            "Fits best",
+            f"{best.fault} at strength {best.strength:g}, which explains {faults.explains:.0%} of "
+            "the deviation (a diagnosis, without an error rate)",
         )
-    return lines

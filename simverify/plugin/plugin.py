@@ -4,10 +4,11 @@ Loaded with every pytest run of its environment, so nothing heavy is imported be
 Settings and where they come from: :mod:`simverify.plugin.settings`.
 """
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,7 +24,8 @@ from simverify.plugin.settings import (
 )
 
 if TYPE_CHECKING:
-    from simverify.auditing.subject import Contract
+    from simverify.auditing.settings import AuditSettings
+    from simverify.auditing.subject import Contract, Subject
     from simverify.results import AuditRun
 
 _REPORT_PROPERTY = "simverify"
@@ -32,20 +34,6 @@ _SETTINGS_KEY = pytest.StashKey[dict[str, Any]]()
 
 class InconclusiveWarning(UserWarning):
     """An audit ended INCONCLUSIVE under ``--simverify-inconclusive=warn``."""
-
-
-class Audit(Protocol):
-    """What the ``simverify_audit`` fixture is."""
-
-    def __call__(
-        self,
-        rule_or_spec: Callable[..., Any] | str,
-        *,
-        contract: "Contract | None" = None,
-        **given: Any,
-    ) -> "AuditRun":
-        """Audit a rule; see :func:`simverify_audit`."""
-        ...
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,9 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem(
-    collector: pytest.Module | pytest.Class,
-) -> Generator[None, Any, Any]:
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
     """Check the marker's arguments where a wrong one is a collection error of its module."""
     made = yield
     for item in made if isinstance(made, list) else ():
@@ -81,7 +67,7 @@ def pytest_pycollect_makeitem(
 
 
 @pytest.fixture
-def simverify_audit(request: pytest.FixtureRequest) -> Audit:
+def simverify_audit(request: pytest.FixtureRequest) -> Callable[..., "AuditRun"]:
     """Put a verifier on trial: ``simverify_audit(verify, gamma=4)`` fails unless it passes.
 
     Takes a callable or, as ``simverify audit`` does, a SPEC. ``contract`` is what the code
@@ -96,37 +82,63 @@ def simverify_audit(request: pytest.FixtureRequest) -> Audit:
     """
 
     def run_audit(
-        rule_or_spec: Callable[..., Any] | str,
-        *,
-        contract: "Contract | None" = None,
-        **given: Any,
+        rule_or_spec: Callable[..., Any] | str, *, contract: "Contract | None" = None, **given: Any
     ) -> "AuditRun":
         from msgspec.structs import replace
 
         from simverify.auditing.run import audit, find_crash
         from simverify.auditing.settings import AuditSettings
-        from simverify.plugin.subject import find_subject, reproduce_command
-        from simverify.reports.audit import audit_lines, verdict_lines
 
         try:
             chosen = request.config.stash[_SETTINGS_KEY] | settings_for_tests(request.node)
             inconclusive = chosen.pop("inconclusive", "fail")
             settings = AuditSettings(**chosen | call_settings(given))
-            subject = find_subject(rule_or_spec, request)
+            subject = _find_subject(rule_or_spec, request)
             judged_as = contract or subject.contract or "verify"
             # Its own process may not die with the code; a call in a child shows it first.
             run = find_crash(subject, judged_as, settings) or audit(subject, judged_as, settings)
-            run = replace(run, reproduce=reproduce_command(subject, judged_as, settings, request))
+            run = replace(run, reproduce=_reproduce_command(subject, judged_as, settings, request))
         except SimverifyError as error:
             raise pytest.fail.Exception(f"simverify: {error}", pytrace=False) from None
         request.node.user_properties.append((_REPORT_PROPERTY, f"{run.verdict} {run.spec}"))
         if run.verdict == "INCONCLUSIVE" and inconclusive == "warn":
-            warnings.warn(InconclusiveWarning("\n".join(verdict_lines(run))), stacklevel=2)
+            head, *_ = str(run).split("\n\n")
+            warnings.warn(InconclusiveWarning(head), stacklevel=2)
         elif run.verdict != "PASS":
-            pytest.fail("\n".join(audit_lines(run)), pytrace=False)
+            pytest.fail(str(run), pytrace=False)
         return run
 
     return run_audit
+
+
+def _find_subject(rule: Callable[..., Any] | str, request: pytest.FixtureRequest) -> "Subject":
+    """Return the code under audit, named by a SPEC wherever one can name it."""
+    from simverify.api.audit import find_spec
+    from simverify.auditing.subject import Subject, load_subject
+
+    if isinstance(rule, str):
+        return load_subject(rule)
+    if not callable(rule):
+        raise UsageError(f"got {rule!r}: expected a callable or a SPEC")
+    spec = find_spec(rule, request.config.invocation_params.dir, beside=(request.module,))
+    return Subject(str(spec or getattr(rule, "__qualname__", type(rule).__name__)), rule, None)
+
+
+def _reproduce_command(
+    subject: "Subject",
+    contract: "Contract",
+    settings: "AuditSettings",
+    request: pytest.FixtureRequest,
+) -> str:
+    """Return the command that repeats the audit from any folder, or the test itself."""
+    name, config = subject.name, request.config
+    if ":" not in name and subject.contract is None:
+        file, separator, test = request.node.nodeid.partition("::")
+        return shlex.join(["pytest", f"{config.rootpath / file}{separator}{test}"])
+    place, colon, attribute = name.rpartition(":")
+    if place.endswith(".py"):
+        name = f"{config.invocation_params.dir / place}{colon}{attribute}"
+    return settings.command(name, contract)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,9 +10,8 @@ ranges when an audit starts.
 import os
 import tomllib
 import warnings
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,8 @@ MARKER_NAME = "distribution"
 
 _VARIABLE_PREFIX = "SIMVERIFY_PYTEST_"
 _CONFIG_TABLE = ("tool", "simverify", "pytest")
-
-
 _BOOLEAN_TEXTS = {"true": True, "false": False}
+_EXPECTED = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -38,64 +36,55 @@ class Setting:
     """A setting's type and the words for it; ``choices`` of a string."""
 
     kind: type
-    expected: str
     help: str
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> object:
-        """Value of a text from the command line or the environment; else ``ValueError``."""
+        """Return the value of a text from the command line or the environment."""
         try:
             return self.check(_BOOLEAN_TEXTS[text] if self.kind is bool else self.kind(text))
         except (KeyError, ValueError):
-            raise ValueError(f"got {text!r}, expected {self.expected}") from None
+            raise self._error(text) from None
 
     def check(self, value: object) -> object:
-        """Return ``value``; raises ``ValueError`` if it has the wrong type."""
+        """Return ``value``; raise ``ValueError`` if it has the wrong type."""
         kinds = (int, float) if self.kind is float else (self.kind,)
         fits = isinstance(value, kinds) and (self.kind is bool or not isinstance(value, bool))
         if not fits or (self.choices and value not in self.choices):
-            raise ValueError(f"got {value!r}, expected {self.expected}")
+            raise self._error(value)
         return value
 
-
-_EXPECTED = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-}
+    def _error(self, value: object) -> ValueError:
+        expected = " or ".join(map(repr, self.choices)) or _EXPECTED[self.kind]
+        return ValueError(f"got {value!r}, expected {expected}")
 
 
-def _settings(groups: Container[str]) -> dict[str, Setting]:
-    """Return the options of an audit that stand in ``groups``."""
-    types = AuditOptions.types()
-    found = {}
-    for one in AuditOptions.options():
-        option = option_of(one)
-        if option.group in groups:
-            hint = types[one.name]
+def _settings(*groups: str) -> dict[str, Setting]:
+    """Return the options of an audit that are in ``groups``."""
+    hints = AuditOptions.types()
+    settings = {}
+    for field in AuditOptions.options():
+        if (option := option_of(field)).group in groups:
+            hint = hints[field.name]
             kind = next((kind for kind in _EXPECTED if hint in (kind, kind | None)), str)
-            found[one.name] = Setting(kind, _EXPECTED[kind], option.help)
-    return found
+            settings[field.name] = Setting(kind, option.help)
+    return settings
 
 
-AUDIT_SETTINGS = _settings((BUDGET,))
+AUDIT_SETTINGS = _settings(BUDGET)
 """What may be set for a whole run, and what the marker takes: budgets and error rates."""
 
 FIXTURE_ARGUMENTS = {
     **AUDIT_SETTINGS,
-    **_settings((INSTANCES,)),
-    "tolerance": _settings((ADVANCED,))["tolerance"],
+    **_settings(INSTANCES),
+    "tolerance": _settings(ADVANCED)["tolerance"],
 }
 """What the fixture takes: the settings, and what belongs to the code under audit."""
 
 RUN_OPTIONS = {
     **AUDIT_SETTINGS,
     "inconclusive": Setting(
-        str,
-        "'fail' or 'warn'",
-        "what an INCONCLUSIVE audit is: fail (the default) or warn",
-        ("fail", "warn"),
+        str, "what an INCONCLUSIVE audit is: fail (the default) or warn", ("fail", "warn")
     ),
 }
 
@@ -107,46 +96,45 @@ def option_flag(name: str) -> str:
 
 def run_settings(config: pytest.Config) -> dict[str, Any]:
     """Return what is set for the whole run. Raises ``pytest.UsageError``, in one line."""
-    chosen = _from_pyproject(config.rootpath / "pyproject.toml")
-    chosen |= _from_environment(os.environ)
-    for name, setting in RUN_OPTIONS.items():
-        text = config.getoption(option_flag(name))
-        if text is not None:
-            chosen[name] = _check_value(option_flag(name), setting.read, text)
-    return chosen
+    flags = {option_flag(name): name for name in RUN_OPTIONS}
+    texts = {flag: text for flag in flags if (text := config.getoption(flag)) is not None}
+    return (
+        _from_pyproject(config.rootpath / "pyproject.toml")
+        | _from_environment(os.environ)
+        | _check_names(texts, flags, "option", Setting.read)
+    )
 
 
 def settings_for_tests(item: pytest.Item) -> dict[str, Any]:
     """Return the arguments of a test's markers, the nearest one's first; else ``UsageError``."""
+    where = f"@pytest.mark.{MARKER_NAME}"
     chosen: dict[str, Any] = {}
     for mark in item.iter_markers(MARKER_NAME):
         if mark.args:
             raise UsageError(
-                f"@pytest.mark.{MARKER_NAME} got {mark.args[0]!r}: it takes keyword arguments "
-                "only, "
+                f"{where} got {mark.args[0]!r}: it takes keyword arguments only, "
                 f"{', '.join(AUDIT_SETTINGS)}"
             )
-        for key, value in mark.kwargs.items():
-            name = pick_name(key, AUDIT_SETTINGS, f"argument of @pytest.mark.{MARKER_NAME}")
-            try:
-                AUDIT_SETTINGS[name].check(value)
-            except ValueError as error:
-                raise UsageError(f"@pytest.mark.{MARKER_NAME}: {name}: {error}") from None
-            chosen.setdefault(name, value)
+        chosen = _check_arguments(where, mark.kwargs, AUDIT_SETTINGS) | chosen
     return chosen
 
 
 def call_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call of the fixture; else ``UsageError``."""
-    chosen = {}
-    for key, value in renamed((AuditOptions,), given, _warn).items():
-        name = pick_name(key, FIXTURE_ARGUMENTS, "argument of simverify_audit")
+    given = renamed((AuditOptions,), given, _warn)
+    return _check_arguments("simverify_audit", given, FIXTURE_ARGUMENTS)
+
+
+def _check_arguments(
+    where: str, given: Mapping[str, Any], settings: Mapping[str, Setting]
+) -> dict[str, Any]:
+    for key, value in given.items():
+        name = pick_name(key, settings, f"argument of {where}")
         try:
-            FIXTURE_ARGUMENTS[name].check(value)
+            settings[name].check(value)
         except ValueError as error:
-            raise UsageError(f"simverify_audit: {name}: {error}") from None
-        chosen[name] = value
-    return chosen
+            raise UsageError(f"{where}: {name}: {error}") from None
+    return dict(given)
 
 
 def _warn(old: str, new: str) -> None:
@@ -156,6 +144,7 @@ def _warn(old: str, new: str) -> None:
 def _from_pyproject(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
+    table_name = ".".join(_CONFIG_TABLE)
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
         for part in _CONFIG_TABLE:
@@ -164,9 +153,9 @@ def _from_pyproject(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise pytest.UsageError(f"{path}: {error}") from None
     except AttributeError:
-        raise pytest.UsageError(f"{path}: {'.'.join(_CONFIG_TABLE)} is not a table") from None
+        raise pytest.UsageError(f"{path}: {table_name} is not a table") from None
     known = {name.replace("_", "-"): name for name in RUN_OPTIONS}
-    return _check_names(entries, known, f"key of [{'.'.join(_CONFIG_TABLE)}]", Setting.check)
+    return _check_names(entries, known, f"key of [{table_name}]", Setting.check)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -179,20 +168,16 @@ def _check_names(
     entries: Mapping[str, Any],
     known: Mapping[str, str],
     kind: str,
-    take: Callable[[Setting, Any], object],
+    check: Callable[[Setting, Any], object],
 ) -> dict[str, Any]:
+    """Return the values of ``entries`` by the settings that ``known`` names."""
     chosen = {}
     for key, value in entries.items():
         try:
             name = known[pick_name(key, known, kind)]
+            chosen[name] = check(RUN_OPTIONS[name], value)
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
-        chosen[name] = _check_value(f"{kind} {key}", partial(take, RUN_OPTIONS[name]), value)
+        except ValueError as error:
+            raise pytest.UsageError(f"{kind} {key}: {error}") from None
     return chosen
-
-
-def _check_value(where: str, take: Callable[[Any], object], value: object) -> object:
-    try:
-        return take(value)
-    except ValueError as error:
-        raise pytest.UsageError(f"{where}: {error}") from None

@@ -539,7 +539,6 @@ register_kind(
         AuditRun,
         "an audit",
         ".audit:audit_report",
-        ".present:print_audit",
         check=_audit_complaints,
         verdicts=_audit_verdicts,
     )

@@ -739,7 +739,6 @@ register_kind(
         CompareRun,
         "a comparison",
         ".compare:compare_report",
-        ".compare:print_comparison",
         check=_comparison_complaints,
         verdicts=_comparison_verdicts,
     )
@@ -808,6 +807,4 @@ def _plan_complaints(run: PlanRun) -> Iterator[str]:
         yield f"{run.asked} is null: expected a number, as asked says"
 
 
-register_kind(
-    Kind(PlanRun, "a plan", ".surveys:plan_report", ".surveys:print_plan", check=_plan_complaints)
-)
+register_kind(Kind(PlanRun, "a plan", ".surveys:plan_report", check=_plan_complaints))

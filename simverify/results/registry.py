@@ -31,14 +31,12 @@ class Kind:
     command and the headline of a run are properties of it. ``words``: what a file of this kind
     holds, such as "a comparison". ``check``: what fits nothing else; ``verdicts``: verdicts
     that do not follow from their findings. ``report``: returns its
-    :class:`simverify.reports.view.Report`. ``text``: prints it on a console, with ``verbose``; by
-    default the terminal shows the report as Markdown.
+    :class:`simverify.reports.view.Report`.
     """
 
     struct: type[Run]
     words: str
     report: View
-    text: View | None = None
     check: Complaints = _no_complaints
     verdicts: Complaints = _no_complaints
 

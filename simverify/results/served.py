@@ -114,7 +114,6 @@ register_kind(
         AgainstRun,
         "two engines against each other",
         ".served:against_report",
-        ".served:print_against",
         verdicts=_against_verdicts,
     )
 )
@@ -229,7 +228,6 @@ register_kind(
         MatrixRun,
         "a matrix of parameters",
         ".served:matrix_report",
-        ".served:print_matrix",
         verdicts=_matrix_verdicts,
     )
 )
@@ -474,7 +472,6 @@ register_kind(
         OutputRun,
         "an audit of emitted tokens",
         ".served:output_report",
-        ".served:print_outputs",
         verdicts=_output_verdicts,
     )
 )
@@ -641,7 +638,6 @@ register_kind(
         TriageRun,
         "a triage of two logs",
         ".served:triage_report",
-        ".served:print_triage",
         verdicts=_triage_verdicts,
     )
 )
@@ -729,8 +725,4 @@ def _watch_verdicts(run: WatchRun) -> Iterator[str]:
     yield from _open_complaints(run)
 
 
-register_kind(
-    Kind(
-        WatchRun, "a watch", ".served:watch_report", ".served:print_watch", verdicts=_watch_verdicts
-    )
-)
+register_kind(Kind(WatchRun, "a watch", ".served:watch_report", verdicts=_watch_verdicts))

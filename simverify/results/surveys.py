@@ -182,7 +182,6 @@ register_kind(
         TableRun,
         "a table of engines",
         ".engines:table_report",
-        ".engines:print_table",
         check=_table_complaints,
         verdicts=_table_verdicts,
     )
@@ -297,7 +296,6 @@ register_kind(
         BisectRun,
         "a bisection",
         ".surveys:bisect_report",
-        ".surveys:print_bisection",
         check=_bisect_complaints,
     )
 )
@@ -356,7 +354,6 @@ register_kind(
         SelfTestRun,
         "a self-test",
         ".surveys:self_test_report",
-        ".surveys:print_self_test",
         verdicts=_self_test_verdicts,
     )
 )
@@ -505,7 +502,6 @@ register_kind(
         SweepRun,
         "a sweep",
         ".surveys:sweep_report",
-        ".surveys:print_sweep",
         check=_sweep_complaints,
         verdicts=_sweep_verdicts,
     )

@@ -8,7 +8,6 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
-from simverify.reports.audit import audit_lines
 from simverify.results.reading import check_consistent
 
 pytestmark = pytest.mark.usefixtures("unsearched")
@@ -25,7 +24,7 @@ def run(rule, settings=SMALL):
 
 
 def words(found):
-    return " ".join(" ".join(audit_lines(found)).split())
+    return " ".join(str(found).split())
 
 
 @pytest.mark.thorough
@@ -104,7 +103,7 @@ def test_what_goes_wrong_behind_a_long_prompt_alone():
     found = run(draft)
     assert found.verdict == "FAIL"
     assert len(found.counterexample.call.prefix) == 12
-    assert "prefix: 0, 1, 2, 0, 1, 2" in words(found)
+    assert "Prefix: 0, 1, 2, 0, 1, 2" in words(found)
     assert not list(check_consistent(found, "the run") or ())
 
 

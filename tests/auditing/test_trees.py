@@ -9,7 +9,6 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject, load_subject
 from simverify.errors import UsageError
-from simverify.reports.audit import audit_lines
 from simverify.trees import SCHEMES, shape_of_levels
 from simverify.verifiers.trees import TREE_VERIFIERS
 
@@ -88,7 +87,7 @@ def test_slips_fail_exactly(slip):
     found = run(slipped(slip))
     assert (found.verdict, found.tier) == ("FAIL", "exact")
     assert (found.counterexample or found.breach).instance.scheme == "iid"
-    text = "\n".join(audit_lines(found))
+    text = str(found)
     assert "draft trees of" in text
     assert "--contract tree" in found.reproduce
     assert "--scheme iid" in found.reproduce
@@ -119,7 +118,7 @@ def test_code_for_one_shape_fails_on_others():
     found = run(pairs_alone)
     assert found.verdict == "FAIL"
     assert found.breach.parents is not None
-    assert "draft tree" in "\n".join(audit_lines(found))
+    assert "draft tree" in str(found)
 
 
 def test_what_is_no_way_down_the_tree_breaks_the_contract():

@@ -270,7 +270,7 @@ def test_inconclusive_fails(starved):
     run = run_pytest(starved, "--simverify-max-samples=100", "test_starved.py")
     assert run.code == 1
     assert "INCONCLUSIVE: rules.py:verify" in run.text
-    assert "There is no verdict" in run.text
+    assert "No verdict: " in run.text
     assert "simverify: 1 audit: 1 INCONCLUSIVE" in run.text.splitlines()
 
 

@@ -80,7 +80,7 @@ def test_a_wrong_setting_ends_the_run(tmp_path):
     (tmp_path / "test_selected.py").write_text(SELECTED)
     run = run_pytest(tmp_path, "--simverify-seed=1.5")
     assert run.code == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: --simverify-seed: got '1.5', expected a whole number" in run.text
+    assert "ERROR: option --simverify-seed: got '1.5', expected a whole number" in run.text
 
 
 def config(root, **options):

@@ -169,13 +169,14 @@ def run():
 
 def test_the_terminal_shows_a_few_and_verbose_all(run):
     few, all_ = (" ".join(run.as_text(verbose=v).split()) for v in (False, True))
-    assert 'worst: request 0, token 3: " cat" after "The": p = 0, cut off, rank 412; ' in few
-    assert 'request 1, token 3 (place 2 of its draft): " cat"' in few
-    assert "off by place (score -log p): tokens 2 to 3 +8.0 sd, place 2 of a draft +9.0 sd" in few
-    assert "1 more of the worst tokens, and all places: --verbose" in few
-    assert "request 3" not in few
-    assert "request 3" in all_
-    assert "token 0 +1.0 sd" in all_
+    assert '0 3 not known "The" " cat" 0, cut off 412 " dog", p = 0.9' in few
+    assert '1 3 2 "The" " cat" 1e-05 412' in few
+    assert "place: score -log p" in few
+    assert "tokens 2 to 3 99 0.1 8 place 2 of a draft 99 0.1 9" in few
+    assert "1 more rows stand in the run file" in few
+    assert '3 3 not known "The"' not in few
+    assert '3 3 not known "The"' in all_
+    assert "token 0 99 0.1 1 " in all_
     assert "Bets as tokens came: FAIL after 64 tokens: the server was asked no more" in few
     assert "Budget: 5,000 tokens" in few
     assert "\x1b" not in few
@@ -197,4 +198,4 @@ def test_a_run_without_them_has_no_such_section(run):
         failed_from=None,
     )  # fmt: skip
     assert "Where it fails" not in check(html_report(passed)).text
-    assert "worst" not in passed.as_text()
+    assert "Where it fails" not in passed.as_text()

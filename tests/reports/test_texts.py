@@ -9,13 +9,16 @@ from support.pages.report_runs import HOSTILE, compare_run, example, hostile_run
 
 from simverify.checks import clean_line
 from simverify.reports.formats import (
+    FORMATS,
     MAX_MARKDOWN,
+    build_report,
     escape_markdown,
     github_annotations,
     junit_report,
     markdown_report,
+    register_format,
 )
-from simverify.reports.present import SUMMARY_VARIABLE, append_summary
+from simverify.reports.present import SUMMARY_VARIABLE, append_summary, write_reports
 from simverify.results import Finding
 
 
@@ -193,3 +196,22 @@ def test_texts_are_bounded_and_say_how_long_they_were():
     assert clean_line("x" * 10_000_000) == f"{'x' * 600}... (10,000,000 characters)"
     assert clean_line("a\x1b\u202e\u2066\ud800b\n c") == "a????b c"
     assert len(markdown_report(compare_run(125, 4, "{}" + HOSTILE * 300))) <= MAX_MARKDOWN + 100
+
+
+def test_a_format_from_outside_is_written_beside_the_others(tmp_path):
+    def latex_report(run):
+        report = build_report(run)
+        facts = "".join(f"\\item {fact.name}\n" for fact in report.facts)
+        return f"\\section{{{report.title}}}\n\\begin{{itemize}}\n{facts}\\end{{itemize}}\n"
+
+    register_format("report.tex", latex_report)
+    try:
+        with pytest.raises(ValueError, match=r"report\.tex is a file of reports already"):
+            register_format("report.tex", latex_report)
+        write_reports(example("faulty-block"), tmp_path / "with")
+    finally:
+        FORMATS.pop("report.tex")
+    text = (tmp_path / "with" / "report.tex").read_text()
+    assert text.startswith("\\section{naive-block}\n\\begin{itemize}\n\\item Checked\n")
+    write_reports(example("faulty-block"), tmp_path / "without")
+    assert {path.name for path in (tmp_path / "without").iterdir()} == set(FORMATS)

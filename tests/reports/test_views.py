@@ -96,7 +96,7 @@ def test_too_few_blocks_are_no_reason_to_ship():
     report = build_report(run)
     assert report.ruling == (
         "Do not decide on this run about token on compact: too few blocks to say that the output "
-        "follows the target."
+        "follows the target: raise --blocks or --detect."
     )
     assert report.cases[0].message == (
         "too few blocks to decide on losslessness: mean one-token TV: found from 0.0314 on, asked "
@@ -177,7 +177,7 @@ def test_a_sampled_pass_says_its_error_rates_certificate_and_what_it_refutes(sam
     for part in (
         "No deviation was found, with the error rates below",
         "1,000 calls",
-        "false-alarm rate 1e-06, on V=3 gamma=3, V=12 gamma=1 only",
+        "a lossless verifier fails with probability 1e-06 at most; found with probability 0.9: TV",
         "power 0.9 against TV 0.024 or more, asked against 0.03, TV at most 0.004",
         "on V=3 gamma=3, V=12 gamma=1 only: mean one-token TV at most 0.004",
         "at most 0.004, but for a probability of 0.001 (plug-in), if N fixed",
@@ -224,10 +224,10 @@ def test_a_broken_contract_is_shown_with_its_call_and_its_rows(tokens):
         breach=Breach(instance=instance, draft_tokens=tokens, message=message),
     )  # fmt: skip
     assert build_report(run).ruling == f"Do not ship it: it breaks its contract: {message}."
-    drafted = ", draft tokens 1, 0." if tokens else "."
+    drafted = ", draft tokens 1, 0" if tokens else ""
     for text in (words(run), " ".join(markdown_report(run).split())):
-        below = text.split("Where it breaks its contract")[-1]
-        assert f"V = {instance.vocab_size}, gamma = {instance.gamma}{drafted}" in below
+        below = text.split("It broke its contract at ")[-1]
+        assert below.startswith(f"V = {instance.vocab_size}, gamma = {instance.gamma}{drafted}")
         assert message in below
         assert "The instance: target p and draft q" in below
         assert "1/2" in below.split("The instance: target p and draft q")[1][:200]

@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from simverify.reports.audit import audit_lines
 from simverify.results import (
     AuditRun,
     Counterexample,
@@ -135,4 +134,4 @@ PASSED = replace(
 
 def words(run):
     """The text of an audit on one line."""
-    return " ".join(" ".join(audit_lines(run, verbose=True)).split())
+    return " ".join(run.as_text(verbose=True).split())

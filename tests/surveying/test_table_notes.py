@@ -187,12 +187,12 @@ def test_a_note_of_where_there_is_a_gpu_is_that_of_the_engine_there(noted, monke
 def test_the_terminal_numbers_notes_and_has_them_below_the_table(noted):
     lines = str(noted).splitlines()
     assert max(map(len, lines)) <= 80
-    table = {line.split()[0]: line.split() for line in lines[1:4]}
+    table = {line.split()[0]: line.split() for line in lines[2:5]}
     assert "PASS[1]" in table["right"]
     assert "FAIL[2]" in table["lossy"]
     assert "CRASHED" in table["crash"]
     text = " ".join(" ".join(lines).split())
-    assert f"[1] right: {NOTE} [2] lossy: {CPU_NOTE}" in text
+    assert f"Notes: [1] right: {NOTE} [2] lossy: {CPU_NOTE}" in text
 
 
 def test_a_table_without_notes_has_no_numbers(noted):

@@ -15,7 +15,7 @@ from simverify.auditing.examiner import Examiner, rich_instance
 from simverify.auditing.instances import InstanceRows, SmallModel, instance_battery
 from simverify.auditing.rerun import CALLS_BY_CONTRACT, LineStep
 from simverify.auditing.subject import load_subject
-from simverify.reports.audit_text import decided_words, finding_words, short_location
+from simverify.reports.audit import decided_words, short_location, source_words
 from simverify.symbolic.engine import Budget, RecordedBranch, RecordedPath
 from simverify.symbolic.provenance import parse_raise_site
 from simverify.symbolic.races import DecisionKind
@@ -303,8 +303,8 @@ def test_a_probe_names_them_too(run):
 
 def test_they_are_told(run):
     (raised,) = [found for found in run.findings if found.broke == "raises"]
-    said = finding_words(raised)
-    assert "called at " in said
+    said = source_words(raised)
+    assert "called at " in raised.text
     assert "What it raised on comes from, likeliest mistake first, rule.py:" in said
     assert short_location(run.findings, None).startswith("raised at rule.py:5, called at rule.py:1")
 

@@ -21,7 +21,7 @@ from simverify.auditing.coverage import (
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.reports.audit_text import line_coverage_words
+from simverify.reports.audit import line_coverage_words
 from simverify.verifiers.token import verify as token
 
 pytestmark = pytest.mark.usefixtures("unsearched")

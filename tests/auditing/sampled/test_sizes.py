@@ -17,7 +17,6 @@ from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.models.base import compact
 from simverify.options.option import MAX_GAMMA, MAX_VOCAB
-from simverify.reports.audit import verdict_lines
 from simverify.verifiers import VERIFIERS
 
 INSTANCES = default_sampled_instances()
@@ -120,7 +119,7 @@ def test_the_right_rule_passes_and_claims_no_other_size():
     assert all(x.detectable <= x.detect for x in run.sampled.instances)
     assert [x.detect for x in run.sampled.instances] == pytest.approx([0.03] * 2 + [0.09] * 3)
     assert sum(x.samples for x in run.sampled.instances) == run.sampled.samples
-    text = " ".join(" ".join(verdict_lines(run, verbose=True)).split())
+    text = " ".join(run.as_text(verbose=True).split())
     looked = ", ".join(f"V={v} gamma={gamma}" for v, gamma in sizes)
     assert f"sampled on {looked} only, seed 7" in text
     assert "gamma up to" not in text

@@ -58,9 +58,12 @@ def test_a_promise_for_some_deviations_alone_says_so(run):
 
 
 def test_a_fail_names_who_failed(run):
-    assert verdict_sentence(run).startswith(
-        "FAIL: temperature-0 on toy, temperature-0 on markov-16 do not follow the target's"
+    words = verdict_sentence(run)
+    assert words.startswith(
+        "FAIL: Do not ship temperature-0 on toy, temperature-0 on markov-16: the output does not "
+        "follow the target."
     )
+    assert words.endswith(" Where all is right, a run says FAIL with probability 1e-06 at most.")
 
 
 def test_acceptance_alone_is_not_called_lossy(run):
@@ -70,14 +73,14 @@ def test_acceptance_alone_is_not_called_lossy(run):
     words = verdict_sentence(
         replace(passed, verdict="FAIL", results=(strange, *passed.results[1:]))
     )
-    assert "token on toy does not accept as the declared rule does" in words
-    assert "nothing says that the output is wrong" in words
+    assert "Look at token on toy: the kernel accepts otherwise than the declared rule" in words
+    assert "says nothing against losslessness" in words
 
 
 def test_too_few_samples_say_what_to_raise(run):
     assert verdict_sentence(judged(run, "INCONCLUSIVE")) == (
-        "INCONCLUSIVE: all 10 results do not have enough blocks to be judged; raise --blocks or "
-        "--detect."
+        "INCONCLUSIVE: Do not decide on this run about any of the 10 results: too few blocks to "
+        "say that the output follows the target: raise --blocks or --detect."
     )
 
 

@@ -56,7 +56,7 @@ def test_a_bound_is_no_optimum(run):
     sure = [row for row in run.results if row.model == "toy"]
     assert not any(row.optimum.bound for row in sure)
     assert "≥" not in shown(replace(run, results=tuple(sure), models=run.models[:1]))
-    assert "of opt.: of E[tau] of the best rule without state" in flat(run)
+    assert "The optimum is E[tau] of the best rule without state" in flat(run)
 
 
 def test_the_short_answer_names_who_keeps_most_and_who_is_fastest(run):
