@@ -55,7 +55,7 @@ def check_verify(
             raise UsageError(
                 f"{name} is on {value.device}, target on {target.device}: move all to one device"
             )
-    _check_layouts(**({"draft": None} | given))
+    _check_layouts(target, draft, draft_tokens, uniforms)
     if check:
         _check_numbers(draft_tokens, uniforms, target.shape[-1])
         for name in ("target", "draft"):

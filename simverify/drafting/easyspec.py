@@ -207,24 +207,21 @@ def _record_attention(layers: list[Any]) -> Iterator[dict[tuple[int, str], torch
     seen: dict[tuple[int, str], torch.Tensor] = {}
     hooks = []
 
-    def note_input(module: Any, i: int) -> None:
-        def hook(_: Any, given: Any) -> None:
-            seen[i, "hidden"] = given[0]
+    def note(i: int, what: str) -> Callable[..., None]:
+        def hook(_: Any, given: Any, *output: Any) -> None:
+            value = output[0] if output else given
+            seen[i, what] = value[0] if isinstance(value, tuple) else value
 
-        hooks.append(module.register_forward_pre_hook(hook))
-
-    def note_output(module: Any, i: int, what: str) -> None:
-        def hook(_: Any, __: Any, found: Any) -> None:
-            seen[i, what] = found[0] if isinstance(found, tuple) else found
-
-        hooks.append(module.register_forward_hook(hook))
+        return hook
 
     try:
         for i, layer in enumerate(layers):
-            note_input(layer.input_layernorm, i)
-            note_output(layer.self_attn, i, "attention")
+            norm, attention = layer.input_layernorm, layer.self_attn
+            hooks.append(norm.register_forward_pre_hook(note(i, "hidden")))
+            hooks.append(attention.register_forward_hook(note(i, "attention")))
             for what in ("q", "k", "v"):
-                note_output(getattr(layer.self_attn, f"{what}_proj"), i, what)
+                projection = getattr(attention, f"{what}_proj")
+                hooks.append(projection.register_forward_hook(note(i, what)))
         yield seen
     finally:
         for hook in hooks:

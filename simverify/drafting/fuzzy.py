@@ -239,7 +239,7 @@ def decoder_layers(model: Any) -> list[Any]:
             f"{name} is a model of type {kind}: layers run in groups in types "
             f"{' and '.join(SUPPORTED_MODEL_TYPES)}"
         )
-    base = getattr(model, "base_model", None)
+    base: Any = getattr(model, "base_model", None)
     if base is model or not isinstance(getattr(base, "layers", None), nn.ModuleList):
         raise UsageError(f"{name} has no head or no list of layers: expected a causal model")
     # Such a forward is bound to the model itself, and a copy with other layers would not run them.
@@ -269,7 +269,7 @@ class LayerGroup(nn.Module):
 
     def __init__(self, layers: Sequence[Any], at_once: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
+        self.layers: Any = nn.ModuleList(layers)
         self._at_once = at_once
 
     def forward(self, hidden_states: torch.Tensor, **others: Any) -> torch.Tensor:

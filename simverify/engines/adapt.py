@@ -37,16 +37,9 @@ PADDING_TOKEN = -1
 class Batch:
     """Drafted blocks with their rows. Probabilities are canonical; adapters take logs.
 
-    Attributes
-    ----------
-    draft_tokens
-        int64 (B, G), ids in 0..V-1; -1 from ``draft_len`` of the row on.
-    target_probs
-        float64 (B, G+1, V); row i follows ``draft_tokens[:, :i]``.
-    draft_probs
-        float64 (B, G, V), or None: every draft is one-hot.
-    draft_len
-        int64 (B,), in 0..G.
+    ``draft_tokens`` int64 (B, G), ids in 0..V-1; -1 from ``draft_len`` of the row on.
+    ``target_probs`` float64 (B, G+1, V); row i follows ``draft_tokens[:, :i]``. ``draft_probs``
+    float64 (B, G, V), or None: every draft is one-hot. ``draft_len`` int64 (B,), in 0..G.
 
     Shapes and ids are checked (``UsageError``); the rows' values are not, because probes put
     zero and NaN rows through the same door.
@@ -58,7 +51,37 @@ class Batch:
     draft_len: Ints
 
     def __post_init__(self) -> None:
-        _check_batch(self)
+        tokens, target, draft = self.draft_tokens, self.target_probs, self.draft_probs
+        if tokens.ndim != 2 or tokens.dtype != np.int64:
+            raise UsageError(f"draft_tokens is {tokens.dtype} {tokens.shape}: pass int64 (B, G)")
+        size, gamma = tokens.shape
+        if target.ndim != 3 or target.shape[:2] != (size, gamma + 1):
+            raise UsageError(
+                f"target_probs has shape {target.shape}, draft_tokens {tokens.shape}: "
+                f"pass (B, G+1, V) = ({size}, {gamma + 1}, V)"
+            )
+        vocab = target.shape[2]
+        if draft is not None and draft.shape != (size, gamma, vocab):
+            raise UsageError(
+                f"draft_probs has shape {draft.shape}: pass (B, G, V) = {(size, gamma, vocab)}, "
+                "or None for one-hot drafts"
+            )
+        for name, rows in (("target_probs", target), ("draft_probs", draft)):
+            if rows is not None and rows.dtype != np.float64:
+                raise UsageError(
+                    f"{name} is {rows.dtype}: pass float64, adapters round it themselves"
+                )
+        lengths = self.draft_len
+        if lengths.shape != (size,) or lengths.dtype != np.int64:
+            raise UsageError(f"draft_len is {lengths.dtype} {lengths.shape}: pass int64 ({size},)")
+        if size and not (lengths.min() >= 0 and lengths.max() <= gamma):
+            raise UsageError(f"draft_len {lengths.tolist()}: every length is in 0..{gamma}")
+        drafted = np.arange(gamma) < lengths[:, None]
+        bad = np.where(drafted, (tokens < 0) | (tokens >= vocab), tokens != PADDING_TOKEN)
+        if bad.any():
+            b, i = (int(k) for k in np.argwhere(bad)[0])
+            expected = f"an id in 0..{vocab - 1}" if drafted[b, i] else "-1 beyond draft_len"
+            raise UsageError(f"draft_tokens[{b}, {i}] = {tokens[b, i]}: pass {expected}")
 
     @classmethod
     def of_block(cls, target_probs: Any, draft_probs: Any, draft_tokens: Any) -> "Batch":
@@ -99,58 +122,24 @@ class Emitted:
     num_emitted: Ints
 
     def __post_init__(self) -> None:
-        _check_emitted(self)
+        tokens, count = self.tokens, self.num_emitted
+        if tokens.ndim != 2 or tokens.dtype != np.int64:
+            raise UsageError(f"tokens is {tokens.dtype} {tokens.shape}: return int64 (B, G+1)")
+        if count.shape != tokens.shape[:1] or count.dtype != np.int64:
+            raise UsageError(
+                f"num_emitted is {count.dtype} {count.shape}: return int64 ({len(tokens)},)"
+            )
+        if len(count) and not (count.min() >= 0 and count.max() <= tokens.shape[1]):
+            raise UsageError(
+                f"num_emitted {count.tolist()}: every count is in 0..{tokens.shape[1]}"
+            )
+        beyond = np.arange(tokens.shape[1]) >= count[:, None]
+        if (tokens[beyond] != PADDING_TOKEN).any():
+            raise UsageError("tokens beyond num_emitted: pad with -1")
 
     def row(self, b: int) -> list[int]:
         """Return the tokens of block ``b``, without padding."""
         return [int(token) for token in self.tokens[b, : self.num_emitted[b]]]
-
-
-def _check_batch(batch: Batch) -> None:
-    tokens, target, draft = batch.draft_tokens, batch.target_probs, batch.draft_probs
-    if tokens.ndim != 2 or tokens.dtype != np.int64:
-        raise UsageError(f"draft_tokens is {tokens.dtype} {tokens.shape}: pass int64 (B, G)")
-    size, gamma = tokens.shape
-    if target.ndim != 3 or target.shape[:2] != (size, gamma + 1):
-        raise UsageError(
-            f"target_probs has shape {target.shape}, draft_tokens {tokens.shape}: "
-            f"pass (B, G+1, V) = ({size}, {gamma + 1}, V)"
-        )
-    vocab = target.shape[2]
-    if draft is not None and draft.shape != (size, gamma, vocab):
-        raise UsageError(
-            f"draft_probs has shape {draft.shape}: pass (B, G, V) = {(size, gamma, vocab)}, "
-            "or None for one-hot drafts"
-        )
-    for name, rows in (("target_probs", target), ("draft_probs", draft)):
-        if rows is not None and rows.dtype != np.float64:
-            raise UsageError(f"{name} is {rows.dtype}: pass float64, adapters round it themselves")
-    lengths = batch.draft_len
-    if lengths.shape != (size,) or lengths.dtype != np.int64:
-        raise UsageError(f"draft_len is {lengths.dtype} {lengths.shape}: pass int64 ({size},)")
-    if size and not (lengths.min() >= 0 and lengths.max() <= gamma):
-        raise UsageError(f"draft_len {lengths.tolist()}: every length is in 0..{gamma}")
-    drafted = np.arange(gamma) < lengths[:, None]
-    bad = np.where(drafted, (tokens < 0) | (tokens >= vocab), tokens != PADDING_TOKEN)
-    if bad.any():
-        b, i = (int(k) for k in np.argwhere(bad)[0])
-        expected = f"an id in 0..{vocab - 1}" if drafted[b, i] else "-1 beyond draft_len"
-        raise UsageError(f"draft_tokens[{b}, {i}] = {tokens[b, i]}: pass {expected}")
-
-
-def _check_emitted(emitted: Emitted) -> None:
-    tokens, count = emitted.tokens, emitted.num_emitted
-    if tokens.ndim != 2 or tokens.dtype != np.int64:
-        raise UsageError(f"tokens is {tokens.dtype} {tokens.shape}: return int64 (B, G+1)")
-    if count.shape != tokens.shape[:1] or count.dtype != np.int64:
-        raise UsageError(
-            f"num_emitted is {count.dtype} {count.shape}: return int64 ({len(tokens)},)"
-        )
-    if len(count) and not (count.min() >= 0 and count.max() <= tokens.shape[1]):
-        raise UsageError(f"num_emitted {count.tolist()}: every count is in 0..{tokens.shape[1]}")
-    beyond = np.arange(tokens.shape[1]) >= count[:, None]
-    if (tokens[beyond] != PADDING_TOKEN).any():
-        raise UsageError("tokens beyond num_emitted: pad with -1")
 
 
 # Mixed batches of an engine's call: requests of different lengths, temperatures and seeds.
@@ -160,21 +149,15 @@ def _check_emitted(emitted: Emitted) -> None:
 class MixedRequests(Batch):
     """A :class:`~simverify.engines.adapt.Batch` of requests that differ.
 
-    Attributes
-    ----------
-    draft_tokens
-        int64 (B, G). From ``draft_len`` of the row on -1, or ids of an earlier call, which are
-        none of this one; a -1 before that is a placeholder, and ends the draft.
-    target_probs, draft_probs
-        float64 (B, G+1, C) and (B, G, C) or None, with C = ``vocab`` or more columns. Rows sum
-        to 1 over the first ``vocab``; what stands in the columns behind them is no probability.
-        Rows behind the end of the draft are not this call's either.
-    greedy
-        bool (B,): the request is decoded at temperature 0, by the argmax of its target rows.
-    seeds
-        int64 (B,), or None: a request's tokens depend on its rows and its seed alone.
-    vocab
-        Ids below it are tokens. 0: all columns.
+    ``draft_tokens``: from ``draft_len`` of the row on -1, or ids of an earlier call, which are none
+    of this one; a -1 before that is a placeholder, and ends the draft. ``target_probs``,
+    ``draft_probs``: (B, G+1, C) and (B, G, C) or None, with C = ``vocab`` or more columns. Rows sum
+    to 1 over the first ``vocab``; what stands in the columns behind them is no probability. Rows
+    behind the end of the draft are not this call's either.
+
+    ``greedy`` bool (B,): the request is decoded at temperature 0, by the argmax of its target rows.
+    ``seeds`` int64 (B,), or None: a request's tokens depend on its rows and its seed alone.
+    ``vocab``: ids below it are tokens. 0: all columns.
     """
 
     greedy: Any = None
@@ -231,20 +214,10 @@ class Signature:
     ``batched``, without the batch axis and without ``draft_len``. It returns tokens (B, G+1)
     padded with -1, or (tokens, num_emitted), whose tokens beyond the count are then ignored.
 
-    Attributes
-    ----------
-    randomness
-        Where it takes its randomness from.
-    arrays, dtype, device
-        What it takes: numpy arrays, or torch tensors; ``device`` is torch's.
-    logits
-        Pass logarithms of the probabilities: -inf where a row is zero.
-    batched
-        Whether it has a batch axis.
-    requests
-        Pass the batch itself too, before ``source``: a
-        :class:`~simverify.engines.adapt.MixedRequests`, which says who is greedy, and the
-        seeds.
+    ``arrays``, ``dtype``, ``device``: what it takes: numpy arrays, or torch tensors, and torch's
+    device. ``logits``: pass logarithms of the probabilities, -inf where a row is zero.
+    ``batched``: it has a batch axis. ``requests``: pass the batch itself too, before ``source``: a
+    :class:`~simverify.engines.adapt.MixedRequests`, which says who is greedy, and the seeds.
 
     Raises ``UsageError`` on values that do not go together.
     """
@@ -258,7 +231,23 @@ class Signature:
     requests: bool = False
 
     def __post_init__(self) -> None:
-        _check_signature(self)
+        known = {
+            "randomness": ("global", "numpy", "torch", "coins"),
+            "arrays": ("numpy", "torch"),
+            "dtype": ("float64", "float32", "float16", "bfloat16"),
+        }
+        for name, values in known.items():
+            if (value := getattr(self, name)) not in values:
+                raise UsageError(f"{name}={value!r}: choose from {', '.join(values)}")
+        if self.arrays == "torch":
+            return
+        if self.device != "cpu" or self.dtype == "bfloat16":
+            raise UsageError(
+                f"device={self.device!r}, dtype={self.dtype!r} with numpy arrays: "
+                "only arrays='torch' has other devices and bfloat16"
+            )
+        if self.randomness == "torch":
+            raise UsageError("randomness='torch' passes a torch.Generator: pass arrays='torch' too")
 
     def arguments(self, batch: Batch, rng: Any) -> list[Any]:
         """Return a call's arguments: copies, an engine may write into them."""
@@ -457,25 +446,6 @@ def _torch_generator(device: str) -> Any:
     return torch.cuda.default_generators[torch.cuda.current_device() if index is None else index]
 
 
-def _check_signature(given: Signature) -> None:
-    known = {
-        "randomness": ("global", "numpy", "torch", "coins"),
-        "arrays": ("numpy", "torch"),
-        "dtype": ("float64", "float32", "float16", "bfloat16"),
-    }
-    for name, values in known.items():
-        value = getattr(given, name)
-        if value not in values:
-            raise UsageError(f"{name}={value!r}: choose from {', '.join(values)}")
-    if given.arrays == "numpy" and (given.device != "cpu" or given.dtype == "bfloat16"):
-        raise UsageError(
-            f"device={given.device!r}, dtype={given.dtype!r} with numpy arrays: "
-            "only arrays='torch' has other devices and bfloat16"
-        )
-    if given.arrays == "numpy" and given.randomness == "torch":
-        raise UsageError("randomness='torch' passes a torch.Generator: pass arrays='torch' too")
-
-
 # Flat drafts: those of all requests one after the other, as servers pass them to verifiers.
 
 
@@ -483,20 +453,11 @@ def _check_signature(given: Signature) -> None:
 class FlatDrafts:
     """The N drafted places of a batch, request by request.
 
-    Attributes
-    ----------
-    tokens
-        What was drafted, int64 (N,).
-    target, draft
-        Rows that they are judged by, (N, V); they sum to 1. ``draft`` may be None.
-    lengths, ends
-        Drafts of each request, and drafts up to the end of it, int64 (B,).
-    bonus
-        A token of the target's row behind each whole draft, int64 (B, 1): servers draw it before.
-    greedy
-        bool (B,): decoded by the likeliest token.
-    generators
-        torch's generators of the requests that have a seed, by their numbers.
+    ``tokens`` int64 (N,): what was drafted. ``target``, ``draft`` (N, V): rows that they are judged
+    by; they sum to 1. ``draft`` may be None. ``lengths``, ``ends`` int64 (B,): drafts of each
+    request, and drafts up to the end of it. ``bonus`` int64 (B, 1): a token of the target's row
+    behind each whole draft; servers draw it before. ``greedy`` bool (B,): decoded by the likeliest
+    token. ``generators``: torch's, of the requests that have a seed, by their numbers.
     """
 
     tokens: Any
@@ -576,14 +537,8 @@ class TreeBatch:
     """Draft trees in the layouts of engines, as arrays of one kind and precision.
 
     A row of ``size`` slots for each of the B trees; what an engine takes is picked by name. Arrays
-    are made anew for every call, so that they may be written into.
-
-    Attributes
-    ----------
-    target_probs, draft_probs
-        Floats (B, size, V), or their logarithms: row s follows slot s. ``draft_probs`` may be None.
-    signature
-        Whether the arrays are numpy's or torch's, their precision, and whether they are logits.
+    are made anew for every call, so that they may be written into. ``signature``: whether they are
+    numpy's or torch's, their precision, and whether rows are logits.
     """
 
     tokens: Ints

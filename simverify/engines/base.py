@@ -24,49 +24,24 @@ from simverify.folders import distribution_of, find_package
 class Engine:
     """One function of an engine, adapted to a contract.
 
-    Attributes
-    ----------
-    name : str
-        What the command line calls it.
-    package : str
-        The package to import, or the folder of a checkout; "" for a checkout's top.
-    source : str
-        File of the function, relative to the package's folder; "" for a package of one file.
-    function : str
-        Name of the function in it; ``Class.method`` for a method.
-    contract : {"verify", "step"}
-        What the loaded callable is. In the coins tier it takes coins instead of a generator.
-    tier : {"exact", "coins", "sampled"}
-        Followed path by path; bisected in its coins; sampled.
-    loader : Callable
-        ``loader(path)`` imports the file and returns the callable.
-    tolerance : float or None
-        Largest deviation that its own arithmetic explains, at V and gamma up to 5; None: the
-        audit finds out, as for anyone's code.
-    needs : tuple of str
-        Further packages without which it cannot be loaded.
-    distribution : str
-        What to install; the package's name if not given.
-    coin_bits : int
-        In the coins tier: its coins are multiples of 2^-coin_bits.
-    versions : str
-        Releases of the distribution that the adapter is written for, as ``>=0.5,<0.6``; "": all.
-    repository, commit : str
-        Where a checkout of an engine that is no package comes from, and the commit that the
-        adapter is written for.
-    parameters : tuple of str
-        Parameters of the function that the adapter passes; others may come and go.
-    gamma, vocab : int or None
-        The largest that ``simverify table`` audits it with; None: the audit's own.
-    note : str
-        What every report of it says of how its code was run; "": nothing.
-    whole : bool
-        Whether its package is imported, so that it runs only with what that asks for; most are
-        functions taken out of their file.
-    gpu : bool
-        Whether it runs on an NVIDIA GPU alone.
-    on_gpu : Engine or None
-        The same function as it is audited where torch has a GPU, if that is another way.
+    ``name``: what the command line calls it. ``package``: the package to import, or the folder of a
+    checkout; "" for a checkout's top. ``source``: file of the function, relative to the package's
+    folder; "" for a package of one file. ``function``: its name; ``Class.method`` for a method.
+    ``contract``: what the loaded callable is; in the coins tier it takes coins instead of a
+    generator. ``tier``: followed path by path (exact), bisected in its coins, or sampled.
+    ``loader``: ``loader(path)`` imports the file and returns the callable. ``tolerance``: largest
+    deviation that its own arithmetic explains, at V and gamma up to 5; None: the audit finds out.
+
+    ``needs``: further packages without which it cannot be loaded. ``distribution``: what to
+    install; the package's name if not given. ``versions``: releases of it that the adapter is
+    written for, as ``>=0.5,<0.6``; "": all. ``repository``, ``commit``: where a checkout of an
+    engine that is no package comes from, and the commit that the adapter is written for.
+    ``parameters``: those that the adapter passes; others may come and go. ``coin_bits``: in the
+    coins tier, its coins are multiples of 2^-coin_bits. ``gamma``, ``vocab``: the largest that
+    ``simverify table`` audits it with; None: the audit's own. ``note``: what every report of it
+    says of how its code was run. ``whole``: its package is imported, so that it runs only with what
+    that asks for; most are functions taken out of their file. ``gpu``: it runs on an NVIDIA GPU
+    alone. ``on_gpu``: the same function as it is audited where torch has a GPU, if in another way.
     """
 
     name: str
@@ -113,20 +88,19 @@ class Engine:
         """
         if self.repository:
             return None
-        own = self.distribution or self.package
+        name = self.distribution or self.package
         try:
-            installed: str | None = version(own)
+            installed: str | None = version(name)
         except (PackageNotFoundError, KeyError):
             installed = None
         if installed:
-            return own, installed
+            return name, installed
         return distribution_of(self.package) if find_package(self.package) else None
 
     @property
     def version(self) -> str | None:
         """Version of the installed distribution; None if there is none, or it is unknown."""
-        found = self.provider
-        return None if found is None else found[1]
+        return None if self.provider is None else self.provider[1]
 
     @property
     def requirement(self) -> str:
@@ -153,7 +127,7 @@ class Engine:
             folder = f"{self.repository.rpartition('/')[2]}@{self.commit[:7]}"
             fetched = f"git clone {self.repository} {folder}"
             return f"{fetched} && git -C {folder} checkout {self.commit}"
-        return self._installed_by(self.needs, own=self.package != "simverify")
+        return self._install_commands(self.needs, own=self.package != "simverify")
 
     def load(self, checkout: Path | None = None) -> Callable[..., Any]:
         """Return the callable, from the installed package or from a ``checkout`` folder.
@@ -202,36 +176,34 @@ class Engine:
     def _check_version(self) -> None:
         if not self.versions:
             return
-        own = self.distribution or self.package
-        name, installed = self.provider or (own, "")
+        expected = self.distribution or self.package
+        name, installed = self.provider or (expected, "")
         try:
             if installed and SpecifierSet(self.versions).contains(installed):
                 return
         except InvalidVersion:  # of older releases of packaging
             pass
         known = f"{name} {installed}" if installed else f"{self.package} of no known version"
-        wanted = self.versions if name == own else f"{own} {self.versions}"
+        wanted = self.versions if name == expected else f"{expected} {self.versions}"
         raise UsageError(
             f"engine {self.name!r}: {known} is installed, its adapter is for {wanted}: "
-            f"{self._installed_by((), own=True)}, or name the source itself by --engine-path"
+            f"{self._install_commands((), own=True)}, or name the source itself by --engine-path"
         )
 
     def _check_signature(self, path: Path) -> None:
         if not self.parameters:
             return
-        try:
-            found = function_parameters(path, self.function)
-        except SimverifyError as error:
-            raise SimverifyError(f"engine {self.name!r}: {error}{self._written_for()}") from error
-        if missing := [name for name in self.parameters if name not in found]:
-            raise SimverifyError(
-                f"engine {self.name!r}: {self.function} of {path} takes {', '.join(found)}, and no "
-                f"{', '.join(missing)}{self._written_for()}"
-            )
-
-    def _written_for(self) -> str:
         known = self.versions or self.commit
-        return f": its adapter is written for {known}" if known else ""
+        written_for = f": its adapter is written for {known}" if known else ""
+        try:
+            taken = function_parameters(path, self.function)
+        except SimverifyError as error:
+            raise SimverifyError(f"engine {self.name!r}: {error}{written_for}") from error
+        if missing := [name for name in self.parameters if name not in taken]:
+            raise SimverifyError(
+                f"engine {self.name!r}: {self.function} of {path} takes {', '.join(taken)}, and no "
+                f"{', '.join(missing)}{written_for}"
+            )
 
     def _absent(self, checkout: Path | None, missing: list[str]) -> str:
         if checkout is not None and not missing:
@@ -247,17 +219,17 @@ class Engine:
         if not missing and find_package(self.package) is not None:
             return (
                 f"engine {self.name!r}: {' '.join(self.provider or (self.package,))} has no "
-                f"{self.source}: {self._installed_by((), own=True)}"
+                f"{self.source}: {self._install_commands((), own=True)}"
             )
         uninstalled = not self.repository and find_package(self.package) is None
         absent = [self.distribution or self.package, *missing] if uninstalled else missing
         noun = "package" if len(absent) == 1 else "packages"
         return (
             f"engine {self.name!r} needs the {noun} {' and '.join(absent)}: "
-            f"{self._installed_by(missing, own=uninstalled)}"
+            f"{self._install_commands(missing, own=uninstalled)}"
         )
 
-    def _installed_by(self, needs: Sequence[str], *, own: bool) -> str:
+    def _install_commands(self, needs: Sequence[str], *, own: bool) -> str:
         """Return the commands that install ``needs``, and its ``own`` package too.
 
         A function taken out of its file runs without what its package asks for.

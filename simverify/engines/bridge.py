@@ -54,13 +54,13 @@ EXAMPLE_HELLO = '{"simverify": 1, "bits": 53, "dtype": "float64"}'
 EXAMPLE_ANSWER = '{"call": 0, "tokens": [2, 0], "coins": 3}'
 
 REQUEST_PREFIX = "on the line "
-"""Comes before a request where it is told what was asked."""
+"""Comes before a request where it is told what was sent."""
 
 _MAX_QUOTED_LENGTH = 160
 
 
 class UnreadableLine(Exception):
-    """A line that is not the one that is due; the message says what it is."""
+    """A line that is not the expected one; the message says what it is."""
 
 
 class Hello(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,8 +170,8 @@ def read_answer(line: bytes, number: int) -> Answer:
         ) from None
     if answer.call != number:
         raise UnreadableLine(
-            f"answered call {answer.call} where call {number} was due: one line is due for each "
-            "line, in their order, and no other"
+            f"answered call {answer.call}, expected call {number}: answer each line with one line, "
+            "in the same order"
         )
     if answer.coins < 0:
         raise UnreadableLine(f"says that it read {answer.coins} coins: 0 or more are expected")
@@ -183,27 +183,20 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 
 def quote_output(text: bytes) -> str:
     """Return what a program wrote, in quotes and short."""
-    return (
-        repr(
-            clean_line(text[: 4 * _MAX_QUOTED_LENGTH].decode(errors="replace"), _MAX_QUOTED_LENGTH)
-        )
-        if text
-        else "nothing"
-    )
+    start = text[: 4 * _MAX_QUOTED_LENGTH].decode(errors="replace")
+    return repr(clean_line(start, _MAX_QUOTED_LENGTH)) if text else "nothing"
 
 
 def _error_reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
     first = str(error).partition("\n")[0]
-    return (
-        first[:1].lower() + first[1:]
-        if isinstance(error, msgspec.ValidationError)
-        else (f"not JSON: {first}")
-    )
+    if isinstance(error, msgspec.ValidationError):
+        return first[:1].lower() + first[1:]
+    return f"not JSON: {first}"
 
 
-# A program that is kept running: lines in, lines out, within a time, and ended when asked.
+# A program that is kept running: lines in, lines out, within a time, and ended when sent.
 
 
 _READ_CHUNK = 1 << 16
@@ -230,7 +223,7 @@ class ProgramEnded(Exception):
 
 
 class ProgramProcess:
-    """A started program, by its command line; no shell is asked.
+    """A started program, by its command line; no shell is sent.
 
     ``heard``: what it wrote on standard error, for the caller to take.
     Raises ``UsageError`` for a command that cannot be started.
@@ -298,7 +291,8 @@ class ProgramProcess:
             return self._lines.pop(0)
         if self._waiting:
             self._write()
-        ends, waited = time.monotonic() + seconds, self._kept_waiting()
+        pid, ends = self._process.pid, time.monotonic() + seconds
+        waited = run_queue_seconds(pid, pid)
         while True:
             left = ends - time.monotonic()
             self._pump(max(left, 0.0))
@@ -307,7 +301,7 @@ class ProgramProcess:
             if self._closed:
                 raise self._how_it_ended()
             if left <= 0:
-                ends += (now := self._kept_waiting()) - waited
+                ends += (now := run_queue_seconds(pid, pid)) - waited
                 if now <= waited:
                     raise self._late(seconds)
                 waited = now
@@ -337,9 +331,6 @@ class ProgramProcess:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-
-    def _kept_waiting(self) -> float:
-        return run_queue_seconds(self._process.pid, self._process.pid)
 
     def _pump(self, seconds: float) -> None:
         """Wait for one of the pipes, and move what can be moved."""
@@ -391,25 +382,23 @@ class ProgramProcess:
             return ProgramEnded("ends", f"closed its standard output and did not end{began}")
         while self._err in self._ready.get_map() and self._ready.select(0):
             self._listen()
-        said = f"; its last words on standard error: {self.complaint}" if self.complaint else ""
+        words = f"; its last words on standard error: {self.complaint}" if self.complaint else ""
         if code < 0:
-            return ProgramEnded("crashes", f"was ended by {_signal_text(-code)}{began}{said}")
-        return ProgramEnded("ends", f"ended itself with exit code {code}{began}{said}")
+            return ProgramEnded("crashes", f"was ended by {_signal_text(-code)}{began}{words}")
+        return ProgramEnded("ends", f"ended itself with exit code {code}{began}{words}")
 
     def _late(self, seconds: float) -> ProgramEnded:
         code = self._process.poll()
         if code is not None:
             held = "and what it started keeps its standard output open"
             return ProgramEnded("ends", f"ended itself with exit code {code}, {held}")
-        return ProgramEnded("hangs", self._why_late(seconds))
-
-    def _why_late(self, seconds: float) -> str:
-        late = f"did not answer within {seconds:g} s"
         if self._waiting:
-            return f"{late}, and left its input unread"
-        if self._got:
-            return f"{late} but for the beginning of a line, {quote_output(bytes(self._got))}"
-        return f"{late}: does it read line by line, and flush its output after each?"
+            why = ", and left its input unread"
+        elif self._got:
+            why = f" but for the beginning of a line, {quote_output(bytes(self._got))}"
+        else:
+            why = ": does it read line by line, and flush its output after each?"
+        return ProgramEnded("hangs", f"did not answer within {seconds:g} s{why}")
 
 
 def _file_descriptor(pipe: Any) -> int:
@@ -455,7 +444,7 @@ class DeterminismCheck:
     others: Callable[[CallRequest, int], Tokens]
     more: str
     calls: int = 0
-    kept: tuple[CallRequest, Tokens] | None = None
+    delayed: tuple[CallRequest, Tokens] | None = None
 
     def after(self, request: CallRequest, tokens: Tokens, coins: int) -> None:
         """Look at one more call; raises :class:`CallBroken` for what is no function of it."""
@@ -463,9 +452,9 @@ class DeterminismCheck:
         if self.calls <= FIRST_REPEATED_CALLS or self.calls % REPEAT_INTERVAL == 0:
             self._now(request, tokens, coins)
         if self.calls % DELAYED_REPEAT_INTERVAL == 0:
-            if self.kept is not None:
-                self.compare(*self.kept, self.ask(self.kept[0]))
-            self.kept = (request, tokens)
+            if self.delayed is not None:
+                self.compare(*self.delayed, self.ask(self.delayed[0]))
+            self.delayed = (request, tokens)
 
     def _now(self, request: CallRequest, tokens: Tokens, coins: int) -> None:
         again = self.others(request, coins)
@@ -486,8 +475,7 @@ class DeterminismCheck:
             raise CallBroken(
                 "own-randomness",
                 f"returned {tokens}, and {again} when it was asked the same again: it draws random "
-                "numbers of its own, or keeps something between calls; its coins are to decide "
-                "all",
+                "numbers of its own, or keeps something between calls; its coins must decide all",
                 request.text(),
             )
 
@@ -524,31 +512,14 @@ class SentRequest:
 class CommandVerify:
     """The program as ``f(target_probs, draft_probs, draft_tokens, coins) -> tokens``.
 
-    Parameters
-    ----------
-    command
-        The command line, split as a shell would; no shell is started.
-    seconds
-        Limit of one call.
+    ``command``: the command line, split as a shell would; no shell is started. ``seconds``: limit
+    of one call. ``used``: how many coins, from the first on, the last call says that it read.
+    ``bits``: its coins are multiples of 2^-bits. ``tolerance``: what the rounding of its precision
+    explains.
 
-    Attributes
-    ----------
-    used : int
-        How many coins, from the first on, the last call says that it read.
-    bits : int
-        Its coins are multiples of 2^-bits.
-    tolerance : float
-        What the rounding of its precision explains.
-
-    Raises
-    ------
-    UsageError
-        The command cannot be started; or, of a call, the program needs more coins than it has.
-    SimverifyError
-        It does not say hello.
-    CallBroken
-        Of a call: it died, hangs, or answered what is no answer. It is started again for the
-        next call, a few times.
+    Raises ``UsageError`` if the command cannot be started, or, of a call, the program needs more
+    coins than it has; ``SimverifyError`` if it does not say hello; of a call ``CallBroken``: it
+    died, hangs, or answered what is no answer. It is started again for the next call, a few times.
     """
 
     def __init__(self, command: str, *, seconds: float = COMMAND_CALL_SECONDS) -> None:
@@ -571,23 +542,21 @@ class CommandVerify:
         self.used = used
         return tokens
 
-    def ask(
-        self, target_probs: Any, draft_probs: Any, draft_tokens: Any, coins: Any
-    ) -> SentRequest:
-        """Write the line of a call, and do not wait; :meth:`answer` is due in the same order."""
-        return self._sent(CallRequest(target_probs, draft_probs, draft_tokens, coins))
+    def ask(self, *arrays: Any) -> SentRequest:
+        """Write the line of a call, and do not wait; ask :meth:`answer` in the same order."""
+        return self._sent(CallRequest(*arrays))
 
-    def answer(self, asked: SentRequest) -> Any:
-        """Return the tokens of a call that was asked. Raises as the class says."""
+    def answer(self, sent: SentRequest) -> Any:
+        """Return the tokens of a call that was sent. Raises as the class says."""
         with self._in_step():
-            tokens, _ = self._received(asked)
+            tokens, _ = self._received(sent)
         return tokens
 
-    def repeat(self, asked: SentRequest, tokens: Any) -> None:
+    def repeat(self, sent: SentRequest, tokens: Any) -> None:
         """Ask a call of a stream again, if it is its turn; all answers of it are in by now."""
-        if asked.number < FIRST_REPEATED_CALLS or asked.number % REPEAT_INTERVAL == 0:
-            again, _ = self._call(asked.request)
-            DeterminismCheck.compare(asked.request, tokens, again)
+        if sent.number < FIRST_REPEATED_CALLS or sent.number % REPEAT_INTERVAL == 0:
+            again, _ = self._call(sent.request)
+            DeterminismCheck.compare(sent.request, tokens, again)
 
     def close(self) -> None:
         """End the program; it is started again for the next call."""
@@ -596,9 +565,8 @@ class CommandVerify:
             program.stop()
 
     def _with_others(self, request: CallRequest, coins: int) -> list[int]:
-        return self._call(
-            replace(request, coins=with_changed_coins(request.coins, coins, self.bits))
-        )[0]
+        changed = with_changed_coins(request.coins, coins, self.bits)
+        return self._call(replace(request, coins=changed))[0]
 
     def _start(self) -> ProgramProcess:
         program = ProgramProcess(self.command)
@@ -642,38 +610,35 @@ class CommandVerify:
         self._number += 1
         if alone and not program.is_silent():
             with suppress(ProgramEnded):
-                self._broken(
-                    pending,
-                    "answer",
-                    f"wrote {quote_output(program.receive(0.1))} unasked: one "
-                    "line is due for each line, and none else",
-                )
+                unasked = quote_output(program.receive(0.1))
+                rule = "answer each line with one line"
+                self._broken(pending, "answer", f"wrote {unasked} unasked: {rule}")
         program.send(request.line(pending.number), more=not alone)
         return pending
 
-    def _received(self, asked: SentRequest) -> tuple[list[int], int]:
+    def _received(self, sent: SentRequest) -> tuple[list[int], int]:
         program = self._running()
         try:
-            answer = read_answer(program.receive(self.seconds), asked.number)
+            answer = read_answer(program.receive(self.seconds), sent.number)
         except ProgramEnded as ended:
-            self._broken(asked, ended.kind, str(ended))
+            self._broken(sent, ended.kind, str(ended))
         except UnreadableLine as error:
-            self._broken(asked, "answer", str(error))
+            self._broken(sent, "answer", str(error))
         if program.heard:
             # Where what Python code prints is counted.
             sys.stdout.write(program.heard.decode(errors="replace"))
             program.heard.clear()
-        if answer.coins > len(asked.request.coins):
+        if answer.coins > len(sent.request.coins):
             raise UsageError(
                 f"{self.command} needs {answer.coins} coins where it was given "
-                f"{len(asked.request.coins)}: name --coins {answer.coins}, or the most that it "
+                f"{len(sent.request.coins)}: name --coins {answer.coins}, or the most that it "
                 "reads in a call"
             )
         return answer.tokens, answer.coins
 
-    def _broken(self, asked: SentRequest, kind: str, message: str) -> Any:
+    def _broken(self, sent: SentRequest, kind: str, message: str) -> Any:
         self.close()
-        raise CallBroken(kind, message, asked.request.text())
+        raise CallBroken(kind, message, sent.request.text())
 
 
 # ``--library``: a function of a shared library with the C ABI, called in this process.

@@ -16,7 +16,7 @@ from typing import Any
 
 from simverify.engines.adapt import Signature, as_verify
 from simverify.engines.base import Engine
-from simverify.engines.extract import load_function
+from simverify.engines.extract import load_function, load_names
 from simverify.engines.fake_models import RowsModel, loop_as_step
 
 LOGITS = Signature(arrays="torch", logits=True)
@@ -24,6 +24,7 @@ LOGITS_OF_ONE = Signature(arrays="torch", logits=True, batched=False)
 """Without a batch axis."""
 
 Adapter = Callable[..., Any]
+"""Called ``wrapper`` in closures: an audit follows them by name, and is to meet the rule first."""
 Decorator = Callable[[Adapter], Engine]
 Loader = Callable[[Path], Any]
 
@@ -67,14 +68,16 @@ def block_engine(
 
     ``texts``: the first four arguments of :func:`make_engine`. ``signature`` says what the adapter
     is called with, ``batch_mix`` which kinds of requests it takes side by side, as
-    :func:`~simverify.engines.adapt.as_verify` does. ``given``: what stands in the place of names
-    that the function's file imports; or ``load``: ``load(path)`` returns the rule. Other
-    ``options`` are fields of the engine.
+    :func:`~simverify.engines.adapt.as_verify` does. Other ``options`` are fields of the engine.
+
+    ``given``: what stands in the place of names that the function's file imports. ``beside``: names
+    that it takes of other files, by the paths of these from its folder. Or ``load``:
+    ``load(path)`` returns the rule.
     """
 
-    def wrap(adapter: Adapter, rule: Any) -> Any:
+    def wrap(wrapper: Adapter, rule: Any) -> Any:
         def verify(*given: Any) -> Any:
-            return adapter(rule, *given)
+            return wrapper(rule, *given)
 
         return as_verify(verify, signature, batch_mix)
 
@@ -88,9 +91,9 @@ def loop_engine(*texts: str, model: Callable[..., Any] = RowsModel, **options: A
     :func:`~simverify.engines.fake_models.loop_as_step`. Else as :func:`block_engine`.
     """
 
-    def wrap(adapter: Adapter, rule: Any) -> Any:
+    def wrap(wrapper: Adapter, rule: Any) -> Any:
         def loop(*given: Any) -> Any:
-            return adapter(rule, *given)
+            return wrapper(rule, *given)
 
         return loop_as_step(loop, model)
 
@@ -103,9 +106,9 @@ def step_engine(*texts: str, **options: Any) -> Decorator:
     Else as :func:`block_engine`.
     """
 
-    def wrap(adapter: Adapter, rule: Any) -> Any:
+    def wrap(wrapper: Adapter, rule: Any) -> Any:
         def step(prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-            return adapter(rule, prefix, target, draft, gamma, rng)
+            return wrapper(rule, prefix, target, draft, gamma, rng)
 
         return step
 
@@ -122,15 +125,21 @@ def _decorator(
     *,
     load: Loader | None = None,
     given: Mapping[str, Any] | None = None,
+    beside: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Decorator:
-    function = texts[1].rpartition(":")[2]
+    name, place, origin, parameters = texts
+
+    def load_rule(path: Path) -> Any:
+        names = dict(given or {})
+        for file, taken in (beside or {}).items():
+            names |= load_names(path.parent / file, taken.split())
+        return load_function(path, place.rpartition(":")[2], **names)
 
     def decorate(adapter: Adapter) -> Engine:
         def loader(path: Path) -> Any:
-            rule = load_function(path, function, **(given or {})) if load is None else load(path)
-            return wrap(adapter, rule)
+            return wrap(adapter, (load or load_rule)(path))
 
-        return make_engine(*texts, loader=loader, **fields)
+        return make_engine(name, place, origin, parameters, loader, **fields)
 
     return decorate

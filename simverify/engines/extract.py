@@ -37,7 +37,7 @@ def rearrange(tensor: Any, pattern: str) -> Any:
     Raises ``ValueError`` on a pattern that does more than that, and on a longer axis.
     """
     before, after = (side.split() for side in pattern.split("->"))
-    if _other_axes(before) != _other_axes(after):
+    if [axis for axis in before if axis != UNIT_AXIS] != [a for a in after if a != UNIT_AXIS]:
         raise ValueError(f"{pattern!r} does more than put in and take out axes of length 1")
     # Behind an ellipsis axes count from the end, so that the last ones go first.
     for place in reversed([i for i, axis in enumerate(before) if axis == UNIT_AXIS]):
@@ -48,10 +48,6 @@ def rearrange(tensor: Any, pattern: str) -> Any:
     for place in [i for i, axis in enumerate(after) if axis == UNIT_AXIS]:
         tensor = tensor.unsqueeze(_axis_index(after, place))
     return tensor
-
-
-def _other_axes(axes: list[str]) -> list[str]:
-    return [axis for axis in axes if axis != UNIT_AXIS]
 
 
 def _axis_index(axes: list[str], place: int) -> int:
@@ -96,7 +92,7 @@ def branch_defined_names(body: Sequence[ast.stmt]) -> Iterator[str]:
 
 def bound_names(node: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement at the top of a file binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(node, _DEFINITIONS):
         yield node.name
     elif isinstance(node, ast.Assign):
         for target in node.targets:
@@ -125,6 +121,9 @@ def used_names(node: ast.AST) -> set[str]:
     return names
 
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
 def has_star_import(tree: ast.Module) -> bool:
     """Whether a file takes all names of some module, whichever they are."""
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
@@ -136,15 +135,12 @@ def find_definition(tree: ast.Module, name: str) -> ast.stmt | None:
     body: Sequence[ast.stmt] = tree.body
     definition: ast.stmt | None = None
     for part in name.split("."):
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        matching = [
-            node
-            for node in top_level_statements(body)
-            if isinstance(node, kinds) and node.name == part
-        ]
-        if not matching:
+        definition = None
+        for node in top_level_statements(body):
+            if isinstance(node, _DEFINITIONS) and node.name == part:
+                definition = node
+        if definition is None:
             return None
-        definition = matching[-1]
         body = definition.body if isinstance(definition, ast.ClassDef) else ()
     return definition
 
@@ -152,7 +148,7 @@ def find_definition(tree: ast.Module, name: str) -> ast.stmt | None:
 def strip_decorators(tree: ast.Module, without: frozenset[str]) -> None:
     """Take the named decorators off all functions of a file: what they use is not followed."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, _DEFINITIONS):
             node.decorator_list = [
                 made
                 for made in node.decorator_list
@@ -264,16 +260,9 @@ mx: Any = PatchedModule(
 def import_package(folder: Path, on_trial: Sequence[str]) -> ModuleType:
     """Import a package from its folder, put some of its files under audit, and quiet its advice.
 
-    Parameters
-    ----------
-    folder
-        The package's own folder, installed or in a checkout.
-    on_trial
-        Files whose lines are the code under audit, relative to the folder; what else it has is a
-        library.
-
-    Raises ``SimverifyError`` if a package of that name was imported from elsewhere before: Python
-    keeps the first.
+    ``on_trial``: files whose lines are the code under audit, relative to the folder; what else it
+    has is a library. Raises ``SimverifyError`` if a package of that name was imported from
+    elsewhere before: Python keeps the first.
     """
     module = sys.modules.get(folder.name)
     if module is None:
@@ -326,20 +315,12 @@ def load_pieces(
 ) -> ModuleType:
     """Return a module that holds the named definitions of a file and what they use of it.
 
-    Parameters
-    ----------
-    path
-        The source file. Its lines count as code under audit from now on.
-    names
-        Functions, classes and constants at the top of the file; ``Class.method`` is taken out
-        of its class and bound to the name ``method``.
-    without
-        Decorators that are left out, as they are written there, without arguments:
-        ``torch.compile``.
-    tab
-        Columns of a tab, for a file that mixes tabs and spaces, which Python does not read.
-    given
-        What stands in the place of names that the file imports or defines.
+    ``names``: functions, classes and constants at the top of the file, whose lines count as code
+    under audit from now on; ``Class.method`` is taken out of its class and bound to the name
+    ``method``. ``without``: decorators that are left out, as they are written there, without
+    arguments: ``torch.compile``. ``tab``: columns of a tab, for a file that mixes tabs and spaces,
+    which Python does not read. ``given``: what stands in the place of names that the file imports
+    or defines.
 
     Raises ``SimverifyError`` with one line if a name is not in the file, if the file uses a name
     that neither it, nor the common imports, nor ``given`` has, or if it does not run.
@@ -393,18 +374,9 @@ def function_parameters(path: Path, name: str, *, tab: int | None = None) -> tup
     definition = find_definition(_parse_file(path, tab), name)
     if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
         raise SimverifyError(f"{path} has no function {name}")
-    arguments = definition.args
-    return tuple(
-        argument.arg
-        for argument in (
-            *arguments.posonlyargs,
-            *arguments.args,
-            arguments.vararg,
-            *arguments.kwonlyargs,
-            arguments.kwarg,
-        )
-        if argument is not None
-    )
+    a = definition.args
+    named = (*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg)
+    return tuple(argument.arg for argument in named if argument is not None)
 
 
 def _parse_file(path: Path, tab: int | None) -> ast.Module:

@@ -43,16 +43,9 @@ def _cached_logits(rows: RowFunction) -> dict[Any, Any]:
 class RowsModel:
     """A model as Hugging Face's causal ones are called, for a batch of one, with a cache.
 
-    Parameters
-    ----------
-    rows
-        ``rows(prefix)`` gives the probabilities (V,) of the next token.
-    prefix
-        The audit's prefix. Rows before its end are zeros: no rule may ask what came before.
-    dtype
-        Torch dtype of the logits, by its name.
-    temperature
-        What the loop divides the logits by: they are so many times larger.
+    ``rows(prefix)`` gives the probabilities (V,) of the next token. Rows before the end of
+    ``prefix``, the audit's, are zeros: no rule may ask what came before. ``dtype``: torch's name
+    for that of the logits, which are larger by ``temperature``: the loop divides by it.
     """
 
     def __init__(
@@ -316,14 +309,8 @@ ChildrenFunction = Callable[[Any, int], Sequence[int]]
 class DrawnTree:
     """The N nodes of a tree, the root first and level after level.
 
-    Attributes
-    ----------
-    prefix
-        What stands before the root.
-    paths
-        The tokens that lead to each node from the root.
-    parents
-        Each node's parent, -1 of the root.
+    ``prefix``: what stands before the root. ``paths``: the tokens that lead to each node from the
+    root. ``parents``: each node's parent, -1 of the root.
     """
 
     prefix: TokenPath
@@ -403,16 +390,10 @@ def loop_as_step(
 ) -> Callable[..., Any]:
     """Return a ``step`` callable of a loop.
 
-    Parameters
-    ----------
-    loop
-        Returns the tokens that it emitted, (N,), or, as many loops do, with the prompt before
-        them, (1, L + N).
-    model
-        ``model(rows, prefix)`` makes each of its two models.
-    counted
-        Functions and classes whose lines an audit counts, with what they name; whatever the loop
-        names, if None. For a loop that is a library's front door.
+    ``loop`` returns the tokens that it emitted, (N,), or, as many loops do, with the prompt before
+    them, (1, L + N). ``model(rows, prefix)`` makes each of its two models. ``counted``: functions
+    and classes whose lines an audit counts, with what they name; whatever the loop names, if None.
+    It is for a loop that is a library's front door.
     """
 
     def step(prefix: Any, target: RowFunction, draft: RowFunction, gamma: int, rng: Any) -> Any:
@@ -434,10 +415,7 @@ def loop_as_step(
 class FixedPromptTokenizer(dict[str, Any]):
     """A tokenizer that leaves ids as they are, and what it makes of any text: some ids.
 
-    Parameters
-    ----------
-    ids
-        The ids of any text, under ``input_ids`` as in Hugging Face's.
+    They are under ``input_ids``, as in Hugging Face's.
     """
 
     def __init__(self, ids: Any) -> None:

@@ -7,6 +7,7 @@ data.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,82 +44,78 @@ _FIT_STEPS = 20
 """Limits that are tried for a group, or scales for a block."""
 
 
-def _split_blocks(weight: "Tensor", size: int) -> "Tensor":
-    """Rows in blocks of ``size``, (blocks, size); the last of a row filled up with zeros."""
-    import torch
+def in_blocks(size: int) -> Callable[[RoundingFunction], RoundingFunction]:
+    """Round a matrix by a rule for blocks of ``size``, float32 (blocks, size).
 
-    short = -weight.shape[-1] % size
-    return torch.nn.functional.pad(weight, (0, short)).reshape(-1, size)
+    The last block of a row is filled up with zeros.
+    """
+
+    def decorate(rule: RoundingFunction) -> RoundingFunction:
+        @wraps(rule)
+        def whole(weight: "Tensor") -> "Tensor":
+            from torch.nn.functional import pad
+
+            blocks = pad(weight.float(), (0, -weight.shape[-1] % size)).reshape(-1, size)
+            rows = rule(blocks).reshape(*weight.shape[:-1], -1)
+            return rows[..., : weight.shape[-1]].to(weight.dtype)
+
+        return whole
+
+    return decorate
 
 
-def _join_blocks(blocks: "Tensor", like: "Tensor") -> "Tensor":
-    rows = blocks.reshape(*like.shape[:-1], -1)
-    return rows[..., : like.shape[-1]].to(like.dtype)
+def of_size(rule: RoundingFunction) -> Callable[[int], RoundingFunction]:
+    """Make of a rule for blocks one that is called with their size first."""
+    return lambda size: in_blocks(size)(rule)
 
 
-def q4_0(weight: "Tensor") -> "Tensor":
+@in_blocks(32)
+def q4_0(x: "Tensor") -> "Tensor":
     """Round to ggml's Q4_0: blocks of 32, -8 to 7 times the largest over -8, a half float."""
-    x = _split_blocks(weight.float(), 32)
     largest = x.gather(1, x.abs().argmax(dim=1, keepdim=True))
     scale = largest / -8.0
     inverse = (1.0 / scale).where(scale != 0.0, 0.0)
     codes = (x * inverse + 8.5).floor().clamp(0, 15) - 8.0
-    return _join_blocks(codes * scale.half().float(), weight)
+    return codes * scale.half().float()
 
 
-def asymmetric_groups(size: int) -> RoundingFunction:
+@of_size
+def asymmetric_groups(x: "Tensor") -> "Tensor":
     """Round to 16 levels between the least and the largest of groups of ``size``."""
-
-    def rule(weight: "Tensor") -> "Tensor":
-        x = _split_blocks(weight.float(), size)
-        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
-        return _join_blocks(_round_between(x, low, high), weight)
-
-    return rule
+    low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+    return _round_between(x, low, high)
 
 
-def symmetric_groups(size: int) -> RoundingFunction:
+@of_size
+def symmetric_groups(x: "Tensor") -> "Tensor":
     """Round to 16 levels about zero, the largest magnitude of a group 7.5 steps away."""
-
-    def rule(weight: "Tensor") -> "Tensor":
-        x = _split_blocks(weight.float(), size)
-        scale = (x.abs().amax(dim=1, keepdim=True) / 7.5).clamp(min=1e-12)
-        return _join_blocks((x / scale).round().clamp(-8, 7) * scale, weight)
-
-    return rule
+    scale = (x.abs().amax(dim=1, keepdim=True) / 7.5).clamp(min=1e-12)
+    return (x / scale).round().clamp(-8, 7) * scale
 
 
-def fitted_groups(size: int) -> RoundingFunction:
+@of_size
+def fitted_groups(x: "Tensor") -> "Tensor":
     """Round as :func:`asymmetric_groups`, with the limits of least squared error."""
-
-    def rule(weight: "Tensor") -> "Tensor":
-        x = _split_blocks(weight.float(), size)
-        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
-        best, least = x, low.new_full(low.shape, float("inf"))
-        for step in range(_FIT_STEPS):
-            share = 1.0 - step / (2.0 * _FIT_STEPS)
-            candidate = _round_between(x, low * share, high * share)
-            off = ((candidate - x) ** 2).sum(dim=1, keepdim=True)
-            best, least = candidate.where(off < least, best), off.minimum(least)
-        return _join_blocks(best, weight)
-
-    return rule
+    low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+    best, least = x, low.new_full(low.shape, float("inf"))
+    for step in range(_FIT_STEPS):
+        share = 1.0 - step / (2.0 * _FIT_STEPS)
+        candidate = _round_between(x, low * share, high * share)
+        off = ((candidate - x) ** 2).sum(dim=1, keepdim=True)
+        best, least = candidate.where(off < least, best), off.minimum(least)
+    return best
 
 
-def mlx(size: int) -> RoundingFunction:
+@of_size
+def mlx(x: "Tensor") -> "Tensor":
     """Round as MLX does: 16 levels of groups, of which one is the end that is farther from zero."""
-
-    def rule(weight: "Tensor") -> "Tensor":
-        x = _split_blocks(weight.float(), size)
-        low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
-        down = low.abs() > high.abs()
-        scale = ((high - low) / 15.0).clamp(min=1e-7)
-        scale, end = scale.where(down, -scale), low.where(down, high)
-        steps = (end / scale).round()
-        scale, end = scale.where(steps == 0.0, end / steps), end.where(steps != 0.0, 0.0)
-        return _join_blocks(((x - end) / scale).round().clamp(0, 15) * scale + end, weight)
-
-    return rule
+    low, high = x.amin(dim=1, keepdim=True), x.amax(dim=1, keepdim=True)
+    down = low.abs() > high.abs()
+    scale = ((high - low) / 15.0).clamp(min=1e-7)
+    scale, end = scale.where(down, -scale), low.where(down, high)
+    steps = (end / scale).round()
+    scale, end = scale.where(steps == 0.0, end / steps), end.where(steps != 0.0, 0.0)
+    return ((x - end) / scale).round().clamp(0, 15) * scale + end
 
 
 def _round_between(x: "Tensor", low: "Tensor", high: "Tensor") -> "Tensor":
@@ -128,11 +125,11 @@ def _round_between(x: "Tensor", low: "Tensor", high: "Tensor") -> "Tensor":
     return (((x / scale).round() + zero).clamp(0, 15) - zero) * scale
 
 
-def nf4(weight: "Tensor") -> "Tensor":
+@in_blocks(64)
+def nf4(x: "Tensor") -> "Tensor":
     """Round to the 16 levels of NF4, blocks of 64 over their largest magnitude."""
-    x = _split_blocks(weight.float(), 64)
     scale = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-12)
-    return _join_blocks(_nearest_level(x / scale, x.new_tensor(_NF4_LEVELS)) * scale, weight)
+    return _nearest_level(x / scale, x.new_tensor(_NF4_LEVELS)) * scale
 
 
 def fp8(weight: "Tensor") -> "Tensor":
@@ -144,21 +141,21 @@ def fp8(weight: "Tensor") -> "Tensor":
     return ((x / scale).to(torch.float8_e4m3fn).float() * scale).to(weight.dtype)
 
 
-def mxfp4(weight: "Tensor") -> "Tensor":
+@in_blocks(32)
+def mxfp4(x: "Tensor") -> "Tensor":
     """Round to MXFP4: floats of 4 bits, blocks of 32 with a power of two as their scale."""
-    x = _split_blocks(weight.float(), 32)
     largest = x.abs().amax(dim=1, keepdim=True).clamp(min=1e-30)
-    return _join_blocks(_round_fp4(x, (largest.log2().floor() - 2.0).exp2()), weight)
+    return _round_fp4(x, (largest.log2().floor() - 2.0).exp2())
 
 
-def nvfp4(weight: "Tensor") -> "Tensor":
+@in_blocks(16)
+def nvfp4(x: "Tensor") -> "Tensor":
     """Round to NVFP4: floats of 4 bits, blocks of 16 whose scale is a float8, and one of all."""
     import torch
 
-    x = _split_blocks(weight.float(), 16)
-    whole = (weight.float().abs().max() / (448.0 * 6.0)).clamp(min=1e-30)
+    whole = (x.abs().max() / (448.0 * 6.0)).clamp(min=1e-30)
     scales = (x.abs().amax(dim=1, keepdim=True) / 6.0 / whole).clamp(max=448.0)
-    return _join_blocks(_round_fp4(x, scales.to(torch.float8_e4m3fn).float() * whole), weight)
+    return _round_fp4(x, scales.to(torch.float8_e4m3fn).float() * whole)
 
 
 def _round_fp4(x: "Tensor", scale: "Tensor") -> "Tensor":
@@ -175,30 +172,31 @@ def _nearest_level(x: "Tensor", levels: "Tensor") -> "Tensor":
     return levels[torch.bucketize(x, (levels[1:] + levels[:-1]) / 2.0)]
 
 
-def q4_1(weight: "Tensor") -> "Tensor":
+@in_blocks(32)
+def q4_1(x: "Tensor") -> "Tensor":
     """Round to ggml's Q4_1: blocks of 32, 16 levels from the least to the largest, half floats."""
-    x = _split_blocks(weight.float(), 32)
     low = x.amin(dim=1, keepdim=True)
     scale = (x.amax(dim=1, keepdim=True) - low) / 15.0
     inverse = (1.0 / scale).where(scale != 0.0, 0.0)
     codes = ((x - low) * inverse + 0.5).floor().clamp(0, 15)
-    return _join_blocks(codes * scale.half().float() + low.half().float(), weight)
+    return codes * scale.half().float() + low.half().float()
 
 
-def q4_k(weight: "Tensor") -> "Tensor":
+@in_blocks(256)
+def q4_k(x: "Tensor") -> "Tensor":
     """Round to ggml's Q4_K: eight blocks of 32 share a half float, each has six bits of its own.
 
     Scale and least of a block are those of the least weighted squared error, large values
     weighing more, of the scales that are tried; then both are rounded, and the codes set anew.
     """
-    x = _split_blocks(weight.float(), 256).reshape(-1, 32)
+    x = x.reshape(-1, 32)
     heavy = (x * x).mean(dim=1, keepdim=True).sqrt() + x.abs()
     scale, least = _fit_scale_and_minimum(x, heavy)
     scale, least = scale.reshape(-1, 8), -least.reshape(-1, 8)
     scale, least = (_round_six_bits(values).reshape(-1, 1) for values in (scale, least))
     inverse = (1.0 / scale.clamp(min=1e-30)).where(scale > 0.0, 0.0)
     codes = ((x + least) * inverse).round().clamp(0, 15)
-    return _join_blocks((scale * codes - least).reshape(-1, 256), weight)
+    return (scale * codes - least).reshape(-1, 256)
 
 
 def _round_six_bits(values: "Tensor") -> "Tensor":

@@ -12,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -325,21 +326,6 @@ def complete_rounds(
     return rounds, sum(number >= rounds for number in order)
 
 
-def pending_blocks(shard: PartialTrace, most: int) -> list[tuple[Any, ...]]:
-    """Return the first blocks of a shard as a writer holds them."""
-    arrays = shard.arrays
-    return [
-        (
-            int(arrays["lane"][i]),
-            tuple(arrays["drafts"][i].tolist()),
-            shard.emitted[i],
-            np.array(arrays["target"][i]),
-            np.array(arrays["draft"][i]),
-        )
-        for i in range(most)
-    ]
-
-
 # Writing a trace: bounded in bytes, and complete only when its last file is written.
 
 
@@ -395,7 +381,14 @@ class TraceWriter:
             last = shards.pop()
             remaining = max(len(last.arrays["lane"]) - extra, 0)
             extra -= len(last.arrays["lane"]) - remaining
-            self._waiting = pending_blocks(last, remaining)
+            columns = [last.arrays[name] for name in ("target", "draft")]
+            first = last.arrays["lane"].tolist(), last.arrays["drafts"].tolist(), last.emitted
+            self._waiting = [
+                (lane, drafts, tokens, p.copy(), q.copy())
+                for lane, drafts, tokens, p, q in islice(
+                    zip(*first, *columns, strict=True), remaining
+                )
+            ]
             self._bytes = sum(block[3].nbytes + block[4].nbytes for block in self._waiting)
             last.path.unlink()
         for shard in shards:

@@ -117,7 +117,8 @@ class Sampling:
         if not np.isfinite(top).all():
             raise ValueError("logits hold NaN or +inf, or a row is -inf throughout")
         if self.temperature == 0.0:
-            return (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(np.float64)
+            first: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
+            return first
         if self.top_k is not None and self.top_k < x.shape[-1]:
             least = -np.partition(-x, self.top_k - 1, axis=-1)[..., self.top_k - 1, None]
             x = np.where(x < least, -np.inf, x)

@@ -4,6 +4,7 @@ vLLM, SGLang and Transformers have files of their own, with what is a fork or a 
 """
 
 import math
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -165,17 +166,13 @@ def rotalabs(rule: Any, draft_tokens: Any, target: Any, draft: Any) -> list[int]
     return [*tokens, int(torch.multinomial(target[-1].softmax(-1), 1))]
 
 
-def _load_rotalabs_core(path: Path) -> Any:
-    drawing = load_names(path.parent / "sampling.py", ["sample_from_logits"])
-    return load_function(path, "verify_tokens", **drawing, DynamicCache=StubModule("cache").Cache)
-
-
 @block_engine(
     "rotalabs-core",
     "rotalabs_accel/speculative/core.py:verify_tokens",
     ROTALABS,
     "model input_ids draft_tokens draft_probs top_p",
-    load=_load_rotalabs_core,
+    given={"DynamicCache": StubModule("cache").Cache},
+    beside={"sampling.py": "sample_from_logits"},
     signature=LOGITS_OF_ONE,
 )
 def rotalabs_core(rule: Any, draft_tokens: Any, target: Any, draft: Any) -> Any:
@@ -225,17 +222,12 @@ def superconductor(rule: Any, draft_tokens: Any, target: Any, draft: Any, _: Any
     return [[*tokens, int(last[0])]]
 
 
-def _load_taiyoo(path: Path) -> Any:
-    given = load_names(path.parent / "sampling.py", ["probs_from_logits"])
-    return load_function(path, "_verify_block", **given)
-
-
 @block_engine(
     "taiyoo",
     "/src/speculative.py:_verify_block",
     "taiyoo/speculative-decoding@a07c811",
     "verify_logits draft_tokens q_token_probs q_step_logits gen_kwargs",
-    load=_load_taiyoo,
+    beside={"sampling.py": "probs_from_logits"},
     signature=LOGITS_OF_ONE,
 )
 def taiyoo(rule: Any, draft_tokens: Any, target: Any, draft: Any) -> Any:
@@ -287,17 +279,16 @@ tightwad = make_engine(
 )
 
 
-def _load_tensorrt_llm(path: Path) -> Any:
-    names = ["get_rejected_indices", "sample_rejected"]
-    return load_pieces(path, names, torch=torch_without_pinning())
-
-
 @block_engine(
     "trtllm",
     "tensorrt_llm/_torch/pyexecutor/sampling_utils.py:get_rejected_indices",
     "NVIDIA/TensorRT-LLM@053c42c948a14cf3c21981179ecc10a7d7ad8fb6",
     "draft_probs target_probs generator draft_tokens",
-    load=_load_tensorrt_llm,
+    load=partial(
+        load_pieces,
+        names=["get_rejected_indices", "sample_rejected"],
+        torch=torch_without_pinning(),
+    ),
     signature=Signature("torch", arrays="torch", batched=False),
 )
 def tensorrt_llm(rule: Any, draft_tokens: Any, target: Any, draft: Any, source: Any) -> list[int]:

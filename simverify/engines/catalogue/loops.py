@@ -242,9 +242,7 @@ GPTFAST_FILE, GPTFAST = "GPTFast/Core/Decode/SpeculativeDecode.py", "MDK8888/GPT
     GPTFAST,
     "cur_tokens speculate_k",
 )
-def gptfast_eager(
-    rule: Any, prefix: Any, target: RowFunction, draft: RowFunction, gamma: int, _: Any
-) -> Any:
+def gptfast_eager(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> Any:
     """The function without a cache."""
     drafting = RowsModel(draft, prefix)
 
@@ -284,9 +282,7 @@ def _load_gptfast_kv(path: Path) -> tuple[Any, Any]:
     "uncached_tokens speculate_k",
     load=_load_gptfast_kv,
 )
-def gptfast_kv(
-    pieces: Any, prefix: Any, target: RowFunction, draft: RowFunction, gamma: int, _: Any
-) -> Any:
+def gptfast_kv(pieces: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> Any:
     """The function with a cache."""
     rule, make = pieces
 
@@ -315,9 +311,7 @@ def gptfast_kv(
     "x draft_model target_model N K",
     given={"tqdm": lambda **_: nullcontext(SimpleNamespace(update=NO_OPERATION))},
 )
-def jaymody(
-    rule: Any, prefix: Any, target: RowFunction, draft: RowFunction, gamma: int, _: Any
-) -> Any:
+def jaymody(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> Any:
     """Jaymody's is in numpy: a model gives the probabilities (L, V) after each of its ids (L,)."""
 
     def model(rows: RowFunction) -> Callable[[Any], Any]:
@@ -336,17 +330,13 @@ class LimeiModel(RowsModel):
         return (self.continued(past_key_values, ids),)
 
 
-def _load_limei(path: Path) -> Any:
-    return load_pieces(path, ["SpeculativeDecoder", "SpeculativeConfig"], truncate_kv=None)
-
-
 @loop_engine(
     "limei",
     "/speculative_decoding.py:SpeculativeDecoder._verify_draft_tokens",
     "limei1221/speculative_decoding@42f2bd1",
     "draft_tokens draft_token_probs",
     model=LimeiModel,
-    load=_load_limei,
+    load=partial(load_pieces, names=["SpeculativeDecoder", "SpeculativeConfig"], truncate_kv=None),
 )
 def limei(pieces: Any, target: Any, draft: Any, ids: Any, gamma: int) -> Any:
     """limei1221's is a round of its ``SpeculativeDecoder``, its two methods in a row."""
@@ -530,11 +520,6 @@ def romsto(pieces: Any, target: Any, draft: Any, ids: Any, gamma: int) -> Any:
 # sequential-speculative-decoding: its steps, standard and hierarchical (naive and capped).
 
 
-def _load_seqspec(function: str, path: Path) -> Any:
-    names = ("get_logits", "apply_temperature", "sample_from_probs")
-    return load_function(path, function, **load_names(path.parent / "sampling.py", names))
-
-
 def _seqspec(rule: Any, target: Any, draft: Any, ids: Any, gamma: int) -> Any:
     temperatures = {"draft_temperature": 1.0, "target_temperature": 1.0}
     return rule(draft, target, ids, gamma=gamma, **temperatures)[0]
@@ -546,7 +531,7 @@ SEQSPEC_ENGINES = tuple(
         f"seqspecdecod/{file}.py:{function}",
         "sequential-speculative-decoding>=0.1.1,<0.2",
         "draft_model target_model input_ids gamma draft_temperature target_temperature",
-        load=partial(_load_seqspec, function),
+        beside={"sampling.py": "get_logits apply_temperature sample_from_probs"},
     )(_seqspec)
     for name, file, function in (
         ("standard", "standard_sd", "standard_speculative_step"),
@@ -556,18 +541,12 @@ SEQSPEC_ENGINES = tuple(
 )
 
 
-def _load_shreyansh_old(path: Path) -> Any:
-    names = ("sample_from_draft_model", "get_distribution", "sample")
-    given = load_names(path.parent / "utils.py", names)
-    return load_function(path, "speculative_sampling", **given)
-
-
 @loop_engine(
     "shreyansh-old",
     "/speculative_sampling.py:speculative_sampling",
     "shreyansh26/Speculative-Sampling@81fb3b2",
     "target_model draft_model initial_prompt_seq target_len tokenizer lookahead debug",
-    load=_load_shreyansh_old,
+    beside={"utils.py": "sample_from_draft_model get_distribution sample"},
 )
 def shreyansh_old(rule: Any, target: Any, draft: Any, ids: Any, gamma: int) -> Any:
     """shreyansh26's, of the older of two repositories."""
@@ -588,9 +567,7 @@ SQUISH_METHOD = "SpeculativeGenerator._stateless_spec_stream"
         "_get_all_logits": lambda model, ids, n: model.logits(ids)[0, -n:].numpy(),
     },
 )
-def squish(
-    rule: Any, prefix: Any, target: RowFunction, draft: RowFunction, gamma: int, _: Any
-) -> Any:
+def squish(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> Any:
     """Squish's is a stream in numpy; the two functions that run mlx are rows here.
 
     It is asked for gamma + 1 tokens, and takes as many rounds as that needs.

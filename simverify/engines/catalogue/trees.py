@@ -109,9 +109,7 @@ def economize_batch(rule: Any, draft_tokens: Any, target: Any, draft: Any, _: An
     "logits draft selector",
     load=_load_economize,
 )
-def economize_tree(
-    rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any
-) -> list[int]:
+def economize_tree(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> Any:
     """``verify_tree``, on a tree of independent tokens."""
     tree = draw_token_tree(draft, prefix, gamma, sample_with_replacement)
     tokens, above = tree.tokens, tree.parents[1:]
@@ -126,17 +124,16 @@ MEDUSA_OPTIONS = {"temperature": 1.0, "posterior_threshold": 0.09, "posterior_al
 """Its defaults: a token is typical above min(0.09, 0.3 exp(-entropy))."""
 
 
-def _load_medusa(path: Path) -> Any:
-    names = ["evaluate_posterior", "get_typical_one_token"]
-    return load_pieces(path, names, get_nucleus_posterior_mask=None)
-
-
 @step_engine(
     "medusa",
     "medusa/model/utils.py:evaluate_posterior",
     "FasterDecoding/Medusa@e2a5d20",
     f"logits candidates {' '.join(MEDUSA_OPTIONS)}",
-    load=_load_medusa,
+    load=partial(
+        load_pieces,
+        names=["evaluate_posterior", "get_typical_one_token"],
+        get_nucleus_posterior_mask=None,
+    ),
 )
 def medusa(pieces: Any, prefix: Any, target: Any, draft: Any, gamma: int, _: Any) -> list[int]:
     """Medusa's by typical acceptance, lossy by design.

@@ -40,7 +40,7 @@ V1_KERNELS = (
     "rejection_greedy_sample",
     "sample_recovered_tokens",
 )
-V1_WARMUPS = dict.fromkeys(f"_{name}_warmup_inputs" for name in V1_KERNELS)
+V1_WARMUPS: dict[str, Any] = dict.fromkeys(f"_{name}_warmup_inputs" for name in V1_KERNELS)
 """What the launchers are warmed up with, which they are not here."""
 
 

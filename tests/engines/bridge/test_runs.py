@@ -74,7 +74,7 @@ def runner_like(runner):
     ("way", "said"),
     [
         ("draws itself", "own-randomness: returned"),
-        ("two lines", "answer: answered call 0 where call 1 was due|answer: wrote"),
+        ("two lines", "answer: answered call 0, expected call 1|answer: wrote"),
         ("hangs", "hangs: did not answer within 1 s"),
         ("segfaults", "crashes: was ended by the signal SIGSEGV"),
         ("ids beyond V", "out-of-range: returned token 3"),
