@@ -92,7 +92,7 @@ def make_batch(
 
     def soften(rows: Floats) -> Floats:
         """Return rows whose likeliest token, which a greedy request emits, is the same."""
-        return (rows + 1 / vocab) / 2
+        return np.asarray((rows + 1 / vocab) / 2)
 
     def neighbour(k: int, length: int, refused: int) -> tuple[Any, ...]:
         """Return a request whose drafts before ``refused`` are all accepted."""
