@@ -324,7 +324,8 @@ def compare_facts(run: results.CompareRun) -> Iterator[Fact]:
     if (real := run.decoding) is not None:
         law = f", at {sampling_words(real.temperature, real.top_k, real.top_p)}"
     drafts = "" if run.drafting is None else f", {tree_words(run.drafting)}"
-    yield Fact("Judged", f"gamma {run.gamma}{drafts}, on {models}{law}", On.DETAIL)
+    judged = f"gamma {run.gamma}{drafts}, on {models}{law}, seed {run.seed}"
+    yield Fact("Judged", judged, On.DETAIL)
     yield Fact("Rests on", _basis_words(run), On.DETAIL)
     yield Fact(
         "False alarms",

@@ -322,7 +322,8 @@ def self_test_report(run: results.SelfTestRun) -> Report:
     ruling = (
         "The audit is fit for use here: it caught every catalogued fault and passed every control."
         if run.verdict == "PASS"
-        else f"Do not trust audits on this machine: unexpected is {join_names(run.unexpected)}."
+        else "Do not trust audits on this machine. What came out wrong: "
+        f"{join_names(run.unexpected)}."
     )
     table = make_table(
         "Every entry on trial",

@@ -112,7 +112,7 @@ def test_nobody_reads_the_progress(start):
     lossy = ("--models", "toy", "--verifiers", "temperature-0", "--blocks", "1000", "--gamma", "2")
     process = start("compare", *lossy)
     process.stderr.close()
-    assert "\nFAIL: temperature-0 on toy does not follow" in process.stdout.read()
+    assert "\nFAIL: Do not ship temperature-0 on toy: " in process.stdout.read()
     assert process.wait(timeout=60) == 1
 
 

@@ -106,7 +106,7 @@ def test_a_self_test():
         unexpected=("worse",), meta=META,
     )  # fmt: skip
     text = words(run)
-    assert "FAIL Do not trust audits on this machine: unexpected is worse." in text
+    assert "FAIL Do not trust audits on this machine. What came out wrong: worse." in text
     assert "1 of 2 caught" in text
     assert "1 of 1 passed" in text
     assert [case.outcome for case in build_report(run).cases] == ["passed", "passed", "failed"]

@@ -28,7 +28,7 @@ def test_record_compare_audit(command, tmp_path):
     assert "tiny-llama: V = 1024, gamma = 2" in text
     assert "match" in text
     assert "greedy" not in text
-    assert "Seed 5." in text
+    assert ", seed 5 Rests on:" in text
     assert max(map(len, command.out.splitlines())) <= 80
     assert command("audit", "block", "--detect", ".9", *replay) == 0, command.out
     assert "replayed on recorded rows, the trace t" in " ".join(command.out.split())

@@ -33,7 +33,7 @@ def test_the_bundled_pair_from_the_command_line(command, tmp_path):
     assert code == 0, command.err
     text = " ".join(command.out.split())
     assert "tiny-llama: V = 1024, gamma = 4" in text
-    assert "E[tau] of block less token's: +" in text
+    assert "E[tau] on the same drafted blocks, less another rule's" in text
     assert "Measured speed-up: time a token without a draft" in text
     assert max(map(len, command.out.splitlines())) <= 80
     assert command.err.splitlines() == [
