@@ -74,7 +74,7 @@ for _name, _command in {
     ),
     "audit": Command(
         _HERE + "audit:audit",
-        "Put any verifier on trial.",
+        "Test whether a verifier is lossless.",
         (
             "simverify audit my_sampler.py:verify",
             "simverify audit package.module:Rule --contract step",

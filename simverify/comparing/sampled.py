@@ -778,6 +778,11 @@ class SampledCheck:
     seconds: float
 
     @property
+    def tests(self) -> tuple[stats.TestResult, ...]:
+        """All tests, those of the declared rule last."""
+        return self.lossless.tests + self.acceptance.tests
+
+    @property
     def findings(self) -> tuple[str, ...]:
         """All findings, in words."""
         return self.lossless.findings + self.acceptance.findings

@@ -45,8 +45,8 @@ class Verifier:
     The other parts are for ``compare``. Each may be named as ``"module:attribute"``: it is then
     imported when it is first used, so that listing the rules imports no compiler.
 
-    ``kernel``: the compiled rule. One of the numbers of ``simulators.kernels.call``, or a
-    ``Family`` of ``simulators.kernels.trees.judging``, which judges a chain as a tree of one way.
+    ``kernel``: the compiled rule. One of the numbers of ``simulators.kernels.chains``, or a
+    ``Family`` of ``simulators.kernels.trees``, which judges a chain as a tree of one way.
     ``kept(target, draft)``: for a rule that judges each token alone, the probability (..., V)
     that a token is drafted and kept, from rows of that shape.
     ``keeps_equals``: whether it keeps every draft where the draft model is the target.

@@ -29,7 +29,7 @@ class TreeVerifier:
     The other parts are for ``compare``; each may be named as ``"module:attribute"``, as those of
     :class:`~simverify.verifiers.base.Verifier`.
 
-    ``kernel``: the compiled rule, a ``Family`` of ``simulators.kernels.trees.judging``. None: the
+    ``kernel``: the compiled rule, a ``Family`` of ``simulators.kernels.trees``. None: the
     readable rule is called.
     ``curve(model, drafting, rows)``: bounds on Pr(tau >= l) where neither enumeration nor ``hits``
     reach; it returns None where it has none.

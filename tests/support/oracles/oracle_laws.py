@@ -12,6 +12,9 @@ from simverify.symbolic.paths import ForkedGenerator, Path, explore
 Tokens = tuple[int, ...]
 Law = dict[Tokens, Any]
 
+ORACLE_RULES = (*naive.RULES, "match", "temperature-0")
+"""Rules that :func:`call` writes again in fractions."""
+
 
 @cache
 def rational(model: MarkovModel) -> naive.Pair:
