@@ -7,10 +7,10 @@ compared for equality, so no tokenizer is needed.
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -173,13 +173,13 @@ def pair_answers(first: Sequence[Answer], second: Sequence[Answer]) -> AnswerPai
             "both alike"
         )
     kind = kinds[0]
-    answers: list[dict[str, list[Answer]]] = [{}, {}]
-    for by_prompt, side in zip(answers, (first, second), strict=True):
-        for answer in side:
-            by_prompt.setdefault(answer.prompt, []).append(answer)
-    for prompt in answers[0].keys() & answers[1].keys():
-        for one, other in zip(answers[0][prompt], answers[1][prompt], strict=False):
-            _check_same_request(one, other)
+    by_prompt: dict[str, tuple[list[Answer], list[Answer]]] = defaultdict(lambda: ([], []))
+    for side, answers in enumerate((first, second)):
+        for answer in answers:
+            by_prompt[answer.prompt][side].append(answer)
+    pairs = {prompt: list(zip(*both, strict=False)) for prompt, both in by_prompt.items()}
+    for one, other in chain(*pairs.values()):
+        _check_same_request(one, other)
 
     def units(answer: Answer, end: Unit | None) -> AnswerUnits:
         """Units of an answer with its end, which counts once if its token is shown."""
@@ -187,15 +187,12 @@ def pair_answers(first: Sequence[Answer], second: Sequence[Answer]) -> AnswerPai
         return (*(shown if end is None else shown[:-1]), END_UNIT) if answer.ended else shown
 
     ends = _end_tokens(first, second, kind)
-    sides = [
-        {prompt: [units(a, end) for a in given] for prompt, given in side.items()}
-        for side, end in zip(answers, ends, strict=True)
-    ]
-    prompts = [prompt for prompt in sides[0] if prompt in sides[1]]
+    prompts = [prompt for prompt, group in pairs.items() if group]
     if not prompts:
         raise UsageError("the two answer no prompt in common: ask both the same")
     groups = tuple(
-        tuple(zip(sides[0][prompt], sides[1][prompt], strict=False)) for prompt in prompts
+        tuple((units(a, ends[0]), units(b, ends[1])) for a, b in pairs[prompt])
+        for prompt in prompts
     )
     left = len(every) - 2 * sum(map(len, groups))
     return AnswerPairs(groups, tuple(prompts), kind, left)
@@ -206,14 +203,14 @@ def _have_different_ids(first: Sequence[Answer], second: Sequence[Answer]) -> bo
 
     Answers that ended are left out: one engine may show the token that ends them.
     """
-    sides: list[dict[str, set[tuple[Unit, ...]]]] = [{}, {}]
-    for ids, answers in zip(sides, (first, second), strict=True):
+    ids: dict[str, tuple[set[AnswerUnits], set[AnswerUnits]]] = defaultdict(lambda: (set(), set()))
+    for side, answers in enumerate((first, second)):
         for answer in answers:
             if not answer.ended:
                 text = "".join(map(str, answer.units["text"]))
-                ids.setdefault(text, set()).add(answer.units["ids"])
-    shared = [text for text in sides[0].keys() & sides[1].keys() if text]
-    return len(shared) >= 5 and all(sides[0][text].isdisjoint(sides[1][text]) for text in shared)
+                ids[text][side].add(answer.units["ids"])
+    shared = [both for text, both in ids.items() if text and all(both)]
+    return len(shared) >= 5 and all(one.isdisjoint(other) for one, other in shared)
 
 
 def _end_tokens(
@@ -239,10 +236,8 @@ def _end_tokens(
 
 def _check_same_request(first: Answer, second: Answer) -> None:
     names = first.asked.keys() & second.asked.keys()
-    if first.whole:
-        names |= second.asked.keys()
-    if second.whole:
-        names |= first.asked.keys()
+    names |= second.asked.keys() if first.whole else set()
+    names |= first.asked.keys() if second.whole else set()
     for name in sorted(names):
         one, other = first.asked.get(name), second.asked.get(name)
         if one != other:
@@ -369,10 +364,9 @@ def pair_scores(pairs: AnswerPairs) -> Floats:
     def scored(prompt: int, answer: tuple[Unit, ...]) -> Floats:
         sums = np.zeros(4)
         for k in range(min(len(answer), _MAX_SCORED_UNITS)):
-            count = ways[prompt, answer[:k]]
-            if count < _MIN_ANSWERS:
+            if (count := ways[prompt, answer[:k]]) < _MIN_ANSWERS:
                 break
-            at = 0 if k == 0 else 2
+            at = 2 if k else 0
             sums[at] += math.log(ways[prompt, answer[: k + 1]] / count)
             sums[at + 1] += math.log(units[answer[k]]) - all_units
         return sums
@@ -461,20 +455,16 @@ def frequent_columns(features: FeatureDifferences) -> Floats:
     pairs_in = np.diff(sparse.csc_array(features.values).indptr)
     most = max(min(_MAX_UNITS, _MAX_UNIT_ENTRIES // features.values.shape[0]), 1)
     order = np.argsort(-pairs_in, kind="stable")[:most]
-    columns = order[pairs_in[order] >= _MIN_PAIRS_WITH_UNIT]
-    if not len(columns):
-        columns = order[:1]
+    frequent = int((pairs_in[order] >= _MIN_PAIRS_WITH_UNIT).sum())
+    columns = order[: max(frequent, 1)]
     return np.asarray(features.values[:, columns].toarray(), dtype=np.float64)
 
 
 def gram_matrices(values: sparse.csr_array, groups: Sequence[int]) -> list[Floats]:
     """Return the inner products of the pairs of each group."""
-    products, at = [], 0
-    for size in groups:
-        rows = values[at : at + size]
-        products.append(np.asarray((rows @ rows.T).toarray(), dtype=np.float64))
-        at += size
-    return products
+    ends = np.cumsum(groups).tolist()
+    parts = [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return [np.asarray((rows @ rows.T).toarray(), dtype=np.float64) for rows in parts]
 
 
 def summary_differences(pairs: AnswerPairs) -> tuple[tuple[str, ...], Floats]:
@@ -546,9 +536,8 @@ class AgainstSettings:
     def shares(self) -> dict[str, float]:
         """Return each test's share of alpha."""
         ones = ("contexts", "prefixes", "n-grams", "pooled", "twos", "rates", "summaries", "swaps")
-        return stats.split_alpha(
-            self.alpha, dict.fromkeys(ones, 1.0) | {"counts": 2.0, "scores": 2.0}
-        )
+        parts = dict.fromkeys(ones, 1.0) | {"counts": 2.0, "scores": 2.0}
+        return stats.split_alpha(self.alpha, parts)
 
     def planned(self, prompts: int) -> int:
         """Return how often each engine is asked each prompt that is asked often.

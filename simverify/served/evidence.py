@@ -169,8 +169,8 @@ def centred_features(again: Floats, p: Floats, q: Floats | None) -> Mapping[str,
 
     For a PIT it is the middle of the token's interval.
     """
-    tables: dict[str, Floats] = {f"score {n}": table for n, table in score_tables(again, q).items()}
-    tables |= {f"score {n}": table.astype(float) for n, table in member_tables(again, q).items()}
+    scores = score_tables(again, q) | member_tables(again, q)
+    tables: dict[str, Floats] = {f"score {n}": x.astype(float) for n, x in scores.items()}
     for name, key in order_keys(again, q).items():
         places = np.argsort(key, axis=1, kind="stable")
         ranked = np.take_along_axis(p, places, axis=1)
@@ -221,12 +221,12 @@ def pit_bets(pits: Mapping[str, Floats]) -> stats.BetSums:
     """Bet on randomised PITs, float64 (n,) by the name of their order."""
     bets = []
     for order, u in pits.items():
-        none, least = np.zeros(len(u)), np.zeros(len(u))
+        none = np.zeros(len(u))
         for tail in _TAIL_CUTS:
+            most = np.full(len(u), 1.0 / tail)
             for side, inside in (("first", u < tail), ("last", u > 1.0 - tail)):
-                name, ratios = f"{side} {tail:g} in {order} order", np.where(inside, 1 / tail, none)
-                most = np.full(len(u), 1.0 / tail)
-                bets.append(stats.bet_sums(name, ratios, least, most, shares=_BET_SHARES))
+                name, ratios = f"{side} {tail:g} in {order} order", np.where(inside, most, none)
+                bets.append(stats.bet_sums(name, ratios, none, most, shares=_BET_SHARES))
     return reduce(stats.BetSums.beside, bets)
 
 
@@ -247,35 +247,19 @@ def looks_test(seen: Sequence[BetSnapshot], *, alpha: float, ball: float) -> sta
     """Test the target by the largest value that the e-process ever had, after any request."""
     largest = max(looks_log_evalue(snapshot, ball) for snapshot in seen)
     return _evalue_test(
-        LOOKS_TEST_NAME,
         largest,
-        largest,
-        alpha,
-        seen[-1].tokens,
-        f"e-process, its largest value at {len(seen)} looks",
-        "any that a bet is on",
+        name=LOOKS_TEST_NAME,
+        statistic=largest,
+        alpha=alpha,
+        n=seen[-1].tokens,
+        method=f"e-process, its largest value at {len(seen)} looks",
+        deviation="any that a bet is on",
     )
 
 
-def _evalue_test(
-    name: str,
-    statistic: float,
-    log_evalue: float,
-    alpha: float,
-    n: int,
-    method: str,
-    deviation: str,
-) -> stats.TestResult:
+def _evalue_test(log_evalue: float, **fields: Any) -> stats.TestResult:
     return stats.TestResult(
-        name=name,
-        statistic=statistic,
-        log_pvalue=min(0.0, -log_evalue),
-        alpha=alpha,
-        n=n,
-        df=None,
-        method=method,
-        min_detectable=math.inf,
-        deviation=deviation,
+        log_pvalue=min(0.0, -log_evalue), df=None, min_detectable=math.inf, **fields
     )
 
 
@@ -407,7 +391,7 @@ class ReportedSums:
 
     def identify(self, alpha: float) -> "LogprobKind | None":
         """Return which kind the values are, by tests at ``alpha``; None if there are none."""
-        values = np.concatenate(self.values) if self.values else np.zeros(0)
+        values = np.concatenate([np.zeros(0), *self.values])
         there = np.isfinite(values)
         if not there.any():
             return None
@@ -426,9 +410,8 @@ class ReportedSums:
         ends = np.cumsum([int(np.isfinite(part).sum()) for part in self.values])[:-1]
         parts = [part for part in np.split(off, ends) if len(part) >= _MIN_REQUEST_TOKENS]
         owners = np.repeat(np.arange(len(self.values)), [len(part) for part in self.values])[there]
-        nearest = np.min(
-            [np.abs(ours[k] - known) for k in ours if k in (*VALID_KINDS, "draft")], axis=0
-        )
+        own_kinds = [k for k in ours if k in (*VALID_KINDS, "draft")]
+        nearest = np.min([np.abs(ours[k] - known) for k in own_kinds], axis=0)
         why = mismatch_reason(known, ours[right], ours["processed"], nearest, owners, unit, alpha)
         each = tuple(float(part.mean()) for part in parts)
         return LogprobKind(kind, errors[kind], off, value + unit, each, why)
@@ -547,13 +530,10 @@ class WorstTokens:
         chances = np.where(p <= probabilities[:, None], p, 0.0).sum(axis=1)
         for i in np.lexsort((-gap, chances))[:MAX_WORST_TOKENS].tolist():
             top = int(p[i].argmax())
-            chance, p_token = float(chances[i]), float(probabilities[i])
+            chance, p_token, p_top = float(chances[i]), float(probabilities[i]), float(p[i, top])
             rank = 1 + int((p[i] > p_token).sum())
-            self._worst.append(
-                _TokenDeviation(
-                    chance, -float(gap[i]), number, i, p_token, rank, top, float(p[i, top])
-                )
-            )
+            off = _TokenDeviation(chance, -float(gap[i]), number, i, p_token, rank, top, p_top)
+            self._worst.append(off)
         self._worst = sorted(self._worst)[:MAX_WORST_TOKENS]
 
     def documents(
@@ -564,21 +544,17 @@ class WorstTokens:
         for off in self._worst:
             request, at = requests[off.request], off.position
             slot = -1 if request.slots is None else request.slots[at]
+            fields = off._asdict()
+            del fields["gap"]
             worst_tokens.append(
                 doc.WorstToken(
-                    request=off.request,
-                    position=at,
+                    **fields,
                     slot=None if slot < 0 else slot,
                     token=request.tokens[at],
                     text=decode([request.tokens[at]]),
                     before=decode((*request.prompt, *request.tokens[:at])[-_CONTEXT_TOKENS:]),
                     after=decode(request.tokens[at + 1 : at + 1 + _CONTEXT_TOKENS]),
-                    p=off.p,
-                    rank=off.rank,
-                    chance=off.chance,
-                    expected=off.expected,
                     expected_text=decode([off.expected]),
-                    expected_p=off.expected_p,
                 )
             )
         return tuple(worst_tokens)
@@ -759,10 +735,8 @@ def logit_spread(rows: Floats) -> Floats:
     support = rows > 0.0
     count = support.sum(axis=1)
     mean = np.where(support, logs, 0.0).sum(axis=1) / count
-    spread: Floats = np.sqrt(
-        np.where(support, (logs - mean[:, None]) ** 2, 0.0).sum(axis=1) / count
-    )
-    return spread
+    squares = np.where(support, (logs - mean[:, None]) ** 2, 0.0)
+    return np.asarray(np.sqrt(squares.sum(axis=1) / count))
 
 
 # Tests of tokens that follow each other, and of requests that share a stream or are copies.
@@ -786,15 +760,10 @@ def pair_tests(evidence: OutputEvidence, alpha: float, ball: float) -> list[stat
                 tests.append(stats.pit_correlation(sums, alpha=each, ball=radius, name=name))
             places = _lagged_pairs([places[order] for places in evidence.places], lag)
             if places is not None:
-                tests.append(
-                    stats.bet_test(
-                        stats.stream_sums(*places),
-                        alpha=each,
-                        ball=ball,
-                        name=f"pairs, repeated stream {where}",
-                        deviation="share of tokens drawn with a uniform that was used before",
-                    )
-                )
+                name = f"pairs, repeated stream {where}"
+                off = "share of tokens drawn with a uniform that was used before"
+                bets = stats.stream_sums(*places)
+                tests.append(stats.bet_test(bets, alpha=each, ball=ball, name=name, deviation=off))
     if evidence.same is not None and evidence.same.variance > 0.0:
         name = "pairs, same token as the request before"
         tests.append(stats.indicator_test(evidence.same, alpha=each, ball=ball, name=name))
@@ -822,9 +791,8 @@ def skipped_tests(evidence: OutputEvidence) -> Iterator[str]:
 
 def _lagged_pairs(parts: Sequence[Floats], lag: int | None) -> tuple[Floats, Floats] | None:
     """Pairs within each request, or at the same place of requests ``lag`` apart; (..., n) each."""
-    if lag is None:
-        pairs = [(part[..., :-1], part[..., 1:]) for part in parts]
-    else:
+    pairs = [(part[..., :-1], part[..., 1:]) for part in parts]
+    if lag is not None:
         pairs = [
             (a[..., : b.shape[-1]], b[..., : a.shape[-1]])
             for a, b in zip(parts, parts[lag:], strict=False)
@@ -839,13 +807,13 @@ def _copies_test(
     of: str, compared: int, chances: Sequence[float], alpha: float
 ) -> stats.TestResult:
     return _evalue_test(
-        f"pairs, copies of {of}",
-        float(len(chances)),
         copies_log_evalue(compared, chances),
-        alpha,
-        compared,
-        f"e-value of requests that repeat the first {COPY_TOKENS} tokens of {of}",
-        "copies",
+        name=f"pairs, copies of {of}",
+        statistic=float(len(chances)),
+        alpha=alpha,
+        n=compared,
+        method=f"e-value of requests that repeat the first {COPY_TOKENS} tokens of {of}",
+        deviation="copies",
     )
 
 

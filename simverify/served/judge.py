@@ -4,10 +4,12 @@ The row tolerance, or ball, bounds the TV distance between the distribution that
 from and the rescored row, on average over the contexts: it covers the rounding of both.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import cycle, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +108,7 @@ def split_output_alpha(alpha: float) -> dict[str, float]:
 
 @dataclass(eq=False)
 class JudgedTokens:
-    """The tokens of a run, in ``requests``, their evidence, and how they are judged.
-
-    ``fine``: what the precision of a target coarser than float32 moves, if it was measured.
-    """
+    """A run's requests and evidence; ``fine``: what the precision of a coarse target moves."""
 
     evidence: OutputEvidence
     requests: Sequence[Request]
@@ -233,6 +232,13 @@ def _score_tests(
     return tests
 
 
+_BET_WORDS = {
+    "weights": ("weights, rounded to few bits", "share of the law of rounded weights"),
+    "rates": ("rates of single tokens", "rates of single tokens, in all contexts alike"),
+}
+"""The name of a test, and the deviation that it looks for."""
+
+
 def _bet_tests(
     evidence: OutputEvidence, shares: Mapping[str, float], ball: float
 ) -> list[stats.TestResult]:
@@ -242,23 +248,11 @@ def _bet_tests(
     if reported is not None and reported.tells:
         radius = max(ball, evidence.reported.allowed)
         tests.append(reported.test(shares["reported"], radius))
-    for share, sums, name, deviation in (
-        (
-            "weights",
-            evidence.weights,
-            "weights, rounded to few bits",
-            "share of the law of rounded weights",
-        ),
-        (
-            "rates",
-            evidence.rates.sums,
-            "rates of single tokens",
-            "rates of single tokens, in all contexts alike",
-        ),
-    ):
+    for share, sums in (("weights", evidence.weights), ("rates", evidence.rates.sums)):
         if sums is not None:
+            name, off = _BET_WORDS[share]
             tests.append(
-                stats.bet_test(sums, alpha=shares[share], ball=ball, name=name, deviation=deviation)
+                stats.bet_test(sums, alpha=shares[share], ball=ball, name=name, deviation=off)
             )
     tests.append(looks_test(evidence.snapshots, alpha=shares["looks"], ball=ball))
     return tests
@@ -301,28 +295,27 @@ def measure_rounding(
     requests: Sequence[Request], pair: TransformerPair, proxy: bool
 ) -> PrecisionTrial:
     """Score the first tokens in float32 too, or in bfloat16 where the target is in float32."""
-    movements: dict[str, list[Floats]] = {}
-    reach: dict[str, list[Floats]] = {}
+    movements: dict[str, list[Floats]] = defaultdict(list)
+    reach: dict[str, list[Floats]] = defaultdict(list)
     off, spreads, shift = [], [], 0.0
     for scored, rows, moves in rescore_in_other_precision(
         limit_tokens(requests, ROUNDING_TOKENS), pair, proxy
     ):
         for name, table in centred_features(scored.p_again, scored.p, scored.q).items():
-            movements.setdefault(name, []).append((rows * table).sum(axis=1))
+            movements[name].append((rows * table).sum(axis=1))
         for name, values in cdf_distances(scored.p_again, scored.p, scored.q, rows).items():
-            reach.setdefault(name, []).append(values)
+            reach[name].append(values)
         off.append(tv_distances(scored.p, rows))
         spreads.append(logit_spread(scored.p_again))
         shift = max(shift, float(moves.max()))
     every = {name: np.concatenate(values) for name, values in movements.items()}
-    means = {name: float(np.abs(values).mean()) for name, values in every.items()}
+    distances = {name: [np.abs(values)] for name, values in every.items()} | reach
     return PrecisionTrial(
         tokens=sum(map(len, off)),
         tv=float(np.concatenate(off).mean()),
         shift=shift,
         moved=every,
-        reach=means
-        | {name: float(np.concatenate(values).mean()) for name, values in reach.items()},
+        reach={name: float(np.concatenate(values).mean()) for name, values in distances.items()},
         spreads=np.concatenate(spreads),
     )
 
@@ -341,32 +334,23 @@ def rounding_drift_test(
     results = []
     for name in names:
         off, variance = np.concatenate(evidence.deviations[name], axis=1)
-        moved = rounding.moved[name]
-        cells = [
-            _group_means(off[groups == g], variance[groups == g], moved[tried == g])
-            for g in range(_SPREAD_GROUPS)
-        ]
-        whole = np.array([cell for cell in cells if cell is not None])
-        if len(whole):
-            alpha = ROUNDING_ALPHA / len(names)
+        cells = []
+        for g in range(_SPREAD_GROUPS):
+            x, total = off[groups == g], float(variance[groups == g].sum())
+            moved = rounding.moved[name][tried == g]
+            if (
+                min(len(x), len(moved)) >= _MIN_GROUP_TOKENS
+                and total >= _MIN_VARIANCE_TERMS * (x**2).max()
+            ):
+                cells.append(
+                    (x.mean(), total / len(x) ** 2, moved.mean(), moved.var() / len(moved))
+                )
+        if cells:
+            alpha, test_name = ROUNDING_ALPHA / len(names), f"rounding, {name}"
             results.append(
-                stats.drift_test(*whole.T, n=len(off), alpha=alpha, name=f"rounding, {name}")
+                stats.drift_test(*np.array(cells).T, n=len(off), alpha=alpha, name=test_name)
             )
     return min(results, key=lambda test: test.log_pvalue, default=None)
-
-
-def _group_means(off: Floats, variance: Floats, moved: Floats) -> tuple[float, ...] | None:
-    if (
-        min(len(off), len(moved)) < _MIN_GROUP_TOKENS
-        or variance.sum() < _MIN_VARIANCE_TERMS * (off**2).max()
-    ):
-        return None
-    return (
-        float(off.mean()),
-        float(variance.sum()) / len(off) ** 2,
-        float(moved.mean()),
-        float(moved.var()) / len(moved),
-    )
 
 
 # Notes beside the verdict.
@@ -454,10 +438,7 @@ def rounding_shape_test(report: OutputTestReport, run: JudgedTokens) -> stats.Te
 def coarser_precision_note(
     report: OutputTestReport, run: JudgedTokens
 ) -> tuple[str, stats.TestResult] | None:
-    """Say so if an engine in bfloat16 would fail in the same way by its rounding alone.
-
-    With the test of its shape, which did not reject.
-    """
+    """Say so, with the test of its shape, if bfloat16's rounding alone would fail likewise."""
     if dtype_name(run.pair) != "float32":
         return None
     rounding = run.rounding
@@ -465,9 +446,9 @@ def coarser_precision_note(
     if not 0.0 < rounding.tv < 0.5 or run.evidence.beyond(margin):
         return None
     shape = rounding_shape_test(report, run)
+    ball = RowTolerance(rounding.tv, rounding.reach)
     if shape is None or shape.rejected:
         return None
-    ball = RowTolerance(rounding.tv, rounding.reach)
     if any(test.rejected for test in judge_evidence(run.evidence, run.settings, ball).tests):
         return None
     words = (
@@ -555,12 +536,11 @@ def find_hidden_failures(
     if shape is not None and not shape.rejected:
         return HiddenFailures(honest.findings, shape)
     suffix = "" if shape is None else f" (p = {pvalue_words(shape.log_pvalue)})"
-    return HiddenFailures(
-        honest.findings,
-        shape,
+    why = (
         f"it passes only by the ball of {allowed.ball.tv:g} that was claimed, and what that hides "
-        f"is not of the shape that rounding makes{suffix}: {honest.findings[0]}",
+        f"is not of the shape that rounding makes{suffix}: {honest.findings[0]}"
     )
+    return HiddenFailures(honest.findings, shape, why)
 
 
 # The engine's own log probabilities, for the tests, the notes and the bound.
@@ -713,7 +693,7 @@ def count_changed_tokens(
 ) -> tuple[int, int]:
     """Let the target answer the prompts; return its tokens, and how many come back as others."""
     given = [request for request in requests if request.from_text]
-    lanes = [given[i % len(given)] for i in range(_CONTROL_LANES)]
+    lanes = list(islice(cycle(given), _CONTROL_LANES))
     drawn: list[list[int]] = [[] for _ in lanes]
     model = pair.cached(pair.target_model, len(lanes))
     rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, 3, 0]))
@@ -721,12 +701,10 @@ def count_changed_tokens(
     feed = [list(request.prompt) for request in lanes]
     written: list[list[int]] = [[] for _ in lanes]
     for _ in range(min(CONTROL_TOKENS // _CONTROL_LANES, room)):
-        rows = np.stack(
-            [
-                request.judged_by(pair).after(logits[-1:], request.prompt, out, len(out))[0]
-                for request, logits, out in zip(lanes, model.feed(feed), written, strict=True)
-            ]
-        )
+        rows = [
+            request.judged_by(pair).after(logits[-1:], request.prompt, out, len(out))[0]
+            for request, logits, out in zip(lanes, model.feed(feed), written, strict=True)
+        ]
         sums = np.cumsum(rows, axis=1)
         u = rng.random(len(lanes))[:, None] * sums[:, -1:]
         tokens = (sums <= u).sum(axis=1).tolist()

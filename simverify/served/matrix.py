@@ -4,6 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -112,16 +113,9 @@ def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
 
 def first_token_only(words: str, law: Law, without: Law) -> Alternative:
     """An engine that applies ``law`` only to a request's first token."""
-
-    def rows(seen: RequestLogits) -> Floats:
-        return np.concatenate([seen.p(law)[:1], seen.p(without)[1:]])
-
-    return Alternative("dropped", words, rows)
-
-
-def ignoring_prompt(words: str, law: Law) -> Alternative:
-    """An engine whose penalties do not count the prompt."""
-    return Alternative("other", words, lambda s: law.after(s.target, (), s.request.tokens))
+    return Alternative(
+        "dropped", words, lambda seen: np.concatenate([seen.p(law)[:1], seen.p(without)[1:]])
+    )
 
 
 def counting_prompt_as_output(words: str, law: Law) -> Alternative:
@@ -160,15 +154,14 @@ def block_row_alternatives(
     def chances(
         rows: tuple[Law, Law, Law], gamma: int, kept: float | None
     ) -> Callable[[RequestLogits], Floats]:
-        def place(seen: RequestLogits, row_law: Law) -> tuple[Floats, Floats]:
-            p = seen.of(seen.p(row_law))
-            accepted = kept * p if kept is not None else np.minimum(p, seen.of(seen.q(row_law)))
-            return accepted, p - accepted
-
         def compute(seen: RequestLogits) -> Floats:
-            first, rest = place(seen, rows[0]), place(seen, rows[1])
+            places = []
+            for row_law in (rows[0], *[rows[1]] * (gamma - 1)):
+                p = seen.of(seen.p(row_law))
+                accepted = kept * p if kept is not None else np.minimum(p, seen.of(seen.q(row_law)))
+                places.append((accepted, p - accepted))
             ends = seen.of(seen.p(rows[2]))
-            places = [first, *[rest] * (gamma - 1), (np.zeros_like(ends), ends)]
+            places.append((np.zeros_like(ends), ends))
             return forward_probabilities(places, seen.of(seen.p(law)))
 
         return compute
@@ -274,8 +267,8 @@ class Cell:
     @property
     def outcomes(self) -> tuple[AlternativeOutcome, ...]:
         """The outcomes that are looked for."""
-        ways = tuple(dict.fromkeys(way.outcome for way in self.ways))
-        return ways or ("honoured", "dropped", "other")  # those of seeds
+        outcomes = tuple(dict.fromkeys(way.outcome for way in self.ways))
+        return outcomes or ("honoured", "dropped", "other")  # those of seeds
 
 
 @dataclass(frozen=True)
@@ -401,7 +394,10 @@ def _plain_alternatives(law: Law, name: str) -> list[Alternative]:
     if name == "min_tokens":
         ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
     if name == "repetition_penalty":
-        ways.append(ignoring_prompt("counts no prompt", law))
+        without_prompt = Alternative(
+            "other", "counts no prompt", lambda s: law.after(s.target, (), s.request.tokens)
+        )
+        ways.append(without_prompt)
     if name in ("presence_penalty", "frequency_penalty"):
         ways.append(counting_prompt_as_output("counts the prompt, too", law))
     if name == "frequency_penalty":
@@ -438,9 +434,8 @@ def _counting_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative
         counting_window(f"counts the last {window} tokens alone, the prompt's too", law, window)
         for window in PENALTY_WINDOWS
     ]
-    if len(names) == 1:
-        return ways
-    return [*ways, counting_prompt_as_output("counts the prompt, too", law)]
+    pair = [counting_prompt_as_output("counts the prompt, too", law)] if len(names) > 1 else []
+    return ways + pair
 
 
 def _stage_name(name: str) -> str:
@@ -456,12 +451,8 @@ def _sort_by_stage(law: Law, names: tuple[str, ...]) -> list[str]:
 def _expected_information(pilot: PilotRows, ways: Sequence[Alternative]) -> float:
     """Return what a token says, on average, to tell the first alternative from the nearest other.
 
-    To that is added what it says of the nearest two of all, by which a fault gets its name.
+    What it says of the nearest two of all, by which a fault gets its name, is added.
     """
-
-    def rows_of(way: Alternative) -> Floats:
-        assert way.rows is not None
-        return np.concatenate([way.rows(seen) for seen in pilot.seen])
 
     def divergence(a: Floats, b: Floats) -> float:
         """Mean divergence of rows a from rows b, in nats, each token's part capped."""
@@ -470,7 +461,7 @@ def _expected_information(pilot: PilotRows, ways: Sequence[Alternative]) -> floa
         return float((a * np.clip(logs, -_LOG_CAP, _LOG_CAP)).sum()) / len(a)
 
     try:
-        rows = [rows_of(way) for way in ways]
+        rows = [np.concatenate([way.rows(x) for x in pilot.seen]) for way in ways if way.rows]
     except UsageError:
         return -1.0  # nothing is left to draw
     apart = {
@@ -526,12 +517,8 @@ class CellClient:
 
     def in_turn(self, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells as they are asked: last those in which the server was lost before."""
-
-        def lost_before(cell: Cell) -> bool:
-            mark = self._path(cell.name, "broke")
-            return mark is not None and mark.exists()
-
-        return sorted(cells, key=lost_before)
+        lost = {path.name for path in self.keep.glob("*.broke")} if self.keep else set()
+        return sorted(cells, key=lambda cell: f"{cell.name.replace(' ', '-')}.broke" in lost)
 
     def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | CellFailure:
         """Return the answers of a cell, or why there are none."""
@@ -560,9 +547,8 @@ class CellClient:
         """
         if self._away or (self._broke and not self._back()):
             self._away = True
-            return CellFailure(
-                f"not asked: the server was gone since the cell {self._broke}", False
-            )
+            words = f"not asked: the server was gone since the cell {self._broke}"
+            return CellFailure(words, False)
         file, mark = self._path(name, "jsonl"), self._path(name, "broke")
         try:
             answers = collect_answers(
@@ -593,13 +579,11 @@ class CellClient:
         end, announced = time.monotonic() + RETRY_SECONDS, False
         while True:
             transport = Transport(api_key_from_environment(), lambda _: None, self.endpoint.timeout)
-            try:
+            with suppress(ServerFailure):
                 transport.call(self.endpoint.at("models"), None)
-            except ServerFailure:
-                if transport.reached:
-                    return True  # it answers, if with an error
-            else:
                 return True
+            if transport.reached:
+                return True  # it answers, if with an error
             if time.monotonic() >= end:
                 return False
             if not announced:
@@ -694,10 +678,8 @@ class CellComparison:
         """
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
-        weights = self._weights()
-        left = []
-        evalues = np.empty(len(self.ways))
-        unlike = False
+        weights, evalues = self._weights(), np.empty(len(self.ways))
+        left, unlike = [], False
         for i, way in enumerate(self.ways):
             bets = self._wealth[i] - price
             with np.errstate(divide="ignore"):
@@ -750,12 +732,11 @@ class CellComparison:
     def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
         """Return whether the tokens' PITs in two orders reject a law."""
         pits = np.concatenate([*self._pits[way], fill], axis=1)
-        for row in pits:
-            if stats.pit_ks(
-                pit_histogram(row), alpha=alpha / len(pits), ball=ball, name="PIT"
-            ).rejected:
-                return True
-        return False
+        each = alpha / len(pits)
+        return any(
+            stats.pit_ks(pit_histogram(row), alpha=each, ball=ball, name="PIT").rejected
+            for row in pits
+        )
 
     def _moment(self, asked: Floats, dropped: Floats) -> None:
         """Add what bets on a dropped parameter win: means and squares, by either law."""
@@ -764,9 +745,8 @@ class CellComparison:
             with np.errstate(divide="ignore"):
                 logs = np.maximum(np.log1p(share * (ratios - 1.0)), -50.0)
             for law, rows in enumerate((asked, dropped)):
-                mean = (rows * logs).sum(axis=1)
-                self._moments[law, 0, s] += mean.sum()
-                self._moments[law, 1, s] += ((rows * logs**2).sum(axis=1)).sum()
+                for power in (1, 2):
+                    self._moments[law, power - 1, s] += (rows * logs**power).sum(axis=1).sum()
 
     def _least_share(self, alpha: float, price: Floats, weight: float) -> float | None:
         needed = (
@@ -783,8 +763,7 @@ class CellComparison:
 
 def _likelihood_ratio(others: Floats, base: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios: Floats = np.where(others == base, 1.0, others / base)
-    return np.minimum(ratios, RATIO_CAP)
+        return np.minimum(np.where(others == base, 1.0, others / base), RATIO_CAP)
 
 
 def _randomized_pits(rows: Floats, tokens: Floats, v: Floats) -> Floats:
@@ -807,8 +786,7 @@ def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
     """Return rows on the later halves of the first prompts, and the likeliest words there."""
     ids = [prompt_ids(prompt, pair) for prompt in prompts[:_MAX_PILOT_PROMPTS]]
     requests = [Request(x[: max(len(x) // 2, 1)], x[max(len(x) // 2, 1) :]) for x in ids]
-    requests = [request for request in requests if request.tokens]
-    if not requests:
+    if not (requests := [request for request in requests if request.tokens]):
         raise UsageError("prompts: all are of one token: expected some of two or more")
     logits = logits_before(pair, pair.target_model, requests)
     seen = [RequestLogits(r, rows, None) for r, rows in zip(requests, logits, strict=True)]
@@ -828,14 +806,11 @@ def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterato
     count = 0
     for token in ranked[:200]:
         text = pair.tokenizer.decode([token]).strip()
-        if not text or "\ufffd" in text:
-            continue
-        words = law_fields({"bad_words": [text]}, "matrix", pair)["bad_words"]
-        if (token,) in words:
-            yield from words
-            count += 1
-        if count == _BANNED_WORD_COUNT:
-            return
+        if text and "\ufffd" not in text and count < _BANNED_WORD_COUNT:
+            words = law_fields({"bad_words": [text]}, "matrix", pair)["bad_words"]
+            if (token,) in words:
+                yield from words
+                count += 1
 
 
 # Seeds: one seed gives the same answers again, another gives others.
@@ -1066,18 +1041,13 @@ def _cell_document(
 ) -> doc.MatrixCell:
     """Return the entry of a cell; without further ``fields`` nothing was rejected."""
     return doc.MatrixCell(
-        **{
-            "name": cell.name,
-            "value": cell.value,
-            "outcome": outcome,
-            "words": words,
-            "left": cell.outcomes,
-            "tried": cell.outcomes,
-            "tokens": tokens,
-            "found": None,
-            "log_evalue": None,
-            **fields,
-        }
+        name=cell.name,
+        value=cell.value,
+        outcome=outcome,
+        words=words,
+        tried=cell.outcomes,
+        tokens=tokens,
+        **{"left": cell.outcomes, "found": None, "log_evalue": None, **fields},
     )
 
 
@@ -1095,10 +1065,10 @@ _SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())
 def _seed_cell(client: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
     prompts = client.prompts[:_MAX_SEED_PROMPTS]
     rounds: list[tuple[Request, ...]] = []
+    plain = replace(pair, sampling=Law())
     for turn, seed in enumerate((1, 1, 2)):
         body = {**client.endpoint.extra_body, "seed": seed}
         endpoint = replace(client.endpoint, extra_body=body)
-        plain = replace(pair, sampling=Law())
         answers = client.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
         if isinstance(answers, CellFailure):
             return _failed_cell(_SEED_CELL, answers)

@@ -4,7 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
+from typing import get_args
 
 import numpy as np
 
@@ -52,11 +54,8 @@ def case_document(
     paths: tuple[AnswerPath, AnswerPath],
     pair: TransformerPair,
 ) -> doc.TriageCase:
-    """Return the entry of a request; ``cause``: what explains its token, if it is off.
-
-    ``open_``: what may explain it, if nobody can tell.
-    """
-    at, which = one.at, 1 if one.side == "b" else 0
+    """Return the entry of a request; ``cause``, or perhaps ``open_``, explains its off token."""
+    at, which = one.at, one.side == "b"
     path, answer = paths[which], both[which]
     located = one.side is not None and at is not None
     words, chance, kind, fault = one.why, None, one.kind, one.fault
@@ -70,8 +69,7 @@ def case_document(
     place = 0 if at is None else at
     a, b = both[0].request, both[1].request
 
-    def decode(tokens: Sequence[int]) -> str:
-        return str(pair.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
+    decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
 
     def token_at(tokens: Sequence[int]) -> int | None:
         return tokens[at] if at is not None and at < len(tokens) else None
@@ -102,10 +100,7 @@ def case_document(
 def triage_verdict(
     cases: Sequence[doc.TriageCase], agreed: int, agreed_off: int, radius: float
 ) -> tuple[doc.Verdict, tuple[str, ...], str | None]:
-    """Return verdict, findings and why it is inconclusive.
-
-    It is FAIL by a token of one side that is off, or by an end that differs.
-    """
+    """Return verdict, findings (off tokens of one side, other ends), and why it is inconclusive."""
     findings = tuple(_triage_findings(cases, radius))
     if agreed_off > _MAX_AGREED_SHARE * max(agreed, 1):
         reason = (
@@ -142,8 +137,7 @@ def _open_words(cases: Sequence[doc.TriageCase]) -> str:
     }
     sizes = Counter(case.kind for case in cases)
     parts = [f"{sizes[kind]:,} requests {words[kind]}" for kind in words if sizes[kind]]
-    alike = sum(case.side == "both" and case.kind not in words for case in cases)
-    if alike:
+    if alike := sum(case.side == "both" and case.kind not in words for case in cases):
         parts.append(
             f"{alike:,} requests have a token in both logs that is not the target's choice"
         )
@@ -186,17 +180,7 @@ def _triage_notes(cases: Sequence[doc.TriageCase], why: ExplanationResult) -> It
 
 MAX_CASES = 200  # in the document
 
-TRIAGE_CLASSES: tuple[doc.TriageClass, ...] = (
-    "same",
-    "numerics",
-    "precision",
-    "text",
-    "early stop",
-    "template",
-    "cache or rows",
-    "verifier",
-    "unclear",
-)
+TRIAGE_CLASSES: tuple[doc.TriageClass, ...] = get_args(doc.TriageClass)
 
 
 @dataclass(frozen=True)
@@ -237,10 +221,11 @@ def triage(
     say(f"rescoring {tokens:,} tokens")
     other = source.other() if coarse else None
     paths = [score_requests([x.request for x in side], pair, other) for side in sides]
+    both_paths = list(zip(paths[0], paths[1], strict=True))
     shift = _rounding_move(paths)
     radius = ROUNDING_FACTOR * shift
     outcomes = [
-        classify_request(i, both, (paths[0][i], paths[1][i]), radius, pair.eos)
+        classify_request(i, both, both_paths[i], radius, pair.eos)
         for i, both in enumerate(logs.pairs)
     ]
     if not coarse and not source.declared:
@@ -255,22 +240,16 @@ def triage(
     say(f"looking for what explains {len(off):,} tokens")
     spots = []
     for one in off:
-        log = greedy[1 if one.side == "b" else 0]
+        log = greedy[one.side == "b"]
         assert one.at is not None
         token = log.answers[one.number].request.tokens[one.at]
         spots.append(OffToken(log, one.number, one.at, token, log.shared(one.number)))
     why = explain_spots(spots, greedy, pair, radius)
-    causes = {one.number: why.taken.get(i) for i, one in enumerate(off)}
+    taken = {one.number: why.taken.get(i) for i, one in enumerate(off)}
+    causes = [taken.get(one.number) for one in outcomes]
     cases = [
-        case_document(
-            one,
-            causes.get(one.number),
-            why.open,
-            logs.pairs[one.number],
-            (paths[0][one.number], paths[1][one.number]),
-            pair,
-        )
-        for one in outcomes
+        case_document(one, cause, why.open, both, path, pair)
+        for one, cause, both, path in zip(outcomes, causes, logs.pairs, both_paths, strict=True)
         if one.kind != "same"
     ]
     ranks = {True: 0, None: 1, False: 2}
@@ -325,8 +304,7 @@ def _classify_in_bfloat16(
     load: Callable[[], TransformerPair],
 ) -> list[RequestOutcome]:
     """Judge what is off once more by the rounding of bfloat16, which nobody declared."""
-    off = [one.number for one in outcomes if one.kind is None]
-    if not off:
+    if not (off := [one.number for one in outcomes if one.kind is None]):
         return list(outcomes)
     other = load()
     again = [score_requests([logs.pairs[i][k].request for i in off], pair, other) for k in (0, 1)]
@@ -344,8 +322,7 @@ def _classify_in_bfloat16(
 def _draft_argmax(answer: LoggedAnswer, pair: TransformerPair) -> Ints:
     request = answer.request
     rows = pair.cached(pair.draft_model, 1).feed([(*request.prompt, *request.tokens[:-1])])[0]
-    drafts: Ints = rows[-len(request.tokens) :].argmax(axis=1)
-    return drafts
+    return np.asarray(rows[-len(request.tokens) :].argmax(axis=1))
 
 
 def _class_counts(cases: Sequence[doc.TriageCase], requests: int) -> tuple[doc.TriageCount, ...]:

@@ -6,10 +6,11 @@ been another's. It fits if the target's choice after it is the emitted token.
 
 import inspect
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -166,9 +167,8 @@ def _cache_contexts(
     """Yield what is read if the beginning is from a cache that is a token too short or too long."""
     if 0 < shared < len(prompt):
         c, whose = (*prompt, *out), "a beginning that an earlier request has"
-        last = _edited_contexts(f"the last token of {whose}", c, shared - 1, whole=True)
         after = _edited_contexts(f"the first token after {whose}", c, shared, whole=True)
-        missing, doubled = last
+        missing, doubled = _edited_contexts(f"the last token of {whose}", c, shared - 1, whole=True)
         yield from (missing, next(after), doubled)
 
 
@@ -268,9 +268,7 @@ class AnswerPath:
 
 
 def score_requests(
-    requests: Sequence[Request],
-    pair: TransformerPair,
-    other: TransformerPair | None = None,
+    requests: Sequence[Request], pair: TransformerPair, other: TransformerPair | None = None
 ) -> list[AnswerPath]:
     """Score each request; ``other`` is the target in another precision, None for none."""
     steps = _stepwise_logits(limit_tokens(requests, STEPWISE_TOKENS), pair)
@@ -279,9 +277,10 @@ def score_requests(
         batch = [requests[i] for i in together]
         rows = logits_before(pair, pair.target_model, batch)
         for i, request, base in zip(together, batch, rows, strict=True):
-            pairs = [pair] if other is None else [pair, other]
             views = [
-                logits_before(version, version.target_model, [request])[0] for version in pairs
+                logits_before(version, version.target_model, [request])[0]
+                for version in (pair, other)
+                if version is not None
             ]
             paths.append(_answer_path(np.array(request.tokens), base, [*views, *steps[i : i + 1]]))
     return paths
@@ -363,20 +362,15 @@ def _positioned_logits(texts: Sequence[Text], pair: TransformerPair) -> list[Log
     import torch
 
     width = max(len(tokens) for tokens, _ in texts)
-    ids = torch.zeros((len(texts), width), dtype=torch.long)
-    positions, there = torch.zeros_like(ids), torch.zeros_like(ids)
+    # Ids, positions, and where there is a token.
+    arrays = torch.zeros((3, len(texts), width), dtype=torch.long)
     for row, (tokens, places) in enumerate(texts):
-        n = len(tokens)
-        ids[row, :n] = torch.as_tensor(tokens)
-        positions[row, :n] = torch.as_tensor(places)
-        there[row, :n] = 1
-    device = pair.target_model.device
+        each = torch.as_tensor((tokens, places, (1,) * len(tokens)))
+        arrays[:, row, : len(tokens)] = each
+    ids, positions, mask = arrays.to(pair.target_model.device)
     with torch.no_grad():
         logits = pair.target_model(
-            ids.to(device),
-            attention_mask=there.to(device),
-            position_ids=positions.to(device),
-            use_cache=False,
+            ids, attention_mask=mask, position_ids=positions, use_cache=False
         ).logits
     rows = logits.float().cpu().numpy()
     return [x[: len(tokens)] for x, (tokens, _) in zip(rows, texts, strict=True)]
@@ -489,12 +483,9 @@ def match_answers(a: Sequence[LoggedAnswer], b: Sequence[LoggedAnswer]) -> Match
     def keys(answers: Sequence[LoggedAnswer]) -> list[Hashable]:
         if by_name:
             return [answer.name for answer in answers]
-        seen = Counter[tuple[int, ...]]()
-        numbered: list[Hashable] = []
-        for prompt in (answer.request.prompt for answer in answers):
-            numbered.append((prompt, seen[prompt]))
-            seen[prompt] += 1
-        return numbered
+        places: dict[tuple[int, ...], Iterator[int]] = defaultdict(count)
+        prompts = [answer.request.prompt for answer in answers]
+        return [(prompt, next(places[prompt])) for prompt in prompts]
 
     by_name = unique(a) and unique(b)
     other = dict(zip(keys(b), b, strict=True))
@@ -718,19 +709,21 @@ def explain_spots(
     """
     if not spots:
         return ExplanationResult((), {}, 0)
-    alike: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    alike: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
     for i, spot in enumerate(spots):
-        alike.setdefault((spot.text, spot.token), []).append(i)
+        alike[spot.text, spot.token].append(i)
     numbers = list(alike.values())
     first = [spots[same[0]] for same in numbers[:MAX_EXAMINED]]
     spot_fits = explanation_fits(first, pair, radius)
-    kinds: dict[tuple[str, int], TriageClass] = {}
-    for fits in spot_fits:
-        for name, fit in fits.items():
-            for reach, hit in enumerate(fit.reaches):
-                if hit is not None:
-                    kinds.setdefault((name, reach), fit.kind)
-    hypotheses = [Hypothesis(name, kind, reach) for (name, reach), kind in kinds.items()]
+    hypotheses = list(
+        dict.fromkeys(
+            Hypothesis(name, fit.kind, reach)
+            for fits in spot_fits
+            for name, fit in fits.items()
+            for reach, hit in enumerate(fit.reaches)
+            if hit is not None
+        )
+    )
     names = {one.name for one in hypotheses}
     if not any(one.fits(fits) for one in hypotheses for fits in spot_fits):
         return ExplanationResult((), {}, len(names))
@@ -739,15 +732,10 @@ def explain_spots(
         explanation_fits([x for each in controls for x in each], pair, radius, names)
     )
     # For each spot which hypotheses fit it, and each of its controls: bool (1 + k, H).
-    groups = [
-        np.array(
-            [
-                [one.fits(own) for one in hypotheses]
-                for own in (fits, *islice(control_fits, len(each)))
-            ]
-        )
-        for fits, each in zip(spot_fits, controls, strict=True)
-    ]
+    groups = []
+    for fits, each in zip(spot_fits, controls, strict=True):
+        every = (fits, *islice(control_fits, len(each)))
+        groups.append(np.array([[one.fits(own) for one in hypotheses] for own in every]))
     similarity = [_group_similarity(group) for group in groups]
     taken: dict[int, TriageCause] = {}
     candidates: dict[str, TriageCause] = {}
@@ -794,8 +782,7 @@ def explain_spots(
         wanted = {one.name for one in accepted}
         more = explanation_fits([spots[same[0]] for same in later], pair, radius, wanted)
         for same, fits in zip(later, more, strict=True):
-            matches = [cause for one, cause in accepted.items() if one.fits(fits)]
-            if matches:
+            if matches := [cause for one, cause in accepted.items() if one.fits(fits)]:
                 result |= dict.fromkeys(same, max(matches, key=lambda cause: cause.fits))
     # The likeliest of the explanations that fit most of what is left.
     likely = [
@@ -807,15 +794,13 @@ def explain_spots(
     return ExplanationResult(tuple(ordered), result, len(names), open_)
 
 
-def _group_similarity(group: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _group_similarity(group: npt.NDArray[np.bool_]) -> Floats:
     """Return how like the spot each of its group is, by the share of explanations that fit it.
 
     A token that half of them would give is easily changed, whatever its lead says.
     """
     share = (group.sum(axis=1) + _SHARE_SMOOTHING * group.shape[1]) / group.shape[1]
-    likeness: npt.NDArray[np.float64] = np.exp(
-        -np.abs(np.log(share / share[0])) / _SIMILARITY_WIDTH
-    )
+    likeness: Floats = np.exp(-np.abs(np.log(share / share[0])) / _SIMILARITY_WIDTH)
     return likeness
 
 
@@ -849,14 +834,10 @@ def _control_spots(
         late.sort(key=distance)
         taken = late[:each]
         free = [one for one in free if one not in taken]
-        controls.append(
-            [
-                replace(
-                    one, shared=one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1)
-                )
-                for one in taken
-            ]
-        )
+        lengths = [
+            one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1) for one in taken
+        ]
+        controls.append([replace(x, shared=n) for x, n in zip(taken, lengths, strict=True)])
     return controls
 
 
@@ -892,51 +873,40 @@ def classify_request(
     common = common_prefix_length(a.tokens, b.tokens)
     parted = common if common < min(len(a.tokens), len(b.tokens)) else None
 
-    def outcome(
-        kind: TriageClass | None,
-        fault: bool | None,
-        why: str,
-        at: int | None = None,
-        side: TriageSide | None = None,
-    ) -> RequestOutcome:
-        return RequestOutcome(number, kind, fault, why, parted, at, side)
+    outcome = partial(RequestOutcome, number, parted=parted)
 
     if a.prompt != b.prompt and a.tokens != b.tokens:
         k = common_prefix_length(a.prompt, b.prompt)
         n, m = len(a.prompt), len(b.prompt)
         why = f"the prompts differ: {n:,} and {m:,} tokens, alike up to token {k:,}"
-        return outcome("template", True, why, common)
+        return outcome("template", True, why, at=common)
     off = _first_off_token(both, paths, radius, common)
     if off is not None:
         at, side = off
         which = 1 if side == "b" else 0
         token, expected = both[which].request.tokens[at], int(paths[which].top[at])
         if token in eos or expected in eos:
-            why = "ends where the target goes on"
-            if token not in eos:
-                why = (
-                    "goes on where the target ends: it ignores or does not know the end of sequence"
-                )
-            elif both[which].request.restored:
-                why = (
-                    "says that it stopped where the target goes on: a stop string, or another end "
-                    "token"
-                )
-            return outcome("early stop", True, why, at, side)
+            why = "goes on where the target ends: it ignores or does not know the end of sequence"
+            if token in eos:
+                why = "ends where the target goes on"
+                if both[which].request.restored:
+                    says = "says that it stopped where the target goes on"
+                    why = f"{says}: a stop string, or another end token"
+            return outcome("early stop", True, why, at=at, side=side)
         if a.from_text or b.from_text:
             why = "its tokens are known by their text alone, which may be of others"
-            return outcome("text", None, why, at, side)
-        return outcome(None, None if side == "both" else True, "", at, side)
+            return outcome("text", None, why, at=at, side=side)
+        return outcome(None, None if side == "both" else True, "", at=at, side=side)
     if parted is not None:
         why = "both tokens are the target's, within rounding"
-        return outcome("numerics", False, why, parted)
+        return outcome("numerics", False, why, at=parted)
     short, long = sorted(both, key=lambda answer: len(answer.request.tokens))
     rest = long.request.tokens[common:]
     # One log may only drop the token that ended both.
     if not rest or (short.reason is None and len(rest) == 1 and rest[0] in eos):
         return outcome("same", False, "")
     fault, why = _shorter_answer(both, eos)
-    return outcome("early stop", fault, why, common)
+    return outcome("early stop", fault, why, at=common)
 
 
 def _first_off_token(

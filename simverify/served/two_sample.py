@@ -148,8 +148,7 @@ def collect_both(
 
 def _server_notes(clients: Sequence[AnswerClient[Answer]], keep: Path | None) -> Iterator[str]:
     names = zip(("first", "second"), clients, strict=True)
-    unknown = [name for name, client in names if not client.server.known]
-    if unknown:
+    if unknown := [name for name, client in names if not client.server.known]:
         yield (
             f"the {' and the '.join(unknown)} does not say what it is: parameters that were not "
             f"asked for, such as top-k, are its own defaults, which may cause a difference"
@@ -211,14 +210,12 @@ def run_tests(
     in_prefixes = gram_matrices(shared.weighted(), sizes)
     in_grams = gram_matrices(feature_differences(some, ngrams).weighted(), sizes)
     rows = np.unique(np.linspace(0, pairs.n - 1, min(pairs.n, _MAX_POOLED_PAIRS)).astype(np.int64))
-    pooled = [
-        gram_matrices(difference.weighted()[rows], [len(rows)]) for difference in (units, twos)
-    ]
+    ones, neighbours = (gram_matrices(x.weighted()[rows], [len(rows)]) for x in (units, twos))
     for grams, share, where in (
         (in_prefixes, "prefixes", "shared prefixes"),
         (in_grams, "n-grams", "n-grams, in a prompt"),
-        (pooled[0], "pooled", "single tokens, over all prompts"),
-        (pooled[1], "twos", "pairs of tokens, over all prompts"),
+        (ones, "pooled", "single tokens, over all prompts"),
+        (neighbours, "twos", "pairs of tokens, over all prompts"),
     ):
         name = f"agreement in {where}"
         tests.append(stats.agreement_test(grams, alpha=shares[share], seed=seed, name=name))
@@ -285,10 +282,8 @@ def _prefix_sign_test(
     pairs: AnswerPairs, begins: FeatureDifferences, firsts: FeatureDifferences, alpha: float
 ) -> stats.TestResult:
     """Sign tests of who alone begins with a prefix: in each prompt, and first units over all."""
-    sides = []
-    for sign in (1, -1):
-        both = sparse.hstack([begins.values, firsts.values])
-        sides.append(np.asarray((both * sign > 0).sum(axis=0)).ravel().astype(np.int64))
+    both = sparse.hstack([begins.values, firsts.values])
+    sides = [np.asarray((x > 0).sum(axis=0)).ravel().astype(np.int64) for x in (both, -both)]
     return stats.discordant_test(
         *sides, n=pairs.n, alpha=alpha, name="repeated contexts, first tokens and shared prefixes"
     )
@@ -336,10 +331,7 @@ def _largest_differences(
 
 
 def _unit_words(units: tuple[Unit, ...]) -> str:
-    shown = [
-        "(end)" if unit == END_UNIT else str(unit) if isinstance(unit, int) else repr(unit)
-        for unit in units[:8]
-    ]
+    shown = ["(end)" if unit == END_UNIT else repr(unit) for unit in units[:8]]
     more = "" if len(units) <= 8 else f" and {len(units) - 8} more"
     return " ".join(shown) + more
 
@@ -350,9 +342,7 @@ def _unit_words(units: tuple[Unit, ...]) -> str:
 # swapping a pair would change: all error rates stay those of the swaps.
 
 
-_MAX_COLLISION_RATE = (
-    0.9  # of a prompt's pairs of answers that begin alike; with more it tells little
-)
+_MAX_COLLISION_RATE = 0.9  # of answers to a prompt that begin alike; with more it tells little
 
 
 def collect_in_rounds(
@@ -373,16 +363,8 @@ def collect_in_rounds(
     """
 
     def ask(schedule: Sequence[Prompt], before: BothAnswers | None) -> BothAnswers:
-        return collect_both(
-            endpoints,
-            schedule,
-            law,
-            seed=settings.seed,
-            concurrency=concurrency,
-            keep=keep,
-            before=before,
-            progress=say,
-        )
+        how: Any = {"seed": settings.seed, "concurrency": concurrency, "keep": keep}
+        return collect_both(endpoints, schedule, law, before=before, progress=say, **how)
 
     return run_schedule(prompts, settings, ask, _read_saved_answers(keep), say)
 
@@ -429,18 +411,11 @@ def _extend_schedule(
     names = dict(zip((answer.prompt for answer in asked.first), schedule, strict=False))
     largest = max(map(len, pairs.groups))
     if largest <= PILOT_PAIRS:
-        shared = {
-            prompt: collision_rate(group)
-            for prompt, group in zip(pairs.prompts, pairs.groups, strict=True)
-        }
-        able = sorted(
-            (p for p in shared if shared[p] < _MAX_COLLISION_RATE), key=lambda p: -shared[p]
-        )
+        shared = dict(zip(pairs.prompts, map(collision_rate, pairs.groups), strict=True))
+        able = [prompt for prompt in shared if shared[prompt] < _MAX_COLLISION_RATE]
+        able.sort(key=shared.__getitem__, reverse=True)
         often = [names[prompt] for prompt in able[:MAX_REPEATED_PROMPTS]]
-        if not often:
-            return None
-        repeats = settings.planned(len(often))
-        if repeats <= PILOT_PAIRS:
+        if not often or (repeats := settings.planned(len(often))) <= PILOT_PAIRS:
             return None
         say(
             f"{len(often)} of {len(shared):,} prompts are asked {repeats:,} times: "
@@ -465,10 +440,7 @@ def _extend_schedule(
 
 
 def _read_saved_answers(keep: Path | None) -> tuple[tuple[Answer, ...], tuple[Answer, ...]] | None:
-    """Return the readable answers in the files of an earlier run.
-
-    What cannot be read is reported when the files are continued.
-    """
+    """Return what can be read of an earlier run's files; the rest is reported when it continues."""
     if keep is None or not (keep.is_file() and second_answer_file(keep).is_file()):
         return None
     sides = []
@@ -601,11 +573,9 @@ def _open_reason(
     short = f"{pairs.n:,} of {planned:,} pairs are there: " if pairs.n < planned else ""
     often = max(map(len, pairs.groups))
     if detectable >= 1.0:
-        few = min(len(pairs.groups), MAX_REPEATED_PROMPTS)
-        try:
+        few, amount = min(len(pairs.groups), MAX_REPEATED_PROMPTS), "more than a million answers"
+        with suppress(UsageError):
             amount = f"some {replace(settings, repeats=None).planned(few):,} answers"
-        except UsageError:
-            amount = "more than a million answers"
         return (
             f"{short}no power is promised, asked was {settings.detect:g}: that takes {amount} to "
             f"each of {few} prompts, of each, by --repeats"
@@ -642,7 +612,6 @@ def _verdict_notes(
 
 
 def _pairs_sha256(pairs: AnswerPairs) -> str:
-    digest = hashlib.sha256()
-    for prompt, group in zip(pairs.prompts, pairs.groups, strict=True):
-        digest.update((json.dumps([prompt, group]) + "\n").encode())
-    return digest.hexdigest()
+    entries = zip(pairs.prompts, pairs.groups, strict=True)
+    text = "".join(f"{json.dumps([prompt, group])}\n" for prompt, group in entries)
+    return hashlib.sha256(text.encode()).hexdigest()
