@@ -158,15 +158,9 @@ class PairOptions(_Strict, _Trees, SmallOptions):
     title: ClassVar[str] = "a pair ({drafter} and {verifier})"
     chosen_by: ClassVar[tuple[str, ...]] = ("drafter", "verifier")
 
-    drafter: Code | None = option(
-        None,
-        "A drafter, audited together with --verifier.",
-        OTHERS,
-    )
+    drafter: Code | None = option(None, "A drafter, audited together with --verifier.", OTHERS)
     verifier: Code | None = option(
-        None,
-        "A verifier of the verify or tree contract, audited together with --drafter.",
-        OTHERS,
+        None, "A verifier of the verify or tree contract, audited together with --drafter.", OTHERS
     )
 
 

@@ -121,9 +121,7 @@ class CompareOptions(_SeveralDrafts, _Compared):
         None, "Id of the token that ends a generation, for --calls.", SIMULATED
     )
     batch_size: int | None = option(
-        None,
-        "Sequences decoded at once, for the predicted speed-up; 1 by default.",
-        SPEED,
+        None, "Sequences decoded at once, for the predicted speed-up; 1 by default.", SPEED
     )
     free_rows: float | None = option(
         None,

@@ -40,9 +40,7 @@ class Source(Options):
     )
     _: KW_ONLY
     endpoint: str | None = option(
-        None,
-        "A server that speaks /v1/completions, such as http://localhost:8000.",
-        OTHERS,
+        None, "A server that speaks /v1/completions, such as http://localhost:8000.", OTHERS
     )
 
 
@@ -150,9 +148,7 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
 
     target: str | None = inherited(Models, "target", group=OTHERS)
     draft: str | None = option(
-        None,
-        "A proxy for the engine's draft, which makes more deviations visible.",
-        MODELS,
+        None, "A proxy for the engine's draft, which makes more deviations visible.", MODELS
     )
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
@@ -332,9 +328,7 @@ class MatrixOptions(Options):
         SERVED,
     )
     cells: str | None = option(
-        None,
-        "Cells to test, comma-separated, such as top-k,seed; all by default.",
-        SUBJECT,
+        None, "Cells to test, comma-separated, such as top-k,seed; all by default.", SUBJECT
     )
     tokens: int = option(2048, "Emitted tokens per cell.", BUDGET)
     max_tokens: int = option(64, "Token limit of one completion.", SERVED)

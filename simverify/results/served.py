@@ -224,12 +224,7 @@ def _matrix_verdicts(run: MatrixRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        MatrixRun,
-        "a matrix of parameters",
-        ".served:matrix_report",
-        verdicts=_matrix_verdicts,
-    )
+    Kind(MatrixRun, "a matrix of parameters", ".served:matrix_report", verdicts=_matrix_verdicts)
 )
 
 # The document of ``simverify audit --outputs`` and ``--endpoint``.
@@ -469,10 +464,7 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
 
 register_kind(
     Kind(
-        OutputRun,
-        "an audit of emitted tokens",
-        ".served:output_report",
-        verdicts=_output_verdicts,
+        OutputRun, "an audit of emitted tokens", ".served:output_report", verdicts=_output_verdicts
     )
 )
 
@@ -634,12 +626,7 @@ def _triage_verdicts(run: TriageRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        TriageRun,
-        "a triage of two logs",
-        ".served:triage_report",
-        verdicts=_triage_verdicts,
-    )
+    Kind(TriageRun, "a triage of two logs", ".served:triage_report", verdicts=_triage_verdicts)
 )
 
 # The document of ``simverify watch``: a server over the whole time that it is watched.

@@ -23,12 +23,7 @@ from simverify.results.common import (
     check_verdict,
     overall,
 )
-from simverify.results.compare import (
-    CompareResult,
-    ModelInfo,
-    result_complaints,
-    result_verdicts,
-)
+from simverify.results.compare import CompareResult, ModelInfo, result_complaints, result_verdicts
 from simverify.results.registry import Kind, register_kind
 
 State = Literal["judged", "absent", "untestable", "not loaded", "crashed", "out of time"]
@@ -291,14 +286,7 @@ def _bisect_complaints(run: BisectRun) -> Iterator[str]:
         yield f"outcome is {run.outcome} with {between} versions between last and first"
 
 
-register_kind(
-    Kind(
-        BisectRun,
-        "a bisection",
-        ".surveys:bisect_report",
-        check=_bisect_complaints,
-    )
-)
+register_kind(Kind(BisectRun, "a bisection", ".surveys:bisect_report", check=_bisect_complaints))
 
 
 class Tried(Struct, frozen=True):
@@ -350,12 +338,7 @@ def _self_test_verdicts(run: SelfTestRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        SelfTestRun,
-        "a self-test",
-        ".surveys:self_test_report",
-        verdicts=_self_test_verdicts,
-    )
+    Kind(SelfTestRun, "a self-test", ".surveys:self_test_report", verdicts=_self_test_verdicts)
 )
 
 # The document of ``simverify sweep``: every cell of a grid of comparisons, and its audits.
