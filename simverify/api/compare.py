@@ -65,13 +65,11 @@ def load_user_rule(
         )
 
     def on(model: Model, calls: int, tokens: int) -> RuleCalls:
-        def work() -> RuleCalls:
-            return measure_calls(
-                load(), contract, Workload(model, gamma, calls, tokens, seed, drafting)
-            )
-
-        found: RuleCalls = child(work, f"on {model.name}")
-        return found
+        work = Workload(model, gamma, calls, tokens, seed, drafting)
+        measured: RuleCalls = child(
+            lambda: measure_calls(load(), contract, work), f"on {model.name}"
+        )
+        return measured
 
     return UserRule(spec, contract, on)
 
@@ -111,7 +109,9 @@ def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> Compar
     if verifiers is not None and not isinstance(verifiers, str):
         verifiers, own = _load_user_rules(verifiers, drafting, shared)
     # On ngram the rules for draft trees are called too.
-    called = own or (drafting is not None and any(_is_ngram(model) for model in models))
+    called = own or (
+        drafting is not None and any(getattr(model, "name", model) == "ngram" for model in models)
+    )
     return compare_models(
         models,
         verifiers,
@@ -129,10 +129,6 @@ def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> Compar
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
-
-
-def _is_ngram(model: str | Model) -> bool:
-    return (model if isinstance(model, str) else model.name) == "ngram"
 
 
 def tree_drafting(
@@ -318,9 +314,7 @@ def run_capture(options: CaptureOptions) -> "Manifest":
             raise OptionError("{models} is the bundled pair: got {target} or {draft} too")
         draft = None if real.from_texts else options.models
         real = replace(real, target=BUNDLED_MODEL, draft=draft)
-    methods = real.methods()
-    if len(methods) > 1:
-        raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    method = real.method("a trace is drafted in one way")
     real.complete()
     if real.draft is None and not real.from_texts:
         raise OptionError("{draft} is missing: real models are a target and a draft")
@@ -339,6 +333,6 @@ def run_capture(options: CaptureOptions) -> "Manifest":
         statistics=options.statistics,
         max_bytes=options.max_bytes,
         prompts_file=None if real.prompts is None else str(real.prompts),
-        method=methods[0],
+        method=method,
         progress=options.progress,
     )

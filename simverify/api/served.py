@@ -48,10 +48,9 @@ def server_of(options: Any, address: str, usual: int | None = None) -> "Endpoint
     return Endpoint(address, options.served_model, limit, extra, seconds)
 
 
-def check_extra_body(options: Any) -> dict[str, Any]:
+def check_extra_body(options: Any) -> Any:
     """Return the fields of ``extra_body``; ``UsageError`` for what is no object."""
-    fields: dict[str, Any] = check_json(options.extra_body or {}, "extra_body", dict)
-    return fields
+    return check_json(options.extra_body or {}, "extra_body", dict)
 
 
 def is_address(name: object) -> bool:
@@ -73,22 +72,6 @@ def _refuse(options: Any, names: Iterable[str], why: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} {why}")
-
-
-_SERVER_OPTIONS = (
-    "prompts",
-    "repeats",
-    "max_tokens",
-    "served_model",
-    "against_model",
-    "keep",
-    "concurrency",
-    "timeout",
-    "extra_body",
-    "temperature",
-    "top_k",
-    "top_p",
-)
 
 
 # ``simverify.audit_against``: two servers, or two files of answers, against each other.
@@ -129,14 +112,14 @@ def compare_engines(options: AgainstOptions) -> AgainstRun:
     settings = _settings(AgainstSettings, options)
     if options.endpoint is not None:
         return _compare_servers(options, settings)
-    assert options.outputs is not None
-    outputs, against = Path(options.outputs), Path(options.against)
-    pairs = pair_answers(read_answers(outputs, "outputs"), read_answers(against, "against"))
     first, second = str(options.outputs), options.against
+    outputs, against = Path(first), Path(second)
+    pairs = pair_answers(read_answers(outputs, "outputs"), read_answers(against, "against"))
     again = _against_command(options, first, second, settings.detect)
     together = second_answer_file(outputs) == against
-    sources = AnswerSources(first, second, again, side_by_side=together)
-    return audit_against(pairs, sources, settings)
+    return audit_against(
+        pairs, AnswerSources(first, second, again, side_by_side=together), settings
+    )
 
 
 def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> AgainstRun:
@@ -174,9 +157,7 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
         say=options.say,
     )
     files = (first, second) if keep is None else (str(keep), str(second_answer_file(keep)))
-    asked = AskedFor(
-        temperature=law.temperature, top_k=law.top_k, top_p=law.top_p, max_tokens=limit
-    )
+    asked = {name: getattr(law, name) for name in ("temperature", "top_k", "top_p")}
     sources = AnswerSources(
         first,
         second,
@@ -185,7 +166,7 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
         endpoint=True,
         side_by_side=True,
         notes=answers.notes,
-        asked=asked,
+        asked=AskedFor(max_tokens=limit, **asked),
     )
     return audit_against(pair_answers(answers.first, answers.second), sources, settings)
 
@@ -204,8 +185,7 @@ def check_against(options: AgainstOptions) -> None:
         expected = "expected http://HOST:PORT, as for {endpoint}"
         raise OptionError(f"{{against}} is {options.against}: {expected}")
     if options.endpoint is None:
-        why = "is for {endpoint}: two files hold what was asked"
-        _refuse(options, _SERVER_OPTIONS, why)
+        _refuse(options, _ASKED_OF_BOTH, "is for {endpoint}: two files hold what was asked")
         return
     if options.prompts is None:
         raise OptionError("{prompts} is missing: both are asked to answer them")
@@ -229,12 +209,19 @@ def check_against(options: AgainstOptions) -> None:
         check_writable(second_answer_file(Path(options.keep)))
 
 
+_ENGINES = ("outputs", "endpoint", "against")
+_ASKED_OF_BOTH = tuple(
+    name for name in AgainstOptions.names() if name not in (*_ENGINES, "alpha", "detect", "seed")
+)
+"""Options of two servers, which two files of their answers do not need."""
+
+
 def _against_command(options: AgainstOptions, first: str, second: str, detect: float) -> str:
     """Return the command that compares the same answers again, or asks again if none are kept."""
     asks = options.endpoint is not None and options.keep is None
     words = replace(options, detect=detect).words(
         always=("alpha", "detect", "seed"),
-        without=("outputs", "endpoint", "against", *(() if asks else _SERVER_OPTIONS)),
+        without=(*_ENGINES, *(() if asks else _ASKED_OF_BOTH)),
     )
     source = "--endpoint" if asks else "--outputs"
     return shlex.join(["simverify", "audit", source, first, "--against", second, *words])
@@ -502,29 +489,16 @@ def run_triage(options: TriageOptions) -> TriageRun:
     notes: list[str] = []
     a, b = str(options.a), str(options.b)
     logs = [_load_answers(name, side, pair, options, notes) for name, side in ((a, "a"), (b, "b"))]
-    coarse = options.dtype in ("bfloat16", "float16")
-    source = TriageSource(
-        a,
-        b,
-        _triage_command(options),
-        options.dtype is not None,
-        lambda: _load_pair(options, "float32" if coarse else "bfloat16"),
-        tuple(notes),
-    )
+    other: Dtype = "float32" if options.dtype in ("bfloat16", "float16") else "bfloat16"
+    again, declared = _triage_command(options), options.dtype is not None
+    source = TriageSource(a, b, again, declared, lambda: _load_pair(options, other), tuple(notes))
     return explain_logs(
         match_answers(*logs), pair, source, proxy=options.draft is not None, progress=options.say
     )
 
 
 def _load_pair(options: TriageOptions, dtype: Dtype) -> "TransformerPair":
-    return RealModelOptions(
-        target=options.target,
-        draft=options.draft,
-        temperature=0.0,
-        device=options.device,
-        dtype=dtype,
-        threads=options.threads,
-    ).load()
+    return replace(RealModelOptions.of(options), temperature=0.0, dtype=dtype).load()
 
 
 def _load_answers(
@@ -551,17 +525,16 @@ def _load_answers(
     notes += [f"{side.upper()}: {note}" for note in answers.notes]
     if keep is not None:
         return read_answers(keep, pair)
+
+    def end_reason(request: "Request") -> str | None:  # it was asked without stop strings
+        if request.unfinished:
+            return None
+        return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
+
     return tuple(
-        LoggedAnswer(request, line, reason=_end_reason(request, pair))
+        LoggedAnswer(request, line, reason=end_reason(request))
         for line, request in enumerate(answers.requests, 1)
     )
-
-
-def _end_reason(request: "Request", pair: "TransformerPair") -> str | None:
-    """Return how a server's answer ended; it was asked without stop strings."""
-    if request.unfinished:
-        return None
-    return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
 
 
 def _triage_command(options: TriageOptions) -> str:

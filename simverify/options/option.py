@@ -119,8 +119,7 @@ def inherited(
 ) -> Any:
     """Return the option ``name`` of another mode, with its own default."""
     known = option_of(mode.option(name))
-    found = known if group is None else replace(known, group=group)
-    return field(default=default, metadata={_KEY: found})
+    return field(default=default, metadata={_KEY: replace(known, group=group or known.group)})
 
 
 @dataclass(frozen=True, kw_only=True)

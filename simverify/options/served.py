@@ -218,21 +218,15 @@ class TwoEngineOptions(_AskedOfBoth):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Followed(Models):
+class _Followed(Server, Compute, Models):
     """The target that an engine should follow, and how a server is asked."""
 
-    device: str | None = inherited(Compute, "device")
     dtype: Dtype | None = option(
         None, "Precision that the engine computes in; of two engines, the coarser one.", MODELS
     )
-    threads: int | None = inherited(Compute, "threads")
     prompts: PathName | None = option(
         None, "Server: prompts, as JSONL or a text file with one per paragraph.", SERVED
     )
-    max_tokens: int | None = inherited(Server, "max_tokens")
-    served_model: str | None = inherited(Server, "served_model")
-    extra_body: Mapping[str, Any] | str | None = inherited(Server, "extra_body")
-    timeout: float | None = inherited(Server, "timeout")
 
 
 @dataclass(frozen=True)

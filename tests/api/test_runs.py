@@ -56,7 +56,7 @@ def test_a_run_prints_what_the_terminal_shows(failed):
 
 
 def test_verbose_says_more(passed):
-    assert "refutes" in str(passed)
+    assert "Refuted" in str(passed)
     assert "draft-leak(0.01)" not in str(passed)
     assert "draft-leak(0.01)" in passed.as_text(verbose=True)
 
