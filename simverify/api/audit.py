@@ -74,11 +74,11 @@ def bridge_loader(bridge: Bridge, seconds: float | None = None) -> Callable[[], 
     What is returned raises ``UsageError`` for what is not there, ``SimverifyError`` for what is
     there and does not load.
     """
-    return partial(_load_bridge, bridge, COMMAND_CALL_SECONDS if seconds is None else seconds / 2)
+    limit = COMMAND_CALL_SECONDS if seconds is None else min(COMMAND_CALL_SECONDS, seconds / 2)
+    return partial(_load_bridge, bridge, limit)
 
 
-def _load_bridge(bridge: Bridge, seconds: float) -> Subject:
-    limit = min(COMMAND_CALL_SECONDS, seconds)
+def _load_bridge(bridge: Bridge, limit: float) -> Subject:
     rule: CommandVerify | LibraryVerify
     if bridge.command is not None:
         rule = CommandVerify(bridge.command, seconds=limit)
@@ -114,9 +114,7 @@ def resolve_subject(
 ) -> tuple[str, Callable[[], Subject]]:
     """Return the name of the code under audit, and what loads it.
 
-    ``taken``: a name that other code has.
-
-    Raises ``UsageError`` for what is neither a SPEC nor callable.
+    ``taken``: a name that other code has. Raises ``UsageError`` for what is not callable.
     """
     if isinstance(rule, str):
         _LIVE_CALLABLES.pop(rule, None)
@@ -135,10 +133,7 @@ def resolve_subject(
 def subject_loader(
     spec: str, checkout: str | None, modules: dict[str, Any] | None = None
 ) -> Callable[[], Subject]:
-    """Return what loads the code of a run: the callable that was audited, or its SPEC.
-
-    ``modules``: those that are loaded already.
-    """
+    """Return what loads the callable that was audited, or its SPEC; ``modules``: loaded already."""
     if spec in _LIVE_CALLABLES:
         return partial(Subject, spec, _LIVE_CALLABLES[spec], None)
     return partial(load_subject, spec, checkout, modules=modules)
@@ -254,10 +249,7 @@ def audit_pair(
     reproduce: str | None,
     progress: Callable[[str], None],
 ) -> AuditRun:
-    """Audit the pair; where it fails, each of the two alone too, for a note that says which it is.
-
-    ``subject``: what :func:`load_pair` returned.
-    """
+    """Audit what :func:`load_pair` returned; where it fails, a note says which of the two it is."""
     run = audit_code(subject, None, settings, reproduce=reproduce, progress=progress)
     if run.verdict != "FAIL":
         return run

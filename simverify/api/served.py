@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from simverify.served.answers import AgainstSettings
     from simverify.served.requests import Request
     from simverify.served.triage_explanations import LoggedAnswer
-    from simverify.served.watch import PromptClient
 
 
 # A server, as the options of any command name it.
@@ -588,9 +587,17 @@ def check_watch(options: WatchOptions) -> None:
 
 def run_watch(options: WatchOptions) -> WatchRun:
     """Watch as the options say, which were checked."""
+    from simverify.models.transformer import read_prompts
     from simverify.served.monitor import WatchSettings, WatchState
     from simverify.served.rescore import dtype_name
-    from simverify.served.watch import Watch, WatchSubject, parse_address, serve_metrics, state_key
+    from simverify.served.watch import (
+        PromptClient,
+        Watch,
+        WatchSubject,
+        parse_address,
+        serve_metrics,
+        state_key,
+    )
 
     settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
     address = None if options.metrics is None else parse_address(options.metrics)
@@ -608,8 +615,12 @@ def run_watch(options: WatchOptions) -> WatchRun:
         )
     assert options.state is not None
     folder = Path(options.state)
-    asker = None if options.endpoint is None else _make_asker(options, pair, folder)
-    usual = 1.0 if asker is None else 10.0
+    asker, usual = None, 1.0
+    if options.endpoint is not None:
+        assert options.prompts is not None
+        server, prompts = server_of(options, name), read_prompts(Path(options.prompts))
+        asker = PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
+        usual = 10.0
     first = ("outputs", "endpoint", "target", "state")
     words = [word for option in first for word in words_of(option, getattr(options, option))]
     watched = WatchSubject(
@@ -636,14 +647,3 @@ def run_watch(options: WatchOptions) -> WatchRun:
                 asker.leave()
             if end is not None:
                 end()
-
-
-def _make_asker(options: WatchOptions, pair: "TransformerPair", folder: Path) -> "PromptClient":
-    from simverify.models.transformer import read_prompts
-    from simverify.served.watch import PromptClient
-
-    assert options.endpoint is not None
-    assert options.prompts is not None
-    server = server_of(options, options.endpoint)
-    prompts = read_prompts(Path(options.prompts))
-    return PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)

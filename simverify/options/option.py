@@ -16,29 +16,18 @@ PathName = str | PathLike[str]
 Contract = Literal["verify", "step", "tree", "draft"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-SUBJECT = "What is audited"
-INSTANCES = "The instances"
-BUDGET = "Budget and error rates"
-OUTPUT = "Output"
-COMPARED = "What is compared"
-OTHERS = "Other audits"
-SPEED = "The predicted speed-up"
-SIMULATED = "Advanced: simulated models"
-ADVANCED = "Advanced"
-MODELS = "Advanced: real models"
-SERVED = "Advanced: emitted tokens, and servers"
 GROUPS = (
-    SUBJECT,
-    COMPARED,
-    INSTANCES,
-    BUDGET,
-    OUTPUT,
-    OTHERS,
-    SPEED,
-    ADVANCED,
-    SIMULATED,
-    MODELS,
-    SERVED,
+    SUBJECT := "What is audited",
+    COMPARED := "What is compared",
+    INSTANCES := "The instances",
+    BUDGET := "Budget and error rates",
+    OUTPUT := "Output",
+    OTHERS := "Other audits",
+    SPEED := "The predicted speed-up",
+    ADVANCED := "Advanced",
+    SIMULATED := "Advanced: simulated models",
+    MODELS := "Advanced: real models",
+    SERVED := "Advanced: emitted tokens, and servers",
 )
 """Groups of options, in the order of ``--help``."""
 
@@ -186,13 +175,12 @@ class Options:
 
         ``always``: those that are written though they are defaults; ``without``: left out.
         """
-        found: list[str] = []
+        words: list[str] = []
         for one in type(self).options():
             value = getattr(self, one.name)
-            if one.name in without or (value == one.default and one.name not in always):
-                continue
-            found += words_of(one.name, value)
-        return found
+            if one.name not in without and (value != one.default or one.name in always):
+                words += words_of(one.name, value)
+        return words
 
     def listed(self, name: str) -> list[str]:
         """Return the names that an option lists; none of None.
@@ -219,8 +207,8 @@ class Options:
 
 def option_of(one: Field[Any]) -> Option:
     """Return what a field says of its option."""
-    found: Option = one.metadata[_KEY]
-    return found
+    known: Option = one.metadata[_KEY]
+    return known
 
 
 def is_given(value: object) -> bool:

@@ -510,8 +510,7 @@ def _group_complaints(entry: LayerParallel, where: str) -> Iterator[str]:
             expected = f"expected 1 to {entry.layer_parallel}, as layer_parallel"
             yield f"{where}.groups[{k}] has {len(group)} layers: {expected}"
     for k, layer in enumerate(entry.layers):
-        if layer.layer != k:
-            yield f"{where}.layers[{k}].layer is {layer.layer}: expected {k}, its place"
+        yield from check_verdict(f"{where}.layers[{k}].layer", layer.layer, k, "its place")
 
 
 def _draft_acceptance_complaints(
@@ -676,8 +675,7 @@ def _comparison_complaints(run: CompareRun) -> Iterator[str]:
             yield f"{where}.model is {row.model!r}, which is not in models"
         if (row.model, row.verifier) not in timed:
             yield f"meta.timings has no entry for {where}, {row.verifier!r} on {row.model!r}"
-        if row.gamma != run.gamma:
-            yield f"{where}.gamma is {row.gamma}: expected {run.gamma}, as gamma"
+        yield from check_verdict(f"{where}.gamma", row.gamma, run.gamma, "as gamma")
         yield from result_complaints(row, where)
         yield from _tree_complaints(run, row, where)
     for i, model in enumerate(run.models):

@@ -1,7 +1,7 @@
 """The documents of served engines: audited tokens, two engines, matrix, triage, watch."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -59,6 +59,8 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     ``inconclusive``: why there is no verdict.
     """
 
+    about: ClassVar[str] = "{0.first} against {0.second}"
+
     first: str
     second: str
     endpoint: bool
@@ -89,11 +91,6 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
-
-    @property
-    def headline(self) -> str:
-        """Both engines."""
-        return f"{self.first} against {self.second}"
 
 
 def _against_verdicts(run: AgainstRun) -> Iterator[str]:
@@ -180,6 +177,8 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     engine's rows may be off by on average.
     """
 
+    about: ClassVar[str] = "{0.source}"
+
     source: str
     target: str
     proxy: str | None
@@ -196,11 +195,6 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
-
-    @property
-    def headline(self) -> str:
-        """The server."""
-        return self.source
 
 
 def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
@@ -385,6 +379,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``inconclusive``: why there is no verdict.
     """
 
+    about: ClassVar[str] = "{0.source}"
+
     source: str
     endpoint: bool
     target: str
@@ -438,11 +434,6 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_prompt: int = 0
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
-
-    @property
-    def headline(self) -> str:
-        """The file or the server."""
-        return self.source
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
@@ -571,6 +562,8 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     gravest first, ``left_out`` more.
     """
 
+    about: ClassVar[str] = "{0.a} against {0.b}"
+
     a: str
     b: str
     target: str
@@ -600,11 +593,6 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
-
-    @property
-    def headline(self) -> str:
-        """Both logs."""
-        return f"{self.a} against {self.b}"
 
 
 def _triage_verdicts(run: TriageRun) -> Iterator[str]:
@@ -656,6 +644,8 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     requests one was scored with rounded weights too; absent where none was.
     """
 
+    about: ClassVar[str] = "{0.source}"
+
     source: str
     endpoint: bool
     target: str
@@ -692,11 +682,6 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     reproduce: str
     meta: Meta
     weights: int | UnsetType = UNSET
-
-    @property
-    def headline(self) -> str:
-        """The log or the server."""
-        return self.source
 
 
 def _watch_verdicts(run: WatchRun) -> Iterator[str]:
