@@ -202,11 +202,8 @@ def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
     outcomes = {cell.outcome for cell in cells}
     if outcomes - {*SOUND_OUTCOMES, *OPEN_OUTCOMES}:
         return "FAIL"
-    return (
-        "PASS"
-        if "honoured" in outcomes and not outcomes.intersection(OPEN_OUTCOMES)
-        else "INCONCLUSIVE"
-    )
+    decided = "honoured" in outcomes and not outcomes.intersection(OPEN_OUTCOMES)
+    return "PASS" if decided else "INCONCLUSIVE"
 
 
 def _matrix_verdicts(run: MatrixRun) -> Iterator[str]:
@@ -441,9 +438,8 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     unread = run.text is not None and run.text.not_round_tripping > 0
     expected: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    if unread or (expected == "PASS" and (run.detectable > run.detect or unlike)):
-        expected = "INCONCLUSIVE"
-    if run.other_prompts and run.inconclusive is not None:
+    short = expected == "PASS" and (run.detectable > run.detect or unlike)
+    if unread or short or (run.other_prompts and run.inconclusive is not None):
         expected = "INCONCLUSIVE"
     why = "by findings, text, detectable and hidden"
     yield from check_verdict("verdict", run.verdict, expected, why)
