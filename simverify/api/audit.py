@@ -325,60 +325,44 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
 
     ``reproduce``: the command that shows a failure again; by default the audit itself.
     """
-    if isinstance(options, PairOptions):
-        return _audit_pair(options, reproduce)
-    if isinstance(options, ProgramOptions):
-        bridge = bridge_from_options(options)
-        settings = audit_settings(options, bridge=bridge)
-        return supervised_audit(
-            bridge_loader(bridge, settings.seconds),
-            options.contract,
-            settings,
-            spec=bridge_name(bridge),
-            reproduce=reproduce,
-            progress=options.progress,
-        )
-    assert isinstance(options, AuditOptions | TraceOptions | AuditRealModelOptions)
-    settings = audit_settings(options)
-    live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
-    if options.rule is None:
-        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    name, load = resolve_subject(options.rule, settings.checkout, seconds=settings.seconds)
     auditor: partial[AuditRun] | None = None
-    if isinstance(options, TraceOptions):
-        from simverify.auditing.real_models import audit_on_trace, trace_audit_command
+    contract: Contract | None = None
+    load: Callable[[], Subject]
+    if isinstance(options, PairOptions):
+        pair = pair_from_options(options)
+        settings = audit_settings(options, pair=pair)
+        name, load = pair_name(pair), partial(load_pair, pair, settings.checkout)
+        again = reproduce or settings.command(name, "step")
+        auditor = partial(audit_pair, pair=pair, reproduce=again)
+    elif isinstance(options, ProgramOptions):
+        bridge, contract = bridge_from_options(options), options.contract
+        settings = audit_settings(options, bridge=bridge)
+        name, load = bridge_name(bridge), bridge_loader(bridge, settings.seconds)
+    else:
+        assert isinstance(options, AuditOptions | TraceOptions | AuditRealModelOptions)
+        settings, contract = audit_settings(options), options.contract
+        live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
+        if options.rule is None:
+            raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
+        name, load = resolve_subject(options.rule, settings.checkout, seconds=settings.seconds)
+        if isinstance(options, TraceOptions):
+            from simverify.auditing.real_models import audit_on_trace, trace_audit_command
 
-        folder = Path(options.trace or "")
-        reproduce = trace_audit_command(name, folder, settings)
-        auditor = partial(audit_on_trace, folder=folder)
-    elif live is not None:
-        from simverify.auditing.real_models import audit_on_models
+            folder = Path(options.trace or "")
+            reproduce = trace_audit_command(name, folder, settings)
+            auditor = partial(audit_on_trace, folder=folder)
+        elif live is not None:
+            from simverify.auditing.real_models import audit_on_models
 
-        reproduce = live.command(name, settings)
-        auditor = partial(audit_on_models, live=live)
+            reproduce = live.command(name, settings)
+            auditor = partial(audit_on_models, live=live)
     return supervised_audit(
         load,
-        options.contract,
+        contract,
         settings,
         spec=name,
         reproduce=reproduce,
         auditor=auditor,
-        progress=options.progress,
-    )
-
-
-def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
-    pair = pair_from_options(options)
-    settings = audit_settings(options, pair=pair)
-    name = pair_name(pair)
-    again = reproduce or settings.command(name, "step")
-    return supervised_audit(
-        partial(load_pair, pair, settings.checkout),
-        None,
-        settings,
-        spec=name,
-        reproduce=reproduce,
-        auditor=partial(audit_pair, pair=pair, reproduce=again),
         progress=options.progress,
     )
 
