@@ -39,24 +39,19 @@ if TYPE_CHECKING:
 
 
 def load_user_rule(
-    spec: str,
-    load: Callable[[], Subject],
-    *,
-    gamma: int,
-    seed: int,
-    drafting: Drafting | None = None,
+    spec: str, load: Callable[[], Subject], shared: Mapping[str, Any], drafting: Drafting | None
 ) -> UserRule:
     """Return the rule called ``spec``, to be called in a child process, which it may take down.
 
     ``load`` is called once to see that it can be. ``drafting``: how trees are drafted for a rule
-    that judges them.
+    that judges them. ``shared`` holds gamma and the seed.
     """
 
     def child(work: Callable[[], Any], where: str) -> Any:
-        found = run_in_child(lambda _told: work(), lambda _line: None)
-        if isinstance(found, ChildDeath):
-            raise SimverifyError(f"{spec} ends the process {where}: {found.how}")
-        return found
+        result = run_in_child(lambda _report: work(), lambda _line: None)
+        if isinstance(result, ChildDeath):
+            raise SimverifyError(f"{spec} ends the process {where}: {result.how}")
+        return result
 
     contract = child(lambda: workload_contract(load()), "when it is loaded")
     if contract == "tree" and drafting is None:
@@ -65,7 +60,7 @@ def load_user_rule(
         )
 
     def on(model: Model, calls: int, tokens: int) -> RuleCalls:
-        work = Workload(model, gamma, calls, tokens, seed, drafting)
+        work = Workload(model, shared["gamma"], calls, tokens, shared["seed"], drafting)
         measured: RuleCalls = child(
             lambda: measure_calls(load(), contract, work), f"on {model.name}"
         )
@@ -167,9 +162,7 @@ def _load_user_rules(
         name, load = resolve_subject(verifier)
         names.append(name)
         if name not in own:
-            own[name] = load_user_rule(
-                name, load, gamma=shared["gamma"], seed=shared["seed"], drafting=drafting
-            )
+            own[name] = load_user_rule(name, load, shared, drafting)
     return names, own
 
 

@@ -22,6 +22,7 @@ from simverify.options.served import (
     WatchOptions,
 )
 from simverify.results import AgainstRun, AskedFor, MatrixRun, OutputRun, TriageRun, WatchRun
+from simverify.results.reading import check_writable
 
 if TYPE_CHECKING:
     from simverify.models.transformer import TransformerPair
@@ -122,14 +123,9 @@ def compare_engines(options: AgainstOptions) -> AgainstRun:
 
 
 def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> AgainstRun:
+    from simverify.served import two_sample
     from simverify.served.answers import MAX_TOKENS, pair_answers
     from simverify.served.requests import read_prompts_and_chats
-    from simverify.served.two_sample import (
-        AnswerSources,
-        audit_against,
-        collect_in_rounds,
-        second_answer_file,
-    )
 
     assert options.endpoint is not None
     assert options.against is not None
@@ -146,7 +142,7 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
     prompts = tuple(dict.fromkeys(read_prompts_and_chats(real.prompts)))
     options.say(settings.plan(len(prompts), limit))
     keep = None if options.keep is None else Path(options.keep)
-    answers = collect_in_rounds(
+    answers = two_sample.collect_in_rounds(
         endpoints,
         prompts,
         law,
@@ -155,19 +151,21 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
         keep=keep,
         say=options.say,
     )
-    files = (first, second) if keep is None else (str(keep), str(second_answer_file(keep)))
+    if keep is not None:
+        first, second = str(keep), str(two_sample.second_answer_file(keep))
     asked = {name: getattr(law, name) for name in ("temperature", "top_k", "top_p")}
-    sources = AnswerSources(
-        first,
-        second,
-        _against_command(options, *files, settings.detect),
+    sources = two_sample.AnswerSources(
+        options.endpoint,
+        options.against,
+        _against_command(options, first, second, settings.detect),
         planned=answers.planned,
         endpoint=True,
         side_by_side=True,
         notes=answers.notes,
         asked=AskedFor(max_tokens=limit, **asked),
     )
-    return audit_against(pair_answers(answers.first, answers.second), sources, settings)
+    pairs = pair_answers(answers.first, answers.second)
+    return two_sample.audit_against(pairs, sources, settings)
 
 
 def check_against(options: AgainstOptions) -> None:
@@ -201,7 +199,6 @@ def check_against(options: AgainstOptions) -> None:
     if options.endpoint == options.against and options.served_model == options.against_model:
         raise OptionError("{endpoint} and {against} are one address: name two, or {against_model}")
     if options.keep is not None:
-        from simverify.results.reading import check_writable
         from simverify.served.two_sample import second_answer_file
 
         check_writable(Path(options.keep))
@@ -317,16 +314,7 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
 
 def judge_outputs(options: OutputOptions) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
-    from simverify.served import (
-        OutputSettings,
-        Request,
-        RequestSource,
-        StreamingEvidence,
-        audit_outputs,
-        collect_answers,
-        contradictions,
-        read_requests,
-    )
+    from simverify import served
     from simverify.served.distribution import PARAMETER_NAMES
     from simverify.served.judge import count_changed_tokens, retokenisation_words
     from simverify.served.requests import prompt_ids, read_prompts_and_chats
@@ -334,7 +322,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     say = options.say
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
-    settings = _settings(OutputSettings, options, ball=options.row_tolerance)
+    settings = _settings(served.OutputSettings, options, ball=options.row_tolerance)
     real = RealModelOptions.of(options)
     real.sampling()  # out of its range before anything is read
     check_law(options)
@@ -353,24 +341,26 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     begun, spent = None, False
     if server is None:
         assert options.outputs is not None
-        requests = read_requests(Path(options.outputs), pair)
+        requests = served.read_requests(Path(options.outputs), pair)
         given = {
             name: getattr(law, name)
             for name in PARAMETER_NAMES
             if getattr(options, name) is not None
         }
-        notes = tuple(contradictions([request.law for request in requests], given))
+        notes = tuple(served.contradictions([request.law for request in requests], given))
         for note in notes:
             say(note)
     else:
 
-        def text_alone(_first: Request) -> None:
-            blank = [Request(prompt_ids(prompt, pair), (), from_text=True) for prompt in prompts]
+        def text_alone(_first: "Request") -> None:
+            blank = [
+                served.Request(prompt_ids(prompt, pair), (), from_text=True) for prompt in prompts
+            ]
             drawn, changed = count_changed_tokens(blank, pair, settings.seed)
             say(retokenisation_words(drawn, changed, settings, proxy))
 
-        begun = StreamingEvidence(pair, settings, proxy, say)
-        answers = collect_answers(
+        begun = served.StreamingEvidence(pair, settings, proxy, say)
+        answers = served.collect_answers(
             server,
             prompts,
             pair,
@@ -384,7 +374,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
             enough=begun.enough,
         )
         requests, notes, spent = answers.requests, answers.notes, answers.spent
-    source = RequestSource(
+    source = served.RequestSource(
         name,
         _outputs_command(options, planned, settings.detect),
         endpoint=server is not None,
@@ -392,7 +382,9 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
         budget=options.max_tokens_total,
         spent=spent,
     )
-    return audit_outputs(requests, pair, source, settings, proxy=proxy, begun=begun, progress=say)
+    return served.audit_outputs(
+        requests, pair, source, settings, proxy=proxy, begun=begun, progress=say
+    )
 
 
 def check_outputs(options: OutputOptions) -> None:
@@ -408,8 +400,6 @@ def check_outputs(options: OutputOptions) -> None:
     if options.outputs is not None:
         _refuse(options, _ASKING[1:], "is for {endpoint}: a file of outputs holds its prompts")
     if options.keep is not None:
-        from simverify.results.reading import check_writable
-
         check_writable(Path(options.keep))
 
 
@@ -503,7 +493,6 @@ def _load_pair(options: TriageOptions, dtype: Dtype) -> "TransformerPair":
 def _load_answers(
     name: str, side: str, pair: "TransformerPair", options: TriageOptions, notes: list[str]
 ) -> "tuple[LoggedAnswer, ...]":
-    from simverify.results.reading import check_writable
     from simverify.served import collect_answers
     from simverify.served.requests import read_prompts_and_chats
     from simverify.served.triage_explanations import LoggedAnswer, read_answers
@@ -588,19 +577,12 @@ def check_watch(options: WatchOptions) -> None:
 def run_watch(options: WatchOptions) -> WatchRun:
     """Watch as the options say, which were checked."""
     from simverify.models.transformer import read_prompts
+    from simverify.served import watch
     from simverify.served.monitor import WatchSettings, WatchState
     from simverify.served.rescore import dtype_name
-    from simverify.served.watch import (
-        PromptClient,
-        Watch,
-        WatchSubject,
-        parse_address,
-        serve_metrics,
-        state_key,
-    )
 
     settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
-    address = None if options.metrics is None else parse_address(options.metrics)
+    address = None if options.metrics is None else watch.parse_address(options.metrics)
     proxy = options.draft is not None
     name = options.endpoint or str(options.outputs)
     real = RealModelOptions.of(options)
@@ -619,11 +601,11 @@ def run_watch(options: WatchOptions) -> WatchRun:
     if options.endpoint is not None:
         assert options.prompts is not None
         server, prompts = server_of(options, name), read_prompts(Path(options.prompts))
-        asker = PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
+        asker = watch.PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
         usual = 10.0
     first = ("outputs", "endpoint", "target", "state")
     words = [word for option in first for word in words_of(option, getattr(options, option))]
-    watched = WatchSubject(
+    watched = watch.WatchSubject(
         name,
         Path(options.outputs or "") if asker is None else asker.file,
         folder,
@@ -633,10 +615,10 @@ def run_watch(options: WatchOptions) -> WatchRun:
         options.stay,
         usual if options.every is None else options.every,
     )
-    with WatchState(folder, state_key(pair, settings, name, proxy), settings, proxy) as state:
-        running = Watch(watched, pair, settings, state, proxy=proxy, say=options.say)
+    with WatchState(folder, watch.state_key(pair, settings, name, proxy), settings, proxy) as state:
+        running = watch.Watch(watched, pair, settings, state, proxy=proxy, say=options.say)
         labels = {"source": name, "target": str(options.target)}
-        end = None if address is None else serve_metrics(*address, running.metrics, labels)
+        end = None if address is None else watch.serve_metrics(*address, running.metrics, labels)
         try:
             return running.run()
         except KeyboardInterrupt as interrupt:
