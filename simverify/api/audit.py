@@ -39,13 +39,12 @@ from simverify.options.audit import (
 )
 from simverify.options.audit import RealModelOptions as AuditRealModelOptions
 from simverify.options.modes import keywords
-from simverify.options.option import DRAFTERS, Code, Options
+from simverify.options.option import DRAFTERS, Options
 from simverify.results import AuditRun, Bridge, Pair, SelfTestRun
 from simverify.trees import SCHEMES, Drafting, TreeShape, get_scheme, parse_levels, shape_of_levels
 
 if TYPE_CHECKING:
     from simverify.auditing.real_models import LiveModels
-    from simverify.drafting.method import DraftMethod
 
 
 # Verifiers in other languages: what the options name, and how it is loaded.
@@ -55,9 +54,9 @@ def bridge_from_options(options: ProgramOptions) -> Bridge:
     """Return the program or the library that the options name; raises ``UsageError`` for both."""
     if options.command is not None and options.library is not None:
         raise OptionError("{command} and {library} are two ways: name one")
-    name, most = (
-        ("library", MAX_COINS) if options.command is None else ("command", MAX_REPORTED_COINS)
-    )
+    name, most = "command", MAX_REPORTED_COINS
+    if options.command is None:
+        name, most = "library", MAX_COINS
     if options.coins is not None and not 1 <= options.coins <= most:
         raise OptionError(f"{{coins}} is {options.coins}: expected 1 to {most} with {{{name}}}")
     library = None if options.library is None else str(options.library)
@@ -65,7 +64,7 @@ def bridge_from_options(options: ProgramOptions) -> Bridge:
 
 
 def bridge_name(bridge: Bridge) -> str:
-    """Return what it is called in reports: the command, or path:symbol."""
+    """Return its name in reports: the command, or path:symbol."""
     return str(bridge.library if bridge.command is None else bridge.command)
 
 
@@ -75,11 +74,11 @@ def bridge_loader(bridge: Bridge, seconds: float | None = None) -> Callable[[], 
     What is returned raises ``UsageError`` for what is not there, ``SimverifyError`` for what is
     there and does not load.
     """
-    return partial(_load_bridge, bridge, COMMAND_CALL_SECONDS if seconds is None else seconds / 2)
+    limit = COMMAND_CALL_SECONDS if seconds is None else min(COMMAND_CALL_SECONDS, seconds / 2)
+    return partial(_load_bridge, bridge, limit)
 
 
-def _load_bridge(bridge: Bridge, seconds: float) -> Subject:
-    limit = min(COMMAND_CALL_SECONDS, seconds)
+def _load_bridge(bridge: Bridge, limit: float) -> Subject:
     rule: CommandVerify | LibraryVerify
     if bridge.command is not None:
         rule = CommandVerify(bridge.command, seconds=limit)
@@ -115,9 +114,7 @@ def resolve_subject(
 ) -> tuple[str, Callable[[], Subject]]:
     """Return the name of the code under audit, and what loads it.
 
-    ``taken``: a name that other code has.
-
-    Raises ``UsageError`` for what is neither a SPEC nor callable.
+    ``taken``: a name that other code has. Raises ``UsageError`` for what is not callable.
     """
     if isinstance(rule, str):
         _LIVE_CALLABLES.pop(rule, None)
@@ -136,10 +133,7 @@ def resolve_subject(
 def subject_loader(
     spec: str, checkout: str | None, modules: dict[str, Any] | None = None
 ) -> Callable[[], Subject]:
-    """Return what loads the code of a run: the callable that was audited, or its SPEC.
-
-    ``modules``: those that are loaded already.
-    """
+    """Return what loads the callable that was audited, or its SPEC; ``modules``: loaded already."""
     if spec in _LIVE_CALLABLES:
         return partial(Subject, spec, _LIVE_CALLABLES[spec], None)
     return partial(load_subject, spec, checkout, modules=modules)
@@ -179,11 +173,6 @@ DEFAULT_TREE = "2,1"
 """Children per level where none are named."""
 
 
-def _named_pairs(code: Code, other: str | None = None) -> str:
-    """Return the name under which ``code`` is found again; one that is not ``other``'s."""
-    return resolve_subject(code, taken=None if isinstance(code, str) else other)[0]
-
-
 def pair_from_options(options: PairOptions) -> Pair:
     """Return the pair that the options name.
 
@@ -203,8 +192,9 @@ def pair_from_options(options: PairOptions) -> Pair:
             if getattr(options, name) is not None:
                 raise OptionError(f"{{{name}}} is for draft trees: name {{contract}} tree too")
     scheme = None if options.scheme is None else get_scheme(options.scheme).name
-    drafter = _named_pairs(options.drafter)
-    return Pair(drafter, _named_pairs(options.verifier, drafter), contract, scheme, options.tree)
+    drafter, _ = resolve_subject(options.drafter)
+    verifier, _ = resolve_subject(options.verifier, taken=drafter)
+    return Pair(drafter, verifier, contract, scheme, options.tree)
 
 
 def load_pair(pair: Pair, checkout: str | None = None) -> Subject:
@@ -229,7 +219,14 @@ def load_pair(pair: Pair, checkout: str | None = None) -> Subject:
         raise UsageError(_wrong_contract(pair, verifier))
     if verifier.batch or verifier.company:
         raise UsageError(f"{pair.verifier} takes whole batches: a pair drafts one block a call")
-    drafting = _pair_drafting(pair, verifier) if pair.contract == "tree" else None
+    drafting = None
+    if pair.contract == "tree":
+        levels = pair.tree or DEFAULT_TREE
+        shape: TreeShape = shape_of_levels([int(count) for count in levels.split(",")])
+        if not verifier.fits(shape):
+            raise UsageError(f"{pair.verifier} does not take the tree {levels}: name another one")
+        # The scheme is the drafter's to keep.
+        drafting = Drafting(shape, SCHEMES[pair.scheme or verifier.scheme or "iid"])
     rule = pair_as_step(drafter.rule, verifier.generator_rule(), pair.contract, drafting)
     tolerances = [x.tolerance for x in (drafter, verifier) if x.tolerance is not None]
     return Subject(pair_name(pair), rule, "step", max(tolerances, default=None))
@@ -252,16 +249,13 @@ def audit_pair(
     reproduce: str | None,
     progress: Callable[[str], None],
 ) -> AuditRun:
-    """Audit the pair; where it fails, each of the two alone too, for a note that says which it is.
-
-    ``subject``: what :func:`load_pair` returned.
-    """
+    """Audit what :func:`load_pair` returned; where it fails, a note says which of the two it is."""
     run = audit_code(subject, None, settings, reproduce=reproduce, progress=progress)
     if run.verdict != "FAIL":
         return run
     modules: dict[str, Any] = {}
     alone = replace(settings, pair=None, gamma=min(settings.gamma, 2), vocab=3)
-    notes = []
+    words, verdicts = [], []
     tried: tuple[tuple[str, str, Contract], ...] = (
         ("drafter", pair.drafter, "draft"),
         ("verifier", pair.verifier, pair.contract),
@@ -274,27 +268,17 @@ def audit_pair(
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
         found = audit_code(code, contract, mine, progress=progress)
-        notes.append((role, found.verdict, mine.command(spec, contract)))
-    words = tuple(_role_verdict(*note) for note in notes)
-    if [verdict for _, verdict, _ in notes] == ["PASS", "PASS"]:
-        words = ("each passes alone: what they share is wrong, such as random numbers",)
+        verdicts.append(found.verdict)
+        again = f"is {found.verdict} too: {mine.command(spec, contract)}"
+        words.append(f"alone the {role} {'passes' if found.verdict == 'PASS' else again}")
+    if verdicts == ["PASS", "PASS"]:
+        words = ["each passes alone: what they share is wrong, such as random numbers"]
     return msgspec.structs.replace(run, notes=(*words, *run.notes))
-
-
-def _role_verdict(role: str, verdict: str, command: str) -> str:
-    if verdict == "PASS":
-        return f"alone the {role} passes"
-    return f"alone the {role} is {verdict} too: {command}"
 
 
 def pair_name(pair: Pair) -> str:
     """Return what the pair is called in reports."""
     return f"{pair.drafter} with {pair.verifier}"
-
-
-def pair_loader(pair: Pair, checkout: str | None) -> Callable[[], Subject]:
-    """Return what loads the pair."""
-    return partial(load_pair, pair, checkout)
 
 
 def _wrong_contract(pair: Pair, verifier: Subject) -> str:
@@ -304,16 +288,6 @@ def _wrong_contract(pair: Pair, verifier: Subject) -> str:
     if verifier.contract == "draft":
         return f"{has}: --verifier takes one of the verify or tree contract"
     return f"{has}: name --contract {verifier.contract}"
-
-
-def _pair_drafting(pair: Pair, verifier: Subject) -> Drafting:
-    """Return the trees of the pair; the scheme is the drafter's to keep, and is told alone."""
-    levels = pair.tree or DEFAULT_TREE
-    shape: TreeShape = shape_of_levels([int(count) for count in levels.split(",")])
-    if not verifier.fits(shape):
-        raise UsageError(f"{pair.verifier} does not take the tree {levels}: name another one")
-    scheme = pair.scheme or verifier.scheme or "iid"
-    return Drafting(shape, SCHEMES[scheme])
 
 
 _COARSER_DETECT = (0.02, 0.03, 0.05)
@@ -351,64 +325,44 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
 
     ``reproduce``: the command that shows a failure again; by default the audit itself.
     """
-    if isinstance(options, PairOptions):
-        return _audit_pair(options, reproduce)
-    if isinstance(options, ProgramOptions):
-        bridge = bridge_from_options(options)
-        settings = audit_settings(options, bridge=bridge)
-        return supervised_audit(
-            bridge_loader(bridge, settings.seconds),
-            options.contract,
-            settings,
-            spec=bridge_name(bridge),
-            reproduce=reproduce,
-            progress=options.progress,
-        )
-    assert isinstance(options, AuditOptions | TraceOptions | AuditRealModelOptions)
-    settings = audit_settings(options)
-    live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
-    name, load = resolve_subject(_named(options.rule), settings.checkout, seconds=settings.seconds)
     auditor: partial[AuditRun] | None = None
-    if isinstance(options, TraceOptions):
-        from simverify.auditing.real_models import audit_on_trace, trace_audit_command
+    contract: Contract | None = None
+    load: Callable[[], Subject]
+    if isinstance(options, PairOptions):
+        pair = pair_from_options(options)
+        settings = audit_settings(options, pair=pair)
+        name, load = pair_name(pair), partial(load_pair, pair, settings.checkout)
+        again = reproduce or settings.command(name, "step")
+        auditor = partial(audit_pair, pair=pair, reproduce=again)
+    elif isinstance(options, ProgramOptions):
+        bridge, contract = bridge_from_options(options), options.contract
+        settings = audit_settings(options, bridge=bridge)
+        name, load = bridge_name(bridge), bridge_loader(bridge, settings.seconds)
+    else:
+        assert isinstance(options, AuditOptions | TraceOptions | AuditRealModelOptions)
+        settings, contract = audit_settings(options), options.contract
+        live = _real_model_decoding(options) if isinstance(options, AuditRealModelOptions) else None
+        if options.rule is None:
+            raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
+        name, load = resolve_subject(options.rule, settings.checkout, seconds=settings.seconds)
+        if isinstance(options, TraceOptions):
+            from simverify.auditing.real_models import audit_on_trace, trace_audit_command
 
-        folder = Path(options.trace or "")
-        reproduce = trace_audit_command(name, folder, settings)
-        auditor = partial(audit_on_trace, folder=folder)
-    elif live is not None:
-        from simverify.auditing.real_models import audit_on_models
+            folder = Path(options.trace or "")
+            reproduce = trace_audit_command(name, folder, settings)
+            auditor = partial(audit_on_trace, folder=folder)
+        elif live is not None:
+            from simverify.auditing.real_models import audit_on_models
 
-        reproduce = live.command(name, settings)
-        auditor = partial(audit_on_models, live=live)
+            reproduce = live.command(name, settings)
+            auditor = partial(audit_on_models, live=live)
     return supervised_audit(
         load,
-        options.contract,
+        contract,
         settings,
         spec=name,
         reproduce=reproduce,
         auditor=auditor,
-        progress=options.progress,
-    )
-
-
-def _named(rule: Code | None) -> Code:
-    if rule is None:
-        raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    return rule
-
-
-def _audit_pair(options: PairOptions, reproduce: str | None) -> AuditRun:
-    pair = pair_from_options(options)
-    settings = audit_settings(options, pair=pair)
-    name = pair_name(pair)
-    again = reproduce or settings.command(name, "step")
-    return supervised_audit(
-        pair_loader(pair, settings.checkout),
-        None,
-        settings,
-        spec=name,
-        reproduce=reproduce,
-        auditor=partial(audit_pair, pair=pair, reproduce=again),
         progress=options.progress,
     )
 
@@ -428,16 +382,11 @@ def _real_model_decoding(options: AuditRealModelOptions) -> "LiveModels":
     gamma = options.gamma
     if gamma is None and options.tree is not None:
         gamma = parse_levels(options.tree).depth
+    shared = ("contract", "scheme", "tree", "tokens", "device", "dtype", "threads")
     own: dict[str, Any] = {
+        **{name: getattr(options, name) for name in shared},
         "gamma": gamma,
-        "contract": options.contract,
-        "scheme": options.scheme,
-        "tree": options.tree,
-        "tokens": real.tokens,
-        "device": real.device,
-        "dtype": real.dtype,
-        "threads": real.threads,
-        "method": _draft_method(real),
+        "method": real.method("an audit drafts in one way"),
     }
     assert real.target is not None
     return LiveModels(
@@ -450,28 +399,15 @@ def _real_model_decoding(options: AuditRealModelOptions) -> "LiveModels":
     )
 
 
-def _draft_method(real: RealModelOptions) -> "DraftMethod":
-    methods = real.methods()
-    if len(methods) > 1:
-        raise OptionError("{layer_parallel} is one number here: an audit drafts in one way")
-    return methods[0]
-
-
-_JUDGED = ("rule", "contract")
-"""What is judged is no setting of how."""
-
-_DRAFTED = ("gamma", "scheme", "tree")
-"""Of real models: how they draft, which is no size of an instance."""
-
-
 def audit_settings(options: Options, **more: Any) -> AuditSettings:
     """Return the settings of an audit with these options; ``more``: settings that are no options.
 
     Raises ``UsageError`` for what is out of range.
     """
-    names = set(type(options).names()) & set(AuditSettings.names()) - set(_JUDGED)
+    # What is judged is no setting of how.
+    names = set(type(options).names()) & set(AuditSettings.names()) - {"rule", "contract"}
     if isinstance(options, AuditRealModelOptions):
-        names -= set(_DRAFTED)
+        names -= {"gamma", "scheme", "tree"}  # how they draft, which is no size of an instance
     elif isinstance(options, PairOptions):
         names -= {"scheme", "tree"}
     values = {name: getattr(options, name) for name in names}
@@ -572,5 +508,5 @@ def _replay_loader(run: AuditRun) -> Callable[[], Subject]:
     if run.bridge is not None:
         return bridge_loader(run.bridge)
     if run.pair is not None:
-        return pair_loader(run.pair, run.checkout)
+        return partial(load_pair, run.pair, run.checkout)
     return subject_loader(run.spec, run.checkout)

@@ -39,24 +39,19 @@ if TYPE_CHECKING:
 
 
 def load_user_rule(
-    spec: str,
-    load: Callable[[], Subject],
-    *,
-    gamma: int,
-    seed: int,
-    drafting: Drafting | None = None,
+    spec: str, load: Callable[[], Subject], shared: Mapping[str, Any], drafting: Drafting | None
 ) -> UserRule:
     """Return the rule called ``spec``, to be called in a child process, which it may take down.
 
     ``load`` is called once to see that it can be. ``drafting``: how trees are drafted for a rule
-    that judges them.
+    that judges them. ``shared`` holds gamma and the seed.
     """
 
     def child(work: Callable[[], Any], where: str) -> Any:
-        found = run_in_child(lambda _told: work(), lambda _line: None)
-        if isinstance(found, ChildDeath):
-            raise SimverifyError(f"{spec} ends the process {where}: {found.how}")
-        return found
+        result = run_in_child(lambda _report: work(), lambda _line: None)
+        if isinstance(result, ChildDeath):
+            raise SimverifyError(f"{spec} ends the process {where}: {result.how}")
+        return result
 
     contract = child(lambda: workload_contract(load()), "when it is loaded")
     if contract == "tree" and drafting is None:
@@ -65,13 +60,11 @@ def load_user_rule(
         )
 
     def on(model: Model, calls: int, tokens: int) -> RuleCalls:
-        def work() -> RuleCalls:
-            return measure_calls(
-                load(), contract, Workload(model, gamma, calls, tokens, seed, drafting)
-            )
-
-        found: RuleCalls = child(work, f"on {model.name}")
-        return found
+        work = Workload(model, shared["gamma"], calls, tokens, shared["seed"], drafting)
+        measured: RuleCalls = child(
+            lambda: measure_calls(load(), contract, work), f"on {model.name}"
+        )
+        return measured
 
     return UserRule(spec, contract, on)
 
@@ -111,7 +104,9 @@ def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> Compar
     if verifiers is not None and not isinstance(verifiers, str):
         verifiers, own = _load_user_rules(verifiers, drafting, shared)
     # On ngram the rules for draft trees are called too.
-    called = own or (drafting is not None and any(_is_ngram(model) for model in models))
+    called = own or (
+        drafting is not None and any(getattr(model, "name", model) == "ngram" for model in models)
+    )
     return compare_models(
         models,
         verifiers,
@@ -129,10 +124,6 @@ def compare_simulated(options: CompareOptions, shared: dict[str, Any]) -> Compar
         distance=DEFAULT_DISTANCE if distance is None else distance,
         **shared,
     )
-
-
-def _is_ngram(model: str | Model) -> bool:
-    return (model if isinstance(model, str) else model.name) == "ngram"
 
 
 def tree_drafting(
@@ -171,9 +162,7 @@ def _load_user_rules(
         name, load = resolve_subject(verifier)
         names.append(name)
         if name not in own:
-            own[name] = load_user_rule(
-                name, load, gamma=shared["gamma"], seed=shared["seed"], drafting=drafting
-            )
+            own[name] = load_user_rule(name, load, shared, drafting)
     return names, own
 
 
@@ -318,9 +307,7 @@ def run_capture(options: CaptureOptions) -> "Manifest":
             raise OptionError("{models} is the bundled pair: got {target} or {draft} too")
         draft = None if real.from_texts else options.models
         real = replace(real, target=BUNDLED_MODEL, draft=draft)
-    methods = real.methods()
-    if len(methods) > 1:
-        raise OptionError("{layer_parallel} is one number here: a trace is drafted in one way")
+    method = real.method("a trace is drafted in one way")
     real.complete()
     if real.draft is None and not real.from_texts:
         raise OptionError("{draft} is missing: real models are a target and a draft")
@@ -339,6 +326,6 @@ def run_capture(options: CaptureOptions) -> "Manifest":
         statistics=options.statistics,
         max_bytes=options.max_bytes,
         prompts_file=None if real.prompts is None else str(real.prompts),
-        method=methods[0],
+        method=method,
         progress=options.progress,
     )

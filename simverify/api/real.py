@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from simverify.errors import OptionError
-from simverify.options.option import Options, text_of
+from simverify.options.option import Compute, Drafting, Models, Options, text_of
+from simverify.options.option import Law as LawOptions
 from simverify.options.served import DeclaredLaw
 
 if TYPE_CHECKING:
@@ -19,22 +20,12 @@ BUNDLED_MODEL = "tiny-llama"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RealModelOptions:
+class RealModelOptions(Drafting, Compute, LawOptions, Models):
     """Options of real models, named as on the command line; None: not given."""
 
-    target: str | None = None
-    draft: str | None = None
     prompts: Path | None = None
     tokens: int | None = None
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    device: str | None = None
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
-    threads: int | None = None
-    drafter: str | None = None
     layer_parallel: str | None = None
-    no_calibration: bool | None = None
 
     @classmethod
     def of(cls, options: Options) -> "RealModelOptions":
@@ -49,11 +40,8 @@ class RealModelOptions:
 
     def complete(self) -> None:
         """Raise ``OptionError`` if a part of the pair is missing that does not ship."""
-        missing = {
-            "target": "real models are a target and a draft",
-            "draft": "real models are a target and a draft",
-            "prompts": "name a file of prompts, JSONL or text",
-        }
+        missing = dict.fromkeys(("target", "draft"), "real models are a target and a draft")
+        missing["prompts"] = "name a file of prompts, JSONL or text"
         if self.from_texts:
             if self.draft is not None:
                 raise OptionError(
@@ -77,6 +65,13 @@ class RealModelOptions:
         from simverify.drafting.method import make_methods
 
         return make_methods(self.drafter, self.layer_parallel, calibration=not self.no_calibration)
+
+    def method(self, why: str) -> "DraftMethod":
+        """Return the one way in which drafts are made; ``why`` there may not be several."""
+        method, *others = self.methods()
+        if others:
+            raise OptionError(f"{{layer_parallel}} is one number here: {why}")
+        return method
 
     @property
     def from_texts(self) -> bool:
@@ -132,11 +127,10 @@ def check_law(options: DeclaredLaw) -> None:
 def _objects(options: DeclaredLaw) -> dict[str, Any]:
     """Return what was given as JSON."""
     kinds = {"logit_bias": dict, "bad_words": list, "extra_body": dict}
-    given = {name: getattr(options, name) for name in kinds}
     return {
-        name: check_json(value, name, kinds[name])
-        for name, value in given.items()
-        if value is not None
+        name: check_json(value, name, kind)
+        for name, kind in kinds.items()
+        if (value := getattr(options, name)) is not None
     }
 
 

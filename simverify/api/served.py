@@ -22,6 +22,7 @@ from simverify.options.served import (
     WatchOptions,
 )
 from simverify.results import AgainstRun, AskedFor, MatrixRun, OutputRun, TriageRun, WatchRun
+from simverify.results.reading import check_writable
 
 if TYPE_CHECKING:
     from simverify.models.transformer import TransformerPair
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from simverify.served.answers import AgainstSettings
     from simverify.served.requests import Request
     from simverify.served.triage_explanations import LoggedAnswer
-    from simverify.served.watch import PromptClient
 
 
 # A server, as the options of any command name it.
@@ -48,10 +48,9 @@ def server_of(options: Any, address: str, usual: int | None = None) -> "Endpoint
     return Endpoint(address, options.served_model, limit, extra, seconds)
 
 
-def check_extra_body(options: Any) -> dict[str, Any]:
+def check_extra_body(options: Any) -> Any:
     """Return the fields of ``extra_body``; ``UsageError`` for what is no object."""
-    fields: dict[str, Any] = check_json(options.extra_body or {}, "extra_body", dict)
-    return fields
+    return check_json(options.extra_body or {}, "extra_body", dict)
 
 
 def is_address(name: object) -> bool:
@@ -73,22 +72,6 @@ def _refuse(options: Any, names: Iterable[str], why: str) -> None:
     for name in names:
         if getattr(options, name) is not None:
             raise OptionError(f"{{{name}}} {why}")
-
-
-_SERVER_OPTIONS = (
-    "prompts",
-    "repeats",
-    "max_tokens",
-    "served_model",
-    "against_model",
-    "keep",
-    "concurrency",
-    "timeout",
-    "extra_body",
-    "temperature",
-    "top_k",
-    "top_p",
-)
 
 
 # ``simverify.audit_against``: two servers, or two files of answers, against each other.
@@ -129,25 +112,20 @@ def compare_engines(options: AgainstOptions) -> AgainstRun:
     settings = _settings(AgainstSettings, options)
     if options.endpoint is not None:
         return _compare_servers(options, settings)
-    assert options.outputs is not None
-    outputs, against = Path(options.outputs), Path(options.against)
-    pairs = pair_answers(read_answers(outputs, "outputs"), read_answers(against, "against"))
     first, second = str(options.outputs), options.against
+    outputs, against = Path(first), Path(second)
+    pairs = pair_answers(read_answers(outputs, "outputs"), read_answers(against, "against"))
     again = _against_command(options, first, second, settings.detect)
     together = second_answer_file(outputs) == against
-    sources = AnswerSources(first, second, again, side_by_side=together)
-    return audit_against(pairs, sources, settings)
+    return audit_against(
+        pairs, AnswerSources(first, second, again, side_by_side=together), settings
+    )
 
 
 def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> AgainstRun:
+    from simverify.served import two_sample
     from simverify.served.answers import MAX_TOKENS, pair_answers
     from simverify.served.requests import read_prompts_and_chats
-    from simverify.served.two_sample import (
-        AnswerSources,
-        audit_against,
-        collect_in_rounds,
-        second_answer_file,
-    )
 
     assert options.endpoint is not None
     assert options.against is not None
@@ -164,7 +142,7 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
     prompts = tuple(dict.fromkeys(read_prompts_and_chats(real.prompts)))
     options.say(settings.plan(len(prompts), limit))
     keep = None if options.keep is None else Path(options.keep)
-    answers = collect_in_rounds(
+    answers = two_sample.collect_in_rounds(
         endpoints,
         prompts,
         law,
@@ -173,21 +151,21 @@ def _compare_servers(options: AgainstOptions, settings: "AgainstSettings") -> Ag
         keep=keep,
         say=options.say,
     )
-    files = (first, second) if keep is None else (str(keep), str(second_answer_file(keep)))
-    asked = AskedFor(
-        temperature=law.temperature, top_k=law.top_k, top_p=law.top_p, max_tokens=limit
-    )
-    sources = AnswerSources(
-        first,
-        second,
-        _against_command(options, *files, settings.detect),
+    if keep is not None:
+        first, second = str(keep), str(two_sample.second_answer_file(keep))
+    asked = {name: getattr(law, name) for name in ("temperature", "top_k", "top_p")}
+    sources = two_sample.AnswerSources(
+        options.endpoint,
+        options.against,
+        _against_command(options, first, second, settings.detect),
         planned=answers.planned,
         endpoint=True,
         side_by_side=True,
         notes=answers.notes,
-        asked=asked,
+        asked=AskedFor(max_tokens=limit, **asked),
     )
-    return audit_against(pair_answers(answers.first, answers.second), sources, settings)
+    pairs = pair_answers(answers.first, answers.second)
+    return two_sample.audit_against(pairs, sources, settings)
 
 
 def check_against(options: AgainstOptions) -> None:
@@ -204,8 +182,7 @@ def check_against(options: AgainstOptions) -> None:
         expected = "expected http://HOST:PORT, as for {endpoint}"
         raise OptionError(f"{{against}} is {options.against}: {expected}")
     if options.endpoint is None:
-        why = "is for {endpoint}: two files hold what was asked"
-        _refuse(options, _SERVER_OPTIONS, why)
+        _refuse(options, _ASKED_OF_BOTH, "is for {endpoint}: two files hold what was asked")
         return
     if options.prompts is None:
         raise OptionError("{prompts} is missing: both are asked to answer them")
@@ -222,11 +199,17 @@ def check_against(options: AgainstOptions) -> None:
     if options.endpoint == options.against and options.served_model == options.against_model:
         raise OptionError("{endpoint} and {against} are one address: name two, or {against_model}")
     if options.keep is not None:
-        from simverify.results.reading import check_writable
         from simverify.served.two_sample import second_answer_file
 
         check_writable(Path(options.keep))
         check_writable(second_answer_file(Path(options.keep)))
+
+
+_ENGINES = ("outputs", "endpoint", "against")
+_ASKED_OF_BOTH = tuple(
+    name for name in AgainstOptions.names() if name not in (*_ENGINES, "alpha", "detect", "seed")
+)
+"""Options of two servers, which two files of their answers do not need."""
 
 
 def _against_command(options: AgainstOptions, first: str, second: str, detect: float) -> str:
@@ -234,7 +217,7 @@ def _against_command(options: AgainstOptions, first: str, second: str, detect: f
     asks = options.endpoint is not None and options.keep is None
     words = replace(options, detect=detect).words(
         always=("alpha", "detect", "seed"),
-        without=("outputs", "endpoint", "against", *(() if asks else _SERVER_OPTIONS)),
+        without=(*_ENGINES, *(() if asks else _ASKED_OF_BOTH)),
     )
     source = "--endpoint" if asks else "--outputs"
     return shlex.join(["simverify", "audit", source, first, "--against", second, *words])
@@ -331,16 +314,7 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
 
 def judge_outputs(options: OutputOptions) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
-    from simverify.served import (
-        OutputSettings,
-        Request,
-        RequestSource,
-        StreamingEvidence,
-        audit_outputs,
-        collect_answers,
-        contradictions,
-        read_requests,
-    )
+    from simverify import served
     from simverify.served.distribution import PARAMETER_NAMES
     from simverify.served.judge import count_changed_tokens, retokenisation_words
     from simverify.served.requests import prompt_ids, read_prompts_and_chats
@@ -348,7 +322,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     say = options.say
     name = options.endpoint if options.outputs is None else str(options.outputs)
     assert name is not None
-    settings = _settings(OutputSettings, options, ball=options.row_tolerance)
+    settings = _settings(served.OutputSettings, options, ball=options.row_tolerance)
     real = RealModelOptions.of(options)
     real.sampling()  # out of its range before anything is read
     check_law(options)
@@ -367,24 +341,26 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     begun, spent = None, False
     if server is None:
         assert options.outputs is not None
-        requests = read_requests(Path(options.outputs), pair)
+        requests = served.read_requests(Path(options.outputs), pair)
         given = {
             name: getattr(law, name)
             for name in PARAMETER_NAMES
             if getattr(options, name) is not None
         }
-        notes = tuple(contradictions([request.law for request in requests], given))
+        notes = tuple(served.contradictions([request.law for request in requests], given))
         for note in notes:
             say(note)
     else:
 
-        def text_alone(_first: Request) -> None:
-            blank = [Request(prompt_ids(prompt, pair), (), from_text=True) for prompt in prompts]
+        def text_alone(_first: "Request") -> None:
+            blank = [
+                served.Request(prompt_ids(prompt, pair), (), from_text=True) for prompt in prompts
+            ]
             drawn, changed = count_changed_tokens(blank, pair, settings.seed)
             say(retokenisation_words(drawn, changed, settings, proxy))
 
-        begun = StreamingEvidence(pair, settings, proxy, say)
-        answers = collect_answers(
+        begun = served.StreamingEvidence(pair, settings, proxy, say)
+        answers = served.collect_answers(
             server,
             prompts,
             pair,
@@ -398,7 +374,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
             enough=begun.enough,
         )
         requests, notes, spent = answers.requests, answers.notes, answers.spent
-    source = RequestSource(
+    source = served.RequestSource(
         name,
         _outputs_command(options, planned, settings.detect),
         endpoint=server is not None,
@@ -406,7 +382,9 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
         budget=options.max_tokens_total,
         spent=spent,
     )
-    return audit_outputs(requests, pair, source, settings, proxy=proxy, begun=begun, progress=say)
+    return served.audit_outputs(
+        requests, pair, source, settings, proxy=proxy, begun=begun, progress=say
+    )
 
 
 def check_outputs(options: OutputOptions) -> None:
@@ -422,8 +400,6 @@ def check_outputs(options: OutputOptions) -> None:
     if options.outputs is not None:
         _refuse(options, _ASKING[1:], "is for {endpoint}: a file of outputs holds its prompts")
     if options.keep is not None:
-        from simverify.results.reading import check_writable
-
         check_writable(Path(options.keep))
 
 
@@ -502,35 +478,21 @@ def run_triage(options: TriageOptions) -> TriageRun:
     notes: list[str] = []
     a, b = str(options.a), str(options.b)
     logs = [_load_answers(name, side, pair, options, notes) for name, side in ((a, "a"), (b, "b"))]
-    coarse = options.dtype in ("bfloat16", "float16")
-    source = TriageSource(
-        a,
-        b,
-        _triage_command(options),
-        options.dtype is not None,
-        lambda: _load_pair(options, "float32" if coarse else "bfloat16"),
-        tuple(notes),
-    )
+    other: Dtype = "float32" if options.dtype in ("bfloat16", "float16") else "bfloat16"
+    again, declared = _triage_command(options), options.dtype is not None
+    source = TriageSource(a, b, again, declared, lambda: _load_pair(options, other), tuple(notes))
     return explain_logs(
         match_answers(*logs), pair, source, proxy=options.draft is not None, progress=options.say
     )
 
 
 def _load_pair(options: TriageOptions, dtype: Dtype) -> "TransformerPair":
-    return RealModelOptions(
-        target=options.target,
-        draft=options.draft,
-        temperature=0.0,
-        device=options.device,
-        dtype=dtype,
-        threads=options.threads,
-    ).load()
+    return replace(RealModelOptions.of(options), temperature=0.0, dtype=dtype).load()
 
 
 def _load_answers(
     name: str, side: str, pair: "TransformerPair", options: TriageOptions, notes: list[str]
 ) -> "tuple[LoggedAnswer, ...]":
-    from simverify.results.reading import check_writable
     from simverify.served import collect_answers
     from simverify.served.requests import read_prompts_and_chats
     from simverify.served.triage_explanations import LoggedAnswer, read_answers
@@ -551,17 +513,16 @@ def _load_answers(
     notes += [f"{side.upper()}: {note}" for note in answers.notes]
     if keep is not None:
         return read_answers(keep, pair)
+
+    def end_reason(request: "Request") -> str | None:  # it was asked without stop strings
+        if request.unfinished:
+            return None
+        return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
+
     return tuple(
-        LoggedAnswer(request, line, reason=_end_reason(request, pair))
+        LoggedAnswer(request, line, reason=end_reason(request))
         for line, request in enumerate(answers.requests, 1)
     )
-
-
-def _end_reason(request: "Request", pair: "TransformerPair") -> str | None:
-    """Return how a server's answer ended; it was asked without stop strings."""
-    if request.unfinished:
-        return None
-    return "stop" if request.restored or request.tokens[-1] in pair.eos else "length"
 
 
 def _triage_command(options: TriageOptions) -> str:
@@ -615,12 +576,13 @@ def check_watch(options: WatchOptions) -> None:
 
 def run_watch(options: WatchOptions) -> WatchRun:
     """Watch as the options say, which were checked."""
+    from simverify.models.transformer import read_prompts
+    from simverify.served import watch
     from simverify.served.monitor import WatchSettings, WatchState
     from simverify.served.rescore import dtype_name
-    from simverify.served.watch import Watch, WatchSubject, parse_address, serve_metrics, state_key
 
     settings = WatchSettings(options.alpha, options.detect, options.seed, options.weights)
-    address = None if options.metrics is None else parse_address(options.metrics)
+    address = None if options.metrics is None else watch.parse_address(options.metrics)
     proxy = options.draft is not None
     name = options.endpoint or str(options.outputs)
     real = RealModelOptions.of(options)
@@ -635,11 +597,15 @@ def run_watch(options: WatchOptions) -> WatchRun:
         )
     assert options.state is not None
     folder = Path(options.state)
-    asker = None if options.endpoint is None else _make_asker(options, pair, folder)
-    usual = 1.0 if asker is None else 10.0
+    asker, usual = None, 1.0
+    if options.endpoint is not None:
+        assert options.prompts is not None
+        server, prompts = server_of(options, name), read_prompts(Path(options.prompts))
+        asker = watch.PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)
+        usual = 10.0
     first = ("outputs", "endpoint", "target", "state")
     words = [word for option in first for word in words_of(option, getattr(options, option))]
-    watched = WatchSubject(
+    watched = watch.WatchSubject(
         name,
         Path(options.outputs or "") if asker is None else asker.file,
         folder,
@@ -649,10 +615,10 @@ def run_watch(options: WatchOptions) -> WatchRun:
         options.stay,
         usual if options.every is None else options.every,
     )
-    with WatchState(folder, state_key(pair, settings, name, proxy), settings, proxy) as state:
-        running = Watch(watched, pair, settings, state, proxy=proxy, say=options.say)
+    with WatchState(folder, watch.state_key(pair, settings, name, proxy), settings, proxy) as state:
+        running = watch.Watch(watched, pair, settings, state, proxy=proxy, say=options.say)
         labels = {"source": name, "target": str(options.target)}
-        end = None if address is None else serve_metrics(*address, running.metrics, labels)
+        end = None if address is None else watch.serve_metrics(*address, running.metrics, labels)
         try:
             return running.run()
         except KeyboardInterrupt as interrupt:
@@ -663,14 +629,3 @@ def run_watch(options: WatchOptions) -> WatchRun:
                 asker.leave()
             if end is not None:
                 end()
-
-
-def _make_asker(options: WatchOptions, pair: "TransformerPair", folder: Path) -> "PromptClient":
-    from simverify.models.transformer import read_prompts
-    from simverify.served.watch import PromptClient
-
-    assert options.endpoint is not None
-    assert options.prompts is not None
-    server = server_of(options, options.endpoint)
-    prompts = read_prompts(Path(options.prompts))
-    return PromptClient(server, prompts, pair, folder / "answers.jsonl", options.say)

@@ -71,9 +71,14 @@ def _bisect_command(options: BisectOptions) -> str:
     return shlex.join(["simverify", "bisect", str(options.spec), *words, *size_words(options)])
 
 
-_INTEGER_KEYS = ("gamma", "seeds", "audit_gamma", "drafts")
-_FLOAT_KEYS = ("temperature", "distance")
+_LISTED: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("gamma", "seeds", "audit_gamma", "drafts"), (int, "whole numbers")),
+    **dict.fromkeys(("temperature", "distance"), (float, "numbers")),
+}
+"""Keys whose values are lists of numbers; those of the others are lists of names."""
+
 _SCALAR_KEYS: dict[str, type] = {"blocks": int, "shard": int, "alpha": float, "detect": float}
+_FITS: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
 SPEC_KEYS = tuple(SweepSpec.__struct_fields__)
 
 
@@ -109,20 +114,15 @@ def run_spec(options: SweepOptions, **more: Any) -> SweepRun:
 
     if options.out is None:
         raise OptionError("{out} is missing: name the folder of this sweep")
-    asked = build_spec(None if options.spec is None else Path(options.spec), keys_of(options))
+    keys = {name: getattr(options, name) for name in SweepKeys.names()}
     return run_sweep(
-        asked,
+        build_spec(None if options.spec is None else Path(options.spec), keys),
         Path(options.out),
         executor=options.executor,
         workers=options.workers,
         progress=options.progress,
         **more,
     )
-
-
-def keys_of(options: SweepKeys) -> dict[str, Any]:
-    """Return the values of the options that are keys of a spec."""
-    return {name: getattr(options, name) for name in SweepKeys.names()}
 
 
 def build_spec(file: Path | None, given: Mapping[str, Any]) -> SweepSpec:
@@ -152,7 +152,7 @@ def build_spec(file: Path | None, given: Mapping[str, Any]) -> SweepSpec:
 def _parse_value(name: str, value: Any, where: str) -> Any:
     """Return the value of a key as a spec has it; one value stands for a list of one."""
     if name in _SCALAR_KEYS:
-        kinds: tuple[type, ...] = (int,) if _SCALAR_KEYS[name] is int else (int, float)
+        kinds = _FITS[_SCALAR_KEYS[name]]
         if not isinstance(value, kinds) or isinstance(value, bool):
             expected = "a whole number" if kinds == (int,) else "a number"
             raise UsageError(f"{where} is {value!r}: expected {expected}")
@@ -161,13 +161,7 @@ def _parse_value(name: str, value: Any, where: str) -> Any:
         parts: Iterable[Any] = [word.strip() for word in value.split(",")]
     else:
         parts = value if isinstance(value, Sequence) else (value,)
-    kind, expected = (
-        (int, "whole numbers")
-        if name in _INTEGER_KEYS
-        else (float, "numbers")
-        if name in _FLOAT_KEYS
-        else (str, "names")
-    )
+    kind, expected = _LISTED.get(name, (str, "names"))
     try:
         return tuple(_parse_item(part, kind, text=isinstance(value, str)) for part in parts)
     except ValueError:
@@ -175,10 +169,9 @@ def _parse_value(name: str, value: Any, where: str) -> Any:
 
 
 def _parse_item(part: Any, kind: type, *, text: bool) -> Any:
-    fits: dict[type, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,)}
     if text and kind is not str:
         return kind(part)
-    if not isinstance(part, fits[kind]) or isinstance(part, bool) or part == "":
+    if not isinstance(part, _FITS[kind]) or isinstance(part, bool) or part == "":
         raise ValueError
     return kind(part)
 

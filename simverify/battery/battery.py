@@ -88,14 +88,11 @@ def detectable_faults(*, prefix: bool, first_row: bool) -> tuple[Fault, ...]:
     ``prefix``: all tokens before, and their rows; ``first_row``: the rows of the call's first
     slot. Every context holds the slot's own rows.
     """
-    names = [
-        *_TEST_ORDER,
-        *(name for name in FAULTS if name not in (*_TEST_ORDER, "draft-leak(0.01)")),
-    ]
+    others = [name for name in FAULTS if name not in (*_TEST_ORDER, "draft-leak(0.01)")]
     missing = frozenset() if prefix else _NEEDS_PREFIX
     if not (prefix or first_row):
         missing |= _NEEDS_FIRST_ROW
-    faults = [get_fault(name) for name in names if name not in missing]
+    faults = [get_fault(name) for name in (*_TEST_ORDER, *others) if name not in missing]
     return tuple(fault for fault in faults if fault.law is not None)
 
 
@@ -116,6 +113,11 @@ class FaultCounts:
     def telling(self) -> tuple[int, ...]:
         """Indices of the faults that emit anything but the target in these contexts."""
         return tuple(m for m, rows in enumerate(self.rows) if (rows != self.target).any())
+
+    def mixed_rows(self, fault: int, strength: float) -> Floats:
+        """Return the rows of a fault's mixture with the target."""
+        mixed: Floats = (1.0 - strength) * self.target + strength * self.rows[fault]
+        return mixed
 
     def within(self, contexts: npt.NDArray[np.bool_]) -> "FaultCounts":
         """Return the counts and rows of some ``contexts``, bool (contexts,)."""
@@ -219,7 +221,9 @@ def diagnose_faults(tables: Sequence[FaultCounts], *, diagnose: bool) -> FaultDi
     state, whose slots need not follow the target; there a fault can be refuted all the same,
     since its own slots have a law.
     """
-    sums = reduce(add, (_ratio_sums(table) for table in tables))
+    sums = reduce(
+        add, (stats.ratio_sums(t.counts, t.target, t.rows, names=t.names) for t in tables)
+    )
     result = stats.ratio_gate(sums, alpha=0.5, beta=REFUTATION_BETA)
     faults = {table.names[m] for table in tables for m in table.telling}
     standing = tuple(fault for fault in result.not_refuted if fault in faults)
@@ -242,20 +246,14 @@ def _best_mixture(
     log_evalue = float(sums.log_evalues[m, s])
     if not log_evalue > 0.0:
         return None
-    return stats.FaultAtStrength(
-        fault=sums.names[m], strength=stats.STRENGTHS[s], log_evalue=log_evalue
-    )
-
-
-def _mixed_rows(table: FaultCounts, fault: int, strength: float) -> Floats:
-    mixed: Floats = (1.0 - strength) * table.target + strength * table.rows[fault]
-    return mixed
+    strength = stats.STRENGTHS[s]
+    return stats.FaultAtStrength(fault=sums.names[m], strength=strength, log_evalue=log_evalue)
 
 
 def _mixture_log_likelihood(table: FaultCounts, fault: int, strength: float) -> float:
     seen = table.counts > 0
     with np.errstate(divide="ignore"):
-        return float(table.counts[seen] @ np.log(_mixed_rows(table, fault, strength)[seen]))
+        return float(table.counts[seen] @ np.log(table.mixed_rows(fault, strength)[seen]))
 
 
 def _explained_share(tables: Sequence[FaultCounts], best: stats.FaultAtStrength) -> float:
@@ -267,7 +265,7 @@ def _explained_share(tables: Sequence[FaultCounts], best: stats.FaultAtStrength)
         return max(g2.statistic - g2.df - noise * math.sqrt(2.0 * g2.df), 0.0)
 
     whole = excess([table.target for table in tables], 0.0)
-    mixed = [_mixed_rows(t, t.names.index(best.fault), best.strength) for t in tables]
+    mixed = [t.mixed_rows(t.names.index(best.fault), best.strength) for t in tables]
     # What two standard deviations of chance make is not left unexplained.
     left = excess(mixed, 2.0)
     return max(0.0, 1.0 - left / whole) if whole > 0.0 else 0.0
@@ -286,34 +284,25 @@ def ratio_tests(
     tested = list(table.telling[:MAX_TESTED_FAULTS])
     if not tested:
         return []
-    names, rows = [table.names[m] for m in tested], table.rows[tested]
+    names = [table.names[m] for m in tested]
+    likelihoods = (table.counts, table.target, table.rows[tested])
     tests = []
     large = table.target.size > _MAX_EXACT_ENTRIES
     if "gate" in shares or (large and last):
         # Where the exact tail takes too long, the e-value stands for it: a tenth more tokens.
         alpha = shares.get("gate", 0.0) + (shares["ratios"] if large else 0.0)
-        sums = stats.ratio_sums(table.counts, table.target, rows, names=names)
+        sums = stats.ratio_sums(*likelihoods, names=names)
         tests.append(stats.ratio_gate(sums, alpha=alpha, name="named faults, at any time").test)
     if last and not large:
-        tests.append(
-            stats.ratio_test(
-                table.counts,
-                table.target,
-                rows,
-                names=names,
-                alpha=shares["ratios"],
-                name="named faults",
-            ).test
+        fixed = stats.ratio_test(
+            *likelihoods, names=names, alpha=shares["ratios"], name="named faults"
         )
+        tests.append(fixed.test)
     return tests
 
 
 _MAX_EXACT_ENTRIES = 1 << 14
 """Most entries of the rows for which tails of likelihood ratios are exact."""
-
-
-def _ratio_sums(table: FaultCounts) -> stats.RatioSums:
-    return stats.ratio_sums(table.counts, table.target, table.rows, names=table.names)
 
 
 RARE_PROBABILITY = 0.01
@@ -374,8 +363,13 @@ def judge_tokens(
         if not slot.counts.any():
             by_slot.append(0.0)
             continue
-        violation = _support_violation(slot)
-        violations += [violation] if violation else []
+        support = stats.support_violations(slot.counts, slot.target).first
+        if support is not None:
+            context, token, count = support
+            violations.append(
+                f"support, {slot.name}: token {token} of probability 0 emitted {count} times in "
+                f"context {context}"
+            )
         g2 = stats.transition_g2(slot.counts, slot.target)
         parts.append(g2)
         slot_tests = []
@@ -387,7 +381,7 @@ def judge_tokens(
             slot_tests.append(stats.rare_test(g2.rare, alpha=each["rare"], name=name))
         beside += slot_tests
         log_p = min((test.log_pvalue for test in slot_tests), default=0.0)
-        by_slot.append(-math.inf if violation else log_p)
+        by_slot.append(log_p if support is None else -math.inf)
     # One test of all positions holds the promised power; one of each tells where.
     pooled = reduce(add, parts)
     if pooled.df > 0:
@@ -406,8 +400,8 @@ def score_tests(slots: Sequence[SlotCounts], alpha: float) -> Iterator[stats.Tes
     """Test every score over all slots, with half of ``alpha``, and in each slot."""
     bank = tuple(_score_bank(slots))
     share = stats.split_alpha(alpha, {"pooled": 1.0, "each": 1.0})
+    pooled, each = share["pooled"] / len(bank), share["each"] / len(bank) / len(slots)
     for name, parts in bank:
-        pooled, each = share["pooled"] / len(bank), share["each"] / len(bank) / len(slots)
         pairs = [(slot, sums) for slot, sums in zip(slots, parts, strict=True) if sums is not None]
         if not pairs:
             continue
@@ -422,27 +416,27 @@ _ScoreTotals = stats.ScoreSums | stats.IndicatorSums
 
 def _score_bank(slots: Sequence[SlotCounts]) -> Iterator[tuple[str, list[_ScoreTotals | None]]]:
     """Each score's sums by slot, None where no token could have moved it."""
-    scores: dict[str, Callable[[SlotCounts], Floats]] = {
+    scores: dict[str, Callable[[SlotCounts], Floats | npt.NDArray[np.bool_]]] = {
         "min(1, q/p)": lambda slot: stats.accept(slot.target, slot.draft),
         "(q-p)/(q+p)": lambda slot: stats.contrast(slot.target, slot.draft),
         "-log p": lambda slot: stats.surprise(slot.target),
-    }
-    marks: dict[str, Callable[[SlotCounts], npt.NDArray[np.bool_]]] = {
         "q > p": lambda slot: stats.q_above_p(slot.target, slot.draft),
         f"p < {RARE_PROBABILITY:g}": lambda slot: stats.rare_token(
             slot.target, below=RARE_PROBABILITY
         ),
     }
     for name, score in scores.items():
-        yield name, [_slot_score_sums(slot, score(slot)) for slot in slots]
-    for name, mark in marks.items():
-        yield name, [_slot_indicator_sums(slot, mark(slot)) for slot in slots]
+        yield name, [_slot_sums(slot, score(slot)) for slot in slots]
 
 
-def _slot_score_sums(slot: SlotCounts, scores: Floats) -> _ScoreTotals | None:
+def _slot_sums(slot: SlotCounts, scores: Floats | npt.NDArray[np.bool_]) -> _ScoreTotals | None:
     if not slot.counts.any():
         return None
-    sums = stats.score_sums_of_contexts(slot.counts, slot.target, scores)
+    if scores.dtype == np.bool_:
+        members = np.asarray(scores, np.bool_)
+        bits = stats.indicator_sums_of_contexts(slot.counts, slot.target, members)
+        return bits if bits.variance > 0.0 else None
+    sums = stats.score_sums_of_contexts(slot.counts, slot.target, np.asarray(scores, np.float64))
     return sums if score_can_vary(sums) else None
 
 
@@ -452,28 +446,10 @@ def score_can_vary(sums: stats.ScoreSums) -> bool:
     return sums.ranges > 1e-9 * sums.n and sums.variance > 1e-6 * sums.width**2
 
 
-def _slot_indicator_sums(slot: SlotCounts, members: npt.NDArray[np.bool_]) -> _ScoreTotals | None:
-    if not slot.counts.any():
-        return None
-    sums = stats.indicator_sums_of_contexts(slot.counts, slot.target, members)
-    return sums if sums.variance > 0.0 else None
-
-
 def _score_test(sums: _ScoreTotals, alpha: float, name: str) -> stats.TestResult:
     if isinstance(sums, stats.IndicatorSums):
         return stats.indicator_test(sums, alpha=alpha, name=name)
     return stats.score_test(sums, alpha=alpha, name=name)
-
-
-def _support_violation(slot: SlotCounts) -> str:
-    support = stats.support_violations(slot.counts, slot.target)
-    if support.first is None:
-        return ""
-    context, token, count = support.first
-    return (
-        f"support, {slot.name}: token {token} of probability 0 emitted {count} times in "
-        f"context {context}"
-    )
 
 
 def detectable_deviation(
@@ -496,11 +472,10 @@ def detectable_deviation(
     if any((slot.target == 0.0).any() for slot in slots):
         # So many tokens off the support are expected before one is seen with this power.
         hidden -= math.log(1.0 - power)
-    deviation = 0.0
+    deviation = hidden / total.n
     if total.df > 0:
         alpha = shares["transitions"]
-        deviation = stats.g2_min_detectable(total.df, total.n, alpha=alpha, power=power)
-    deviation += hidden / total.n
+        deviation += stats.g2_min_detectable(total.df, total.n, alpha=alpha, power=power)
     return deviation if deviation < 1.0 else math.inf
 
 
@@ -512,10 +487,8 @@ def certify_slots(slots: Sequence[SlotCounts], *, delta: float) -> stats.Certifi
     counts, rows = counts[seen], rows[seen]
     if counts.size > _MAX_DUAL_CELLS:
         return stats.plug_in_certificate(counts, rows, delta=delta)
-    return stats.best_certificate(
-        stats.plug_in_certificate(counts, rows, delta=delta / 2.0),
-        stats.dual_certificate(counts, rows, delta=delta / 2.0),
-    )
+    bounds = (stats.plug_in_certificate, stats.dual_certificate)
+    return stats.best_certificate(*(bound(counts, rows, delta=delta / 2.0) for bound in bounds))
 
 
 # The part of a verifier that a rejection points at; "not localised" where it points at none.
@@ -600,7 +573,10 @@ def locate_fault(found: LocalisationEvidence) -> FaultLocation:
     if found.independence and not found.tokens:
         why = "each call's tokens follow the target, but calls or rows depend on each other"
         return FaultLocation("random stream", None, why)
-    if found.bonus is not None and off == [found.bonus] and _only_bonus_deviates(found):
+    others_clean = all(
+        p > _CLEAN_LOG_PVALUE for i, p in enumerate(found.by_slot) if i != found.bonus
+    )
+    if found.bonus is not None and off == [found.bonus] and others_clean:
         return FaultLocation("bonus", position, "the bonus slot alone deviates")
     named = found.named
     if named is not None and named.best is not None and named.fits:
@@ -614,14 +590,9 @@ def locate_fault(found: LocalisationEvidence) -> FaultLocation:
         why = "tokens are accepted as they should be, but rejections give others in their place"
         return FaultLocation("residual", position, why)
     if found.lossy:
-        return FaultLocation(
-            "accept", position, "more is accepted than any lossless rule may accept"
-        )
+        why = "more is accepted than any lossless rule may accept"
+        return FaultLocation("accept", position, why)
     return FaultLocation(None, position, "no part of the verifier alone explains what was found")
-
-
-def _only_bonus_deviates(found: LocalisationEvidence) -> bool:
-    return all(p > _CLEAN_LOG_PVALUE for i, p in enumerate(found.by_slot) if i != found.bonus)
 
 
 # The report of the tests of one question, their power, and their document.
@@ -699,12 +670,12 @@ def faults_document(named: FaultDiagnosis | None) -> results.NamedFaults | None:
     """Return the document's entry of what the tokens say of the catalogue."""
     if named is None:
         return None
-    best = None if named.best is None else _document(results.FaultAtStrength, named.best)
+    best = named.best
     return results.NamedFaults(
         refuted=tuple(_document(results.FaultAtStrength, fault) for fault in named.refuted),
         not_refuted=named.not_refuted,
         beta=REFUTATION_BETA,
-        best=best,
+        best=None if best is None else _document(results.FaultAtStrength, best),
         explains=None if best is None else named.explains,
     )
 
@@ -906,14 +877,8 @@ def judge_output(found: "Features", alpha: float) -> TestReport:
             f"of the named faults {gate.best.fault} at strength {gate.best.strength:g} fits best"
         )
     named = FaultDiagnosis(gate.refuted, gate.not_refuted, None, 0.0)
-    evidence = LocalisationEvidence(
-        independence=any(test.rejected for test in pairs),
-        tokens=any(test.rejected for test in alone),
-        lossy=False,
-        by_slot=(),
-        bonus=None,
-        named=named,
-    )
+    apart, together = (any(test.rejected for test in some) for some in (alone, pairs))
+    evidence = LocalisationEvidence(together, apart, False, (), None, named)
     return TestReport(
         tests=tuple(tests),
         findings=tuple(findings),

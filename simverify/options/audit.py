@@ -49,7 +49,7 @@ class EngineOptions(Options):
     """Where an engine is loaded from."""
 
     engine_path: PathName | None = option(
-        None, "Checkout of an engine to use instead of the installed package."
+        "Checkout of an engine to use instead of the installed package."
     )
 
     @property
@@ -62,9 +62,8 @@ class EngineOptions(Options):
 class SmallOptions(EngineOptions, Sizes):
     """Of whatever is called on small instances."""
 
-    contract: Contract | None = option(None, _CONTRACT, SUBJECT)
+    contract: Contract | None = option(_CONTRACT, SUBJECT)
     tolerance: float | None = option(
-        None,
         "Largest deviation that counts as rounding; the default depends on the code's precision.",
         ADVANCED,
         Range(low=0, below=1),
@@ -76,12 +75,12 @@ class _Strict(Options):
     """What fails an audit beside a wrong law."""
 
     strict_probes: bool = option(
-        False, "Fail the audit on warnings of the edge probes too.", BUDGET
+        "Fail the audit on warnings of the edge probes too.", BUDGET, default=False
     )
     strict_coverage: bool = option(
-        False,
         "Fail the audit if no call reached some line of the code. Every call is then watched.",
         BUDGET,
+        default=False,
     )
 
 
@@ -90,13 +89,11 @@ class _Trees(Options):
     """Draft trees."""
 
     scheme: str | None = option(
-        None,
         "How the siblings of draft trees are drafted: iid (the default), without-replacement, "
         "top-k, argmax-first or last-sampled. For a drafter, name the scheme that it declares.",
         INSTANCES,
     )
     tree: str | None = option(
-        None,
         "Audit only one tree: its children per level, such as 3,2,1. By default, many trees are "
         "audited; real models use two drafts of gamma tokens.",
         INSTANCES,
@@ -109,7 +106,7 @@ class UsualOptions(SmallOptions):
 
     title: ClassVar[str] = "code on small instances"
 
-    rule: Code | None = option(None, _SPEC, SUBJECT)
+    rule: Code | None = option(_SPEC, SUBJECT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +114,12 @@ class _Batches(Options):
     """Batched code, and code that knows an end."""
 
     batch: int | None = option(
-        None,
         "Blocks per call of batched code, which takes arrays with a batch axis and returns rows "
         "padded with -1. Catalogued faults of whole batches set their own.",
         INSTANCES,
         Range(low=2, high=1024),
     )
     batch_mix: str | None = option(
-        None,
         "Kinds of requests that share the batch with the audited one, such as ragged,greedy, or "
         "all. The kinds are ragged, stale, placeholder, padded, unmasked, greedy, one-hot, mixed "
         "and seeds.",
@@ -132,7 +127,6 @@ class _Batches(Options):
         old="company",
     )
     eos: int | None = option(
-        None,
         "Token id that the code treats as the end of a sequence. Tokens that a call emits after "
         "it are ignored.",
         INSTANCES,
@@ -158,15 +152,9 @@ class PairOptions(_Strict, _Trees, SmallOptions):
     title: ClassVar[str] = "a pair ({drafter} and {verifier})"
     chosen_by: ClassVar[tuple[str, ...]] = ("drafter", "verifier")
 
-    drafter: Code | None = option(
-        None,
-        "A drafter, audited together with --verifier.",
-        OTHERS,
-    )
+    drafter: Code | None = option("A drafter, audited together with --verifier.", OTHERS)
     verifier: Code | None = option(
-        None,
-        "A verifier of the verify or tree contract, audited together with --drafter.",
-        OTHERS,
+        "A verifier of the verify or tree contract, audited together with --drafter.", OTHERS
     )
 
 
@@ -178,19 +166,15 @@ class ProgramOptions(Sizes):
     chosen_by: ClassVar[tuple[str, ...]] = ("command", "library")
 
     command: str | None = option(
-        None,
         "A program in any language that answers each call with a line of JSON, such as ./harness. "
         "It is started once, without a shell, and kept running.",
         OTHERS,
     )
     library: PathName | None = option(
-        None,
-        "A function of a shared library with the C ABI, path.so:symbol.",
-        OTHERS,
-        verbatim=True,
+        "A function of a shared library with the C ABI, path.so:symbol.", OTHERS, verbatim=True
     )
     coins: int | None = option(
-        None, "Coins that each call of a program or a library gets; gamma + 1 by default."
+        "Coins that each call of a program or a library gets; gamma + 1 by default."
     )
     contract: Literal["verify"] | None = inherited(SmallOptions, "contract")
     tolerance: float | None = inherited(SmallOptions, "tolerance")
@@ -204,10 +188,10 @@ class _OnRows(_Strict, EngineOptions):
     seed: int = inherited(Sizes, "seed", 0)
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float = option(
-        0.04,
         "Deviation (mean one-token TV) to detect with power .9; .04 by default.",
         BUDGET,
         DETECT,
+        default=0.04,
     )
 
 
@@ -218,10 +202,10 @@ class TraceOptions(_OnRows):
     title: ClassVar[str] = "a trace ({trace})"
     chosen_by: ClassVar[tuple[str, ...]] = ("trace",)
 
-    rule: Code | None = option(None, _SPEC, SUBJECT)
+    rule: Code | None = option(_SPEC, SUBJECT)
     _: KW_ONLY
     trace: PathName | None = option(
-        None, "Call the code on the blocks of this trace, which simverify capture wrote.", OTHERS
+        "Call the code on the blocks of this trace, which simverify capture wrote.", OTHERS
     )
     contract: Literal["verify"] | None = inherited(SmallOptions, "contract")
 
@@ -229,10 +213,9 @@ class TraceOptions(_OnRows):
 @dataclass(frozen=True, kw_only=True)
 class _Decoding(_Trees, Models):
     gamma: int | None = option(
-        None, "Draft length, 1 to 64; 4 by default.", INSTANCES, Range(low=1, high=64)
+        "Draft length, 1 to 64; 4 by default.", INSTANCES, Range(low=1, high=64)
     )
     tokens: int | None = option(
-        None,
         "Number of emitted tokens to judge, fixed beforehand; by default, as many as the promised "
         "power needs.",
         BUDGET,
@@ -247,7 +230,7 @@ class RealModelOptions(_OnRows, Drafting, Compute, Law, _Decoding):
     title: ClassVar[str] = "real models ({target})"
     chosen_by: ClassVar[tuple[str, ...]] = ("target",)
 
-    rule: Code | None = option(None, _SPEC, SUBJECT)
+    rule: Code | None = option(_SPEC, SUBJECT)
     _: KW_ONLY
     target: str | None = inherited(Models, "target", group=OTHERS)
 

@@ -34,7 +34,6 @@ BUNDLED_PAIRS = ("tiny-llama", "tiny-llama-deep")
 @dataclass(frozen=True)
 class _Compared(Options):
     models: Sequence[Any] | None = option(
-        None,
         "Models, or their names, comma-separated on the command line: toy, compact, markov-V for "
         "any V, ngram, or files (.json, .npz). Or one real pair: tiny-llama, or tiny-llama-deep "
         "with a draft of twelve layers. By default toy, compact, markov-64 and ngram; on draft "
@@ -42,7 +41,6 @@ class _Compared(Options):
         COMPARED,
     )
     verifiers: Sequence[Code] | None = option(
-        None,
         "Names of built-in verifiers, comma-separated on the command line, or your own rules as "
         "audit takes them. By default token, block, greedy and match; for real models the first "
         "three; on a trace those of the four without state; on draft trees every rule that is "
@@ -51,53 +49,47 @@ class _Compared(Options):
     )
     _: KW_ONLY
     gamma: int | None = option(
-        None,
         "Draft length: tokens proposed per target call. A trace has its own. With a tree, the "
         "largest depth that the tree may have.",
         COMPARED,
         Range(low=1, high=MAX_GAMMA),
     )
     cost_ratio: float = option(
-        0.1,
         "Time of one draft token divided by the time of one target call.",
         SPEED,
         Range(low=0, high=MAX_COST_RATIO),
+        default=0.1,
     )
-    alpha: float = option(1e-6, "False-alarm rate of the whole run.", BUDGET, ALPHA)
+    alpha: float = option("False-alarm rate of the whole run.", BUDGET, ALPHA, default=1e-6)
     detect: float | None = option(
-        None,
         "Deviation (mean one-token TV) to detect with power .9; with less power, the verdict is "
         "INCONCLUSIVE. By default .01, or .04 for real models.",
         BUDGET,
         DETECT,
     )
     seed: int | None = option(
-        None,
         "Seed of the run. The same seed gives the same results with any number of threads. By "
         "default 0, or the seed of the trace.",
         BUDGET,
         SEED,
     )
-    threads: int | None = option(None, "Number of threads; by default, all processors.", BUDGET)
+    threads: int | None = option("Number of threads; by default, all processors.", BUDGET)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SeveralDrafts(Options):
     drafts: int | None = option(
-        None,
         "Number of independent drafts of gamma tokens, for rules that judge several; one by "
         "default.",
         COMPARED,
     )
     tree: PathName | None = option(
-        None,
         "A draft tree, instead of independent drafts: children per level, such as 3,2,1, or a "
         'JSON file {"parents": [-1, 0, ...]}.',
         COMPARED,
         verbatim=True,
     )
     scheme: str | None = option(
-        None,
         "How the siblings of the tree are drafted: iid (the default), without-replacement, top-k, "
         "argmax-first or last-sampled.",
         COMPARED,
@@ -112,30 +104,24 @@ class CompareOptions(_SeveralDrafts, _Compared):
 
     _: KW_ONLY
     blocks: int | None = option(
-        None,
-        "Simulated blocks per verifier; by default, as many as the promised power needs.",
-        BUDGET,
+        "Simulated blocks per verifier; by default, as many as the promised power needs.", BUDGET
     )
-    calls: int = option(0, "Also report the tokens emitted after 1 to this many calls.", SIMULATED)
-    eos: int | None = option(
-        None, "Id of the token that ends a generation, for --calls.", SIMULATED
+    calls: int = option(
+        "Also report the tokens emitted after 1 to this many calls.", SIMULATED, default=0
     )
+    eos: int | None = option("Id of the token that ends a generation, for --calls.", SIMULATED)
     batch_size: int | None = option(
-        None,
-        "Sequences decoded at once, for the predicted speed-up; 1 by default.",
-        SPEED,
+        "Sequences decoded at once, for the predicted speed-up; 1 by default.", SPEED
     )
     free_rows: float | None = option(
-        None,
         "Rows that a call computes while it reads its weights. More rows than that cost time. By "
         "default, all rows are free; an A100 has about 150, fewer with long texts.",
         SPEED,
     )
     draft_distance: float | None = option(
-        None, "markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.", SIMULATED
+        "markov-V: share of noise in the draft's rows, 0 to 1; .4 by default.", SIMULATED
     )
     temperature: float | None = option(
-        None,
         "markov-V and real models: temperature of target and draft, 1 by default; 0 is one-hot.",
         COMPARED,
     )
@@ -149,30 +135,25 @@ class RealPairOptions(_SeveralDrafts, Drafting, Compute, Law, Models, _Compared)
     chosen_by: ClassVar[tuple[str, ...]] = ("target", "draft")
 
     target: str | None = option(
-        None, "Real models: a folder or a name that Transformers loads.", COMPARED
+        "Real models: a folder or a name that Transformers loads.", COMPARED
     )
     draft: str | None = option(
-        None,
         "The draft model, also a folder or a name; leave it out if drafts come from the texts "
         "alone.",
         COMPARED,
     )
     prompts: PathName | None = option(
-        None, "Prompts: JSONL, or a text file with one per paragraph.", MODELS
+        "Prompts: JSONL, or a text file with one per paragraph.", MODELS
     )
     tokens: int | None = option(
-        None,
-        "Emitted tokens per verifier; by default, as many as the promised power needs.",
-        MODELS,
+        "Emitted tokens per verifier; by default, as many as the promised power needs.", MODELS
     )
     lanes: int | None = option(
-        None, "Requests decoded at once, 32 by default; fewer take less memory.", MODELS
+        "Requests decoded at once, 32 by default; fewer take less memory.", MODELS
     )
     temperature: float | None = inherited(CompareOptions, "temperature")
     layer_parallel: int | str | None = option(
-        None,
-        "Layers per group of easyspec, 4 by default, or a list to compare, such as 1,2,4.",
-        MODELS,
+        "Layers per group of easyspec, 4 by default, or a list to compare, such as 1,2,4.", MODELS
     )
     threads: int | None = inherited(_Compared, "threads")
 
@@ -192,7 +173,7 @@ class TracedOptions(_Compared):
     chosen_by: ClassVar[tuple[str, ...]] = ("trace",)
 
     trace: PathName | None = option(
-        None, "Replay this trace, which simverify capture wrote, instead of models.", COMPARED
+        "Replay this trace, which simverify capture wrote, instead of models.", COMPARED
     )
 
 
@@ -207,18 +188,16 @@ class PlanOptions(Options):
     """Of a plan: what a claim costs."""
 
     alpha: float = inherited(_Compared, "alpha", 1e-6)
-    power: float = option(0.9, "Probability of finding the deviation.", BUDGET)
+    power: float = option("Probability of finding the deviation.", BUDGET, default=0.9)
     deviation: float | None = option(
-        None, "Deviation to detect (mean one-token TV); .01 if no budget is given.", BUDGET
+        "Deviation to detect (mean one-token TV); .01 if no budget is given.", BUDGET
     )
-    vocab: int = option(64, "Vocabulary size.", COMPARED)
-    gamma: int = option(8, "Draft length: tokens proposed per target call.", COMPARED)
+    vocab: int = option("Vocabulary size.", COMPARED, default=64)
+    gamma: int = option("Draft length: tokens proposed per target call.", COMPARED, default=8)
     seconds: float | None = option(
-        None, "A budget in seconds on this machine, instead of a deviation.", BUDGET
+        "A budget in seconds on this machine, instead of a deviation.", BUDGET
     )
-    samples: int | None = option(
-        None, "A budget in emitted tokens, instead of a deviation.", BUDGET
-    )
+    samples: int | None = option("A budget in emitted tokens, instead of a deviation.", BUDGET)
     threads: int | None = inherited(_Compared, "threads")
 
 
@@ -226,25 +205,25 @@ class PlanOptions(Options):
 class CaptureOptions(Drafting, Compute, Law, Options):
     """Of a recording of two real models."""
 
-    gamma: int | None = option(None, "Draft length; required.", COMPARED)
+    gamma: int | None = option("Draft length; required.", COMPARED)
     tokens: int | None = option(
-        None, "Number of tokens to emit, by token verification; required.", BUDGET
+        "Number of tokens to emit, by token verification; required.", BUDGET
     )
-    out: PathName | None = option(None, "A new folder; required.", OUTPUT)
+    out: PathName | None = option("A new folder; required.", OUTPUT)
     models: Literal["tiny-llama", "tiny-llama-deep"] | None = option(
-        None, "A bundled pair, instead of --target and --draft.", COMPARED
+        "A bundled pair, instead of --target and --draft.", COMPARED
     )
     target: str | None = inherited(RealPairOptions, "target")
     draft: str | None = inherited(RealPairOptions, "draft")
     prompts: PathName | None = inherited(RealPairOptions, "prompts")
     temperature: float | None = option(
-        None, "Temperature that target and draft sample with; 1 by default.", MODELS
+        "Temperature that target and draft sample with; 1 by default.", MODELS
     )
     statistics: bool = option(
-        False,
         "Leave out the rows, which are large. Record sums for every rule without state. Only "
         "compare can replay them.",
         OUTPUT,
+        default=False,
     )
-    max_bytes: int = option(2_000_000_000, "Largest size of the rows, in bytes.", OUTPUT)
+    max_bytes: int = option("Largest size of the rows, in bytes.", OUTPUT, default=2_000_000_000)
     seed: int = inherited(_Compared, "seed", 0)

@@ -84,10 +84,7 @@ def options_of(modes: Sequence[type[Options]], given: Mapping[str, Any], **more:
 
 def mode_of(modes: Sequence[type[Options]], given: Mapping[str, Any]) -> type[Options]:
     """Return the mode that ``given`` ask for: the first is taken where nothing asks for another."""
-    for mode in modes[1:]:
-        if mode.is_asked_for(given):
-            return mode
-    return modes[0]
+    return next((mode for mode in modes[1:] if mode.is_asked_for(given)), modes[0])
 
 
 Mode = TypeVar("Mode", bound=Options)
@@ -115,19 +112,16 @@ def renamed(
     modes: Sequence[type[Options]], given: Mapping[str, Any], warn: Callable[[str, str], None]
 ) -> dict[str, Any]:
     """Return ``given`` with today's names; ``warn`` is told each old one with the new one, once."""
-    news = {option.old: name for name, option in _all(modes) if option.old is not None}
-    found = {name: value for name, value in given.items() if name not in news}
+    options = [one for mode in modes for one in mode.options()]
+    news = {old: one.name for one in options if (old := option_of(one).old) is not None}
+    values = {name: value for name, value in given.items() if name not in news}
     for old, new in news.items():
         if is_given(given.get(old)):
             warn(old, new)
-            if is_given(found.get(new)):
+            if is_given(values.get(new)):
                 raise OptionError(f"{{{old}}} is the old name of {{{new}}}: give one of them")
-            found[new] = given[old]
-    return found
-
-
-def _all(modes: Sequence[type[Options]]) -> Iterator[tuple[str, Any]]:
-    return ((one.name, option_of(one)) for mode in modes for one in mode.options())
+            values[new] = given[old]
+    return values
 
 
 def _warn(old: str, new: str) -> None:

@@ -16,29 +16,18 @@ PathName = str | PathLike[str]
 Contract = Literal["verify", "step", "tree", "draft"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-SUBJECT = "What is audited"
-INSTANCES = "The instances"
-BUDGET = "Budget and error rates"
-OUTPUT = "Output"
-COMPARED = "What is compared"
-OTHERS = "Other audits"
-SPEED = "The predicted speed-up"
-SIMULATED = "Advanced: simulated models"
-ADVANCED = "Advanced"
-MODELS = "Advanced: real models"
-SERVED = "Advanced: emitted tokens, and servers"
 GROUPS = (
-    SUBJECT,
-    COMPARED,
-    INSTANCES,
-    BUDGET,
-    OUTPUT,
-    OTHERS,
-    SPEED,
-    ADVANCED,
-    SIMULATED,
-    MODELS,
-    SERVED,
+    SUBJECT := "What is audited",
+    COMPARED := "What is compared",
+    INSTANCES := "The instances",
+    BUDGET := "Budget and error rates",
+    OUTPUT := "Output",
+    OTHERS := "Other audits",
+    SPEED := "The predicted speed-up",
+    ADVANCED := "Advanced",
+    SIMULATED := "Advanced: simulated models",
+    MODELS := "Advanced: real models",
+    SERVED := "Advanced: emitted tokens, and servers",
 )
 """Groups of options, in the order of ``--help``."""
 
@@ -102,11 +91,11 @@ class Option:
 
 
 def option(
-    default: Any,
     help: str,  # noqa: A002 -- what cyclopts and argparse call it
     group: str = ADVANCED,
     range: Range | None = None,  # noqa: A002
     *,
+    default: Any = None,
     old: str | None = None,
     verbatim: bool = False,
 ) -> Any:
@@ -119,8 +108,7 @@ def inherited(
 ) -> Any:
     """Return the option ``name`` of another mode, with its own default."""
     known = option_of(mode.option(name))
-    found = known if group is None else replace(known, group=group)
-    return field(default=default, metadata={_KEY: found})
+    return field(default=default, metadata={_KEY: replace(known, group=group or known.group)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,13 +175,12 @@ class Options:
 
         ``always``: those that are written though they are defaults; ``without``: left out.
         """
-        found: list[str] = []
+        words: list[str] = []
         for one in type(self).options():
             value = getattr(self, one.name)
-            if one.name in without or (value == one.default and one.name not in always):
-                continue
-            found += words_of(one.name, value)
-        return found
+            if one.name not in without and (value != one.default or one.name in always):
+                words += words_of(one.name, value)
+        return words
 
     def listed(self, name: str) -> list[str]:
         """Return the names that an option lists; none of None.
@@ -220,8 +207,8 @@ class Options:
 
 def option_of(one: Field[Any]) -> Option:
     """Return what a field says of its option."""
-    found: Option = one.metadata[_KEY]
-    return found
+    known: Option = one.metadata[_KEY]
+    return known
 
 
 def is_given(value: object) -> bool:
@@ -285,27 +272,29 @@ SECONDS = Range(above=0, high=MAX_SECONDS)
 class Sizes(Options):
     """The instances of an audit, its budget and its error rates."""
 
-    seed: int = option(0, "Seed of all draws.", BUDGET, SEED)
-    gamma: int = option(4, "Largest draft length of the instances, 1 to 4.", INSTANCES, GAMMA)
-    vocab: int = option(12, "Largest vocabulary of the instances, 2 to 12.", INSTANCES, VOCAB)
-    max_paths: int | None = option(
-        None,
-        "Budget of the exact tier, in paths; the default depends on the code.",
-        BUDGET,
-        Range(low=1),
+    seed: int = option("Seed of all draws.", BUDGET, SEED, default=0)
+    gamma: int = option(
+        "Largest draft length of the instances, 1 to 4.", INSTANCES, GAMMA, default=4
     )
-    max_samples: int = option(2_000_000, "Budget of the sampled tier.", BUDGET, Range(low=1))
+    vocab: int = option(
+        "Largest vocabulary of the instances, 2 to 12.", INSTANCES, VOCAB, default=12
+    )
+    max_paths: int | None = option(
+        "Budget of the exact tier, in paths; the default depends on the code.", BUDGET, Range(low=1)
+    )
+    max_samples: int = option(
+        "Budget of the sampled tier.", BUDGET, Range(low=1), default=2_000_000
+    )
     seconds: float = option(
-        60.0,
         "Time limit of each tier. Reaching it can only make the verdict INCONCLUSIVE. The exact "
         "tier counts processor seconds (wall-clock seconds if the code waits), the sampled tier "
         "wall-clock seconds.",
         BUDGET,
         SECONDS,
+        default=60.0,
     )
-    alpha: float = option(1e-6, "False-alarm rate of the tests.", BUDGET, ALPHA)
+    alpha: float = option("False-alarm rate of the tests.", BUDGET, ALPHA, default=1e-6)
     detect: float | None = option(
-        None,
         "Deviation (mean one-token TV) that the sampled tier detects with power .9: .01 by "
         "default, or up to .05 if slow code leaves no time for less.",
         BUDGET,
@@ -318,15 +307,11 @@ class Models(Options):
     """A pair of real models, and prompts."""
 
     target: str | None = option(
-        None,
         "The target model: a folder or a name that Transformers loads, or the bundled tiny-llama.",
         SUBJECT,
     )
-    draft: str | None = option(
-        None, "The draft model; by default, tiny-llama uses its own.", MODELS
-    )
+    draft: str | None = option("The draft model; by default, tiny-llama uses its own.", MODELS)
     prompts: PathName | None = option(
-        None,
         "Prompts: JSONL, or a text file with one per paragraph. By default, tiny-llama uses its "
         "own.",
         MODELS,
@@ -338,15 +323,14 @@ class Law(Options):
     """The law that models sample, or that an engine was asked for."""
 
     temperature: float | None = option(
-        None,
         "Temperature that the models sample with, or that the engine was asked for; 1 by default.",
         MODELS,
     )
     top_k: int | None = option(
-        None, "Number of most likely tokens that sampling keeps; all by default.", MODELS
+        "Number of most likely tokens that sampling keeps; all by default.", MODELS
     )
     top_p: float | None = option(
-        None, "Share of the probability that sampling keeps; all by default.", MODELS
+        "Share of the probability that sampling keeps; all by default.", MODELS
     )
 
 
@@ -354,11 +338,11 @@ class Law(Options):
 class Compute(Options):
     """Where real models compute, and in what."""
 
-    device: str | None = option(None, "Device that real models run on; cpu by default.", MODELS)
+    device: str | None = option("Device that real models run on; cpu by default.", MODELS)
     dtype: Dtype | None = option(
-        None, "Precision that real models compute in; float32 by default.", MODELS
+        "Precision that real models compute in; float32 by default.", MODELS
     )
-    threads: int | None = option(None, "Number of torch threads.", MODELS)
+    threads: int | None = option("Number of torch threads.", MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,16 +350,13 @@ class Drafting(Options):
     """How real models draft."""
 
     drafter: str | None = option(
-        None,
         "How drafts are made: plain (the default) drafts token by token with the draft model, "
         "easyspec runs its layers in groups, prompt-lookup and ngram use the texts alone.",
         MODELS,
     )
-    layer_parallel: int | str | None = option(
-        None, "Layers per group of easyspec, 4 by default.", MODELS
-    )
+    layer_parallel: int | str | None = option("Layers per group of easyspec, 4 by default.", MODELS)
     no_calibration: bool = option(
-        False, "Leave the fuzzy entries of easyspec in the draft's cache.", MODELS
+        "Leave the fuzzy entries of easyspec in the draft's cache.", MODELS, default=False
     )
 
 
@@ -384,18 +365,15 @@ class Server(Options):
     """What a server is asked, beside its prompts."""
 
     max_tokens: int | None = option(
-        None, "Server: token limit of one completion; 128 by default.", SERVED
+        "Server: token limit of one completion; 128 by default.", SERVED
     )
     served_model: str | None = option(
-        None,
-        "Server: name of the model to ask for; by default, the first that the server lists.",
-        SERVED,
+        "Server: name of the model to ask for; by default, the first that the server lists.", SERVED
     )
     extra_body: Mapping[str, Any] | str | None = option(
-        None, "Server: extra fields for every request, as JSON.", SERVED
+        "Server: extra fields for every request, as JSON.", SERVED
     )
     timeout: float | None = option(
-        None,
         "Server: seconds that one answer may take, 300 by default. A slower answer ends the run.",
         SERVED,
     )

@@ -33,23 +33,19 @@ class Source(Options):
     """Where the tokens are: in a file, or on a server."""
 
     outputs: PathName | None = option(
-        None,
         "Tokens that another engine emitted: a JSONL file, one request per line, with prompt and "
         "tokens (ids) or text.",
         OTHERS,
     )
     _: KW_ONLY
     endpoint: str | None = option(
-        None,
-        "A server that speaks /v1/completions, such as http://localhost:8000.",
-        OTHERS,
+        "A server that speaks /v1/completions, such as http://localhost:8000.", OTHERS
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Judged(Models, Source):
     tokens: int | None = option(
-        None,
         "Number of emitted tokens to judge, fixed beforehand; by default, as many as the promised "
         "power needs.",
         BUDGET,
@@ -61,41 +57,34 @@ class DeclaredLaw(Options):
     """What an engine was asked for beside temperature, top-k and top-p."""
 
     min_p: float | None = option(
-        None, "Keep tokens whose probability is at least this fraction of the largest.", SERVED
+        "Keep tokens whose probability is at least this fraction of the largest.", SERVED
     )
     typical_p: float | None = option(
-        None,
         "Keep the tokens with the most typical surprise, up to this share of the probability.",
         SERVED,
     )
     repetition_penalty: float | None = option(
-        None, "Divide the scores of tokens in the prompt or the answer by this.", SERVED
+        "Divide the scores of tokens in the prompt or the answer by this.", SERVED
     )
     presence_penalty: float | None = option(
-        None, "Subtract this from the scores of tokens in the answer.", SERVED
+        "Subtract this from the scores of tokens in the answer.", SERVED
     )
     frequency_penalty: float | None = option(
-        None,
-        "Subtract this from a token's score for each time that the answer contains it.",
-        SERVED,
+        "Subtract this from a token's score for each time that the answer contains it.", SERVED
     )
     logit_bias: Mapping[int, float] | str | None = option(
-        None, 'Values to add to the scores of tokens, as JSON such as {"5": -100}.', SERVED
+        'Values to add to the scores of tokens, as JSON such as {"5": -100}.', SERVED
     )
     bad_words: Sequence[str | Sequence[int]] | str | None = option(
-        None, 'Texts or token ids that are never emitted, as JSON such as ["word", [5, 6]].', SERVED
+        'Texts or token ids that are never emitted, as JSON such as ["word", [5, 6]].', SERVED
     )
-    min_tokens: int | None = option(
-        None, "Number of tokens to emit before a request may end.", SERVED
-    )
+    min_tokens: int | None = option("Number of tokens to emit before a request may end.", SERVED)
     order: str | None = option(
-        None,
         "Order in which the parameters are applied: transformers (the default), vllm, sglang, "
         "llamacpp, mlx-lm, or a list of parameters, such as top-p,temperature.",
         SERVED,
     )
     mask: str | Callable[..., Any] | None = option(
-        None,
         "Function that returns the token ids that may come next, as path/file.py:attr. It gets "
         "the ids of the prompt and of the answer so far.",
         SERVED,
@@ -106,19 +95,16 @@ class DeclaredLaw(Options):
 @dataclass(frozen=True, kw_only=True)
 class _Asked(Options):
     concurrency: int | None = option(
-        None,
         "Server: requests in flight at once, 8 by default. When one is answered, the next is sent.",
         SERVED,
     )
     max_tokens_total: int | None = option(
-        None,
         "Server: total number of tokens that it may emit. If they run out first, the run is "
         "INCONCLUSIVE.",
         SERVED,
     )
     timeout: float | None = inherited(Server, "timeout")
     samples: int | None = option(
-        None,
         "Server: maximum number of completions per prompt; by default, as many as the judged "
         "tokens need.",
         SERVED,
@@ -126,13 +112,11 @@ class _Asked(Options):
     max_tokens: int | None = inherited(Server, "max_tokens")
     served_model: str | None = inherited(Server, "served_model")
     keep: PathName | None = option(
-        None,
         "Server: write every answer to this file, which --outputs can read. If an earlier run "
         "began the file, this run continues it.",
         SERVED,
     )
     row_tolerance: float | None = option(
-        None,
         "Row tolerance: mean TV allowed between the engine's rows and the rescored ones; by "
         "default, what computing rows again shows.",
         SERVED,
@@ -150,16 +134,11 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
 
     target: str | None = inherited(Models, "target", group=OTHERS)
     draft: str | None = option(
-        None,
-        "A proxy for the engine's draft, which makes more deviations visible.",
-        MODELS,
+        "A proxy for the engine's draft, which makes more deviations visible.", MODELS
     )
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
-        None,
-        "Deviation (mean one-token TV) to detect with power .9; .04 by default.",
-        BUDGET,
-        DETECT,
+        "Deviation (mean one-token TV) to detect with power .9; .04 by default.", BUDGET, DETECT
     )
     seed: int = inherited(Sizes, "seed", 0)
 
@@ -168,7 +147,6 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
 class _AskedOfBoth(Options):
     prompts: PathName | None = inherited(Models, "prompts")
     repeats: int | None = option(
-        None,
         "Two servers: how often each prompt is sent to each server. By default, a few prompts are "
         "chosen and sent as often as the power needs.",
         SERVED,
@@ -176,7 +154,7 @@ class _AskedOfBoth(Options):
     max_tokens: int | None = inherited(Server, "max_tokens")
     served_model: str | None = inherited(Server, "served_model")
     against_model: str | None = option(
-        None, "Name of the model at --against; by default, the first that the server lists.", SERVED
+        "Name of the model at --against; by default, the first that the server lists.", SERVED
     )
     keep: PathName | None = inherited(_Asked, "keep")
     concurrency: int | None = inherited(_Asked, "concurrency")
@@ -187,7 +165,6 @@ class _AskedOfBoth(Options):
     top_p: float | None = inherited(Law, "top_p")
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
-        None,
         "Deviation (mean TV of an answer's first two tokens) to detect with power .9; .1 by "
         "default.",
         BUDGET,
@@ -206,7 +183,6 @@ class AgainstOptions(_AskedOfBoth):
     outputs: PathName | None = inherited(Source, "outputs")
     endpoint: str | None = inherited(Source, "endpoint")
     against: str | None = option(
-        None,
         "Compare with another server (with --endpoint) or another file (with --outputs) instead "
         "of a target.",
         OTHERS,
@@ -217,26 +193,22 @@ class AgainstOptions(_AskedOfBoth):
 class TwoEngineOptions(_AskedOfBoth):
     """As :class:`AgainstOptions`, for Python: each of the two is a server or a file."""
 
-    first: PathName = option("", "Address of a server, or a JSONL file of answers.", SUBJECT)
-    second: PathName = option("", "The other server or file.", SUBJECT)
+    first: PathName = option(
+        "Address of a server, or a JSONL file of answers.", SUBJECT, default=""
+    )
+    second: PathName = option("The other server or file.", SUBJECT, default="")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Followed(Models):
+class _Followed(Server, Compute, Models):
     """The target that an engine should follow, and how a server is asked."""
 
-    device: str | None = inherited(Compute, "device")
     dtype: Dtype | None = option(
-        None, "Precision that the engine computes in; of two engines, the coarser one.", MODELS
+        "Precision that the engine computes in; of two engines, the coarser one.", MODELS
     )
-    threads: int | None = inherited(Compute, "threads")
     prompts: PathName | None = option(
-        None, "Server: prompts, as JSONL or a text file with one per paragraph.", SERVED
+        "Server: prompts, as JSONL or a text file with one per paragraph.", SERVED
     )
-    max_tokens: int | None = inherited(Server, "max_tokens")
-    served_model: str | None = inherited(Server, "served_model")
-    extra_body: Mapping[str, Any] | str | None = inherited(Server, "extra_body")
-    timeout: float | None = inherited(Server, "timeout")
 
 
 @dataclass(frozen=True)
@@ -244,16 +216,15 @@ class TriageOptions(_Followed):
     """Of a triage of two logs of greedy answers."""
 
     a: PathName = option(
-        "",
         "A JSONL file, one request per line, with prompt and tokens (ids) or text; or the address "
         "of a server that speaks /v1/completions, which is asked at temperature 0.",
         SUBJECT,
         verbatim=True,
+        default="",
     )
-    b: PathName = option("", "The other file or server.", SUBJECT, verbatim=True)
+    b: PathName = option("The other file or server.", SUBJECT, verbatim=True, default="")
     _: KW_ONLY
     keep: PathName | None = option(
-        None,
         "Folder for the answers of servers, a.jsonl and b.jsonl. If an earlier run began them, "
         "this run continues them.",
         SERVED,
@@ -265,45 +236,42 @@ class WatchOptions(_Followed, Source):
     """Of a watch over a log or a server."""
 
     outputs: PathName | None = option(
-        None, "A growing log: JSONL, one request per line, with prompt and tokens (ids).", SUBJECT
+        "A growing log: JSONL, one request per line, with prompt and tokens (ids).", SUBJECT
     )
     endpoint: str | None = option(
-        None,
         "Instead of a log, a server that speaks /v1/completions. It is sent the prompts in turn.",
         SUBJECT,
     )
     state: PathName | None = option(
-        None,
         "Folder for the state of the watch. The same command continues from it. One folder holds "
         "one monitoring period.",
         SUBJECT,
     )
     every: float | None = option(
-        None,
         "Seconds between looks at the log (1 by default) or between requests (10 by default).",
         BUDGET,
         Range(above=0, below=math.inf, words="seconds, above 0"),
     )
     once: bool = option(
-        False, "Stop at the end of the log, or when each prompt was sent once.", BUDGET
+        "Stop at the end of the log, or when each prompt was sent once.", BUDGET, default=False
     )
-    stay: bool = option(False, "Keep running after an alarm, so that the metrics stay up.")
-    metrics: str | None = option(None, "Serve metrics for Prometheus at PORT or HOST:PORT.")
+    stay: bool = option("Keep running after an alarm, so that the metrics stay up.", default=False)
+    metrics: str | None = option("Serve metrics for Prometheus at PORT or HOST:PORT.")
     temperature: float | None = inherited(Law, "temperature")
     top_k: int | None = inherited(Law, "top_k")
     top_p: float | None = inherited(Law, "top_p")
     alpha: float = option(
-        1e-6, "Probability of ever raising an alarm when nothing is wrong.", BUDGET
+        "Probability of ever raising an alarm when nothing is wrong.", BUDGET, default=1e-6
     )
     detect: float = option(
-        0.05, "Deviation (TV) for which the detection delay is reported.", BUDGET
+        "Deviation (TV) for which the detection delay is reported.", BUDGET, default=0.05
     )
     weights: int = option(
-        0,
         "Also score one request in N with weights rounded to few bits, in each of 14 formats. "
         "Nothing else detects Q4_0 and similar formats. 0 turns this off.",
+        default=0,
     )
-    seed: int = option(0, "Seed of the randomised PITs.", BUDGET)
+    seed: int = option("Seed of the randomised PITs.", BUDGET, default=0)
 
 
 @dataclass(frozen=True)
@@ -311,36 +279,30 @@ class MatrixOptions(Options):
     """Of a matrix of a server's parameters."""
 
     endpoint: str | None = option(
-        None, "A server that speaks /v1/completions, such as http://localhost:8000.", SUBJECT
+        "A server that speaks /v1/completions, such as http://localhost:8000.", SUBJECT
     )
     _: KW_ONLY
     target: str | None = option(
-        None,
         "The model that the server runs: a folder or a name that Transformers loads, or "
         "tiny-llama.",
         SUBJECT,
     )
     draft: str | None = option(
-        None,
         "The engine's draft, or a similar model. It reveals parameters that act on one side alone.",
         MODELS,
     )
     prompts: PathName | None = option(
-        None,
         "Prompts or conversations to send: JSONL, or a text file with one per paragraph. By "
         "default, tiny-llama uses its own.",
         SERVED,
     )
     cells: str | None = option(
-        None,
-        "Cells to test, comma-separated, such as top-k,seed; all by default.",
-        SUBJECT,
+        "Cells to test, comma-separated, such as top-k,seed; all by default.", SUBJECT
     )
-    tokens: int = option(2048, "Emitted tokens per cell.", BUDGET)
-    max_tokens: int = option(64, "Token limit of one completion.", SERVED)
+    tokens: int = option("Emitted tokens per cell.", BUDGET, default=2048)
+    max_tokens: int = option("Token limit of one completion.", SERVED, default=64)
     served_model: str | None = inherited(Server, "served_model")
     keep: PathName | None = option(
-        None,
         "Folder for the answers of each cell. If an earlier run began it, this run continues it.",
         SERVED,
     )
@@ -348,28 +310,24 @@ class MatrixOptions(Options):
     timeout: float | None = inherited(Server, "timeout")
     order: str | None = inherited(DeclaredLaw, "order")
     mask: str | Callable[..., Any] | None = option(
-        None,
         "Test structured output in a cell of its own. Name a function, path/file.py:attr, that "
         "gets the ids of the prompt and of the answer so far and returns the ids that may come "
         "next.",
         SERVED,
     )
     mask_body: Mapping[str, Any] | str | None = option(
-        None, "Request fields that ask the server for the structured output, as JSON.", SERVED
+        "Request fields that ask the server for the structured output, as JSON.", SERVED
     )
-    gamma: int | None = option(
-        None, "The engine's draft length; by default, several are tried.", SERVED
-    )
+    gamma: int | None = option("The engine's draft length; by default, several are tried.", SERVED)
     row_tolerance: float | None = option(
-        None,
         "Row tolerance: mean TV allowed between the engine's rows and the rescored ones; by "
         "default, what the precision can change.",
         SERVED,
         Range(low=0, below=1),
         old="ball",
     )
-    alpha: float = option(1e-6, "False-alarm rate of all cells together.", BUDGET)
+    alpha: float = option("False-alarm rate of all cells together.", BUDGET, default=1e-6)
     device: str | None = inherited(Compute, "device")
     dtype: Dtype | None = inherited(Compute, "dtype")
     threads: int | None = inherited(Compute, "threads")
-    seed: int = option(0, "Seed of the randomised tests.", BUDGET)
+    seed: int = option("Seed of the randomised tests.", BUDGET, default=0)

@@ -34,32 +34,29 @@ class SizeOptions(Options):
     """What every audit of a survey is given."""
 
     gamma: int | None = option(
-        None,
         "Largest draft length of the instances, 1 to 4; by default, that of the audit or of the "
         "engine.",
         INSTANCES,
         GAMMA,
     )
     vocab: int | None = option(
-        None,
         "Largest vocabulary of the instances, 2 to 12; by default, that of the audit or of the "
         "engine.",
         INSTANCES,
         VOCAB,
     )
     seconds: float | None = option(
-        None,
         "Time limit of each tier of an audit. Reaching it can only make a verdict INCONCLUSIVE.",
         BUDGET,
         SECONDS,
     )
     limit: float = option(
-        LIMIT,
         "Wall-clock seconds after which an audit is stopped without a verdict.",
         BUDGET,
         SECONDS,
+        default=LIMIT,
     )
-    seed: int = option(0, "Seed of every audit.", BUDGET, SEED)
+    seed: int = option("Seed of every audit.", BUDGET, SEED, default=0)
 
 
 @dataclass(frozen=True)
@@ -67,24 +64,22 @@ class TableOptions(SizeOptions):
     """Of a table of engines."""
 
     engines: Sequence[str] | str | None = option(
-        None,
         "Names of engines, comma-separated; by default, all known engines. A named engine that "
         "is missing counts as not loaded.",
         SUBJECT,
     )
     _: KW_ONLY
     engine_path: Sequence[PathName] | PathName | None = option(
-        None,
         "Checkouts, or folders that hold checkouts named like their repositories, "
         "comma-separated. Other engines are taken from the installed packages.",
         SUBJECT,
         verbatim=True,
     )
     jobs: int | None = option(
-        None, "Number of audits that run at once; by default, one per core.", ADVANCED
+        "Number of audits that run at once; by default, one per core.", ADVANCED
     )
     audits: PathName | None = option(
-        None, "Keep each audit's own result file in this folder, as NAME.json.", OUTPUT
+        "Keep each audit's own result file in this folder, as NAME.json.", OUTPUT
     )
 
     def checkouts(self) -> list[str]:
@@ -97,29 +92,27 @@ class BisectOptions(EngineOptions, SizeOptions):
     """Of a bisection."""
 
     spec: str | None = option(
-        None, "An engine, module:attr, or path/file.py:attr of a checkout.", SUBJECT
+        "An engine, module:attr, or path/file.py:attr of a checkout.", SUBJECT
     )
-    good: str | None = option(None, "A release or a commit that is known to be good.", SUBJECT)
-    bad: str | None = option(None, "A later release or commit that is known to be bad.", SUBJECT)
+    good: str | None = option("A release or a commit that is known to be good.", SUBJECT)
+    bad: str | None = option("A later release or commit that is known to be bad.", SUBJECT)
     _: KW_ONLY
     engine_path: PathName | None = option(
-        None,
         "A checkout with its git history. Its commits are searched, each in a clone. By default, "
         "the package's releases are searched.",
         SUBJECT,
     )
     package: str | None = option(
-        None,
         "The pip name of the package whose releases are searched; by default, the engine's "
         "package, or the first part of the module's name.",
         SUBJECT,
     )
     contract: Contract | None = inherited(SmallOptions, "contract")
     what: Literal["law", "verdict"] = option(
-        "law",
         "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) or "
         "verdict (the verdict alone).",
         SUBJECT,
+        default="law",
     )
 
 
@@ -128,51 +121,42 @@ class SweepKeys(Options):
     """What a sweep is of: keys of its file, in whose place they stand."""
 
     models: Values | None = option(
-        None,
-        "Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).",
-        SUBJECT,
+        "Comma-separated: toy, compact, markov-V for any V, ngram, or files (.json, .npz).", SUBJECT
     )
     verifiers: Values | None = option(
-        None,
         "Comma-separated: token, block, greedy, match, temperature-0. With drafts, the names of "
         "compare --drafts; by default, all that are lossless there.",
         SUBJECT,
     )
-    gamma: Values | None = option(None, "Draft lengths, comma-separated, such as 2,4,8.", SUBJECT)
-    temperature: Values | None = option(None, "Temperatures of markov-V, comma-separated.", SUBJECT)
+    gamma: Values | None = option("Draft lengths, comma-separated, such as 2,4,8.", SUBJECT)
+    temperature: Values | None = option("Temperatures of markov-V, comma-separated.", SUBJECT)
     distance: Values | None = option(
-        None, "Draft distances of markov-V, comma-separated, each 0 to 1.", SUBJECT
+        "Draft distances of markov-V, comma-separated, each 0 to 1.", SUBJECT
     )
-    seeds: Values | None = option(None, "Seeds, comma-separated; 0 by default.", SUBJECT)
-    blocks: int | None = option(None, "Simulated blocks per cell; a million by default.", BUDGET)
+    seeds: Values | None = option("Seeds, comma-separated; 0 by default.", SUBJECT)
+    blocks: int | None = option("Simulated blocks per cell; a million by default.", BUDGET)
     shard: int | None = option(
-        None,
         "Blocks per shard; 262,144 by default. A killed worker loses one shard, or half a second "
-        "of shorter ones.",
+        "of shorter ones."
     )
-    alpha: float | None = option(
-        None, "False-alarm rate of all cells together; 1e-6 by default.", BUDGET
-    )
+    alpha: float | None = option("False-alarm rate of all cells together; 1e-6 by default.", BUDGET)
     detect: float | None = option(
-        None, "Deviation (mean one-token TV) to detect with power .9; .01 by default.", BUDGET
+        "Deviation (mean one-token TV) to detect with power .9; .01 by default.", BUDGET
     )
     audits: Values | None = option(
-        None, "SPECs to audit, as simverify audit takes them, comma-separated.", SUBJECT
+        "SPECs to audit, as simverify audit takes them, comma-separated.", SUBJECT
     )
     audit_gamma: Values | None = option(
-        None,
         "Largest draft lengths of the audits, comma-separated, each 1 to 4; by default, the "
         "audit's own.",
         SUBJECT,
     )
     drafts: Values | None = option(
-        None,
         "Numbers of drafts of gamma tokens, comma-separated, for rules that judge several; one "
         "draft by default.",
         SUBJECT,
     )
     scheme: Values | None = option(
-        None,
         "How several drafts are drawn, comma-separated: iid (the default), without-replacement, "
         "top-k, argmax-first or last-sampled.",
         SUBJECT,
@@ -184,19 +168,16 @@ class SweepOptions(SweepKeys):
     """Of a sweep."""
 
     spec: PathName | None = option(
-        None,
-        "A TOML file whose keys are named like the options. An option overrides its key.",
-        SUBJECT,
+        "A TOML file whose keys are named like the options. An option overrides its key.", SUBJECT
     )
     _: KW_ONLY
-    out: PathName | None = option(None, "Folder for this sweep.", OUTPUT)
+    out: PathName | None = option("Folder for this sweep.", OUTPUT)
     executor: str | Executor = option(
-        "processes",
         "threads, processes, dask (a cluster on this machine, for this run) or "
         "dask:tcp://HOST:PORT (an existing cluster). The choice never changes a result.",
+        default="processes",
     )
     workers: int | None = option(
-        None,
         "Number of tasks that run at once; by default, one per core, or one per thread of a "
-        "cluster.",
+        "cluster."
     )

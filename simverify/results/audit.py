@@ -1,7 +1,7 @@
 """The document of ``simverify audit`` on code."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -382,6 +382,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     is code in another language.
     """
 
+    about: ClassVar[str] = "{0.spec}"
+
     spec: str
     contract: Literal["verify", "step", "tree", "draft"]
     seed: int
@@ -425,11 +427,6 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     def checkout(self) -> str | None:
         """The checkout that an engine was loaded from, if one was named."""
         return self.engine_path
-
-    @property
-    def headline(self) -> str:
-        """The SPEC, or what stands for it."""
-        return self.spec
 
     @property
     def specs(self) -> tuple[str, ...]:

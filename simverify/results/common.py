@@ -4,7 +4,7 @@ import importlib
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Meta as Limits
@@ -210,8 +210,8 @@ EXIT_CODES = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3}
 # Checks that documents share: each yields what is wrong, named by its field.
 
 
-def check_verdict(where: str, verdict: Verdict, expected: Verdict, why: str) -> Iterator[str]:
-    """Complain of a verdict that is not the ``expected`` one."""
+def check_verdict(where: str, verdict: object, expected: object, why: str) -> Iterator[str]:
+    """Complain of a verdict, or another value, that is not the ``expected`` one."""
     if verdict != expected:
         yield f"{where} is {verdict}: expected {expected}, {why}"
 
@@ -264,6 +264,9 @@ class Run(Struct, frozen=True):
     ``print(run)`` shows what the terminal shows; a notebook shows the report.
     """
 
+    about: ClassVar[str] = ""
+    """The headline, as ``str.format`` takes it with the run."""
+
     schema_version: Literal[1]
 
     @property
@@ -274,7 +277,7 @@ class Run(Struct, frozen=True):
     @property
     def headline(self) -> str:
         """What the run was about, for a list of runs."""
-        return ""
+        return self.about.format(self)
 
     @property
     def specs(self) -> tuple[str, ...]:

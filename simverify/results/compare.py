@@ -456,7 +456,7 @@ def _drafting_complaints(run: CompareRun) -> Iterator[str]:
     numbers = [entry.layer_parallel for entry in run.layer_parallel]
     for i, model in enumerate(run.models):
         if model.drafter is not None:
-            yield from _drafter_complaints(run, model.drafter, numbers, f"models[{i}].drafter")
+            yield from _drafter_complaints(run, model.drafter, f"models[{i}].drafter")
     if decoding is not None and decoding.drafter is not None and trace is None:
         yield "decoding.drafter stands beside no trace: expected null"
     if run.layer_parallel and decoding is None:
@@ -480,9 +480,7 @@ def _drafting_complaints(run: CompareRun) -> Iterator[str]:
         yield from _time_complaints(time, run.gamma, f"meta.drafting[{i}]")
 
 
-def _drafter_complaints(
-    run: CompareRun, drafter: Drafter, numbers: list[int], where: str
-) -> Iterator[str]:
+def _drafter_complaints(run: CompareRun, drafter: Drafter, where: str) -> Iterator[str]:
     if run.decoding is None:
         yield f"{where} stands beside simulated models: expected null"
     for name in ("layer_parallel", "calibration"):
@@ -494,7 +492,7 @@ def _drafter_complaints(
     if run.decoding is not None and run.decoding.trace is not None:
         if drafter != run.decoding.drafter:
             yield f"{where} is not decoding.drafter: expected the recording's"
-    elif drafter.layer_parallel is not None and drafter.layer_parallel not in numbers:
+    elif drafter.layer_parallel not in (None, *(x.layer_parallel for x in run.layer_parallel)):
         yield f"{where}.layer_parallel is {drafter.layer_parallel}, which is not in layer_parallel"
 
 
@@ -510,8 +508,7 @@ def _group_complaints(entry: LayerParallel, where: str) -> Iterator[str]:
             expected = f"expected 1 to {entry.layer_parallel}, as layer_parallel"
             yield f"{where}.groups[{k}] has {len(group)} layers: {expected}"
     for k, layer in enumerate(entry.layers):
-        if layer.layer != k:
-            yield f"{where}.layers[{k}].layer is {layer.layer}: expected {k}, its place"
+        yield from check_verdict(f"{where}.layers[{k}].layer", layer.layer, k, "its place")
 
 
 def _draft_acceptance_complaints(
@@ -676,8 +673,7 @@ def _comparison_complaints(run: CompareRun) -> Iterator[str]:
             yield f"{where}.model is {row.model!r}, which is not in models"
         if (row.model, row.verifier) not in timed:
             yield f"meta.timings has no entry for {where}, {row.verifier!r} on {row.model!r}"
-        if row.gamma != run.gamma:
-            yield f"{where}.gamma is {row.gamma}: expected {run.gamma}, as gamma"
+        yield from check_verdict(f"{where}.gamma", row.gamma, run.gamma, "as gamma")
         yield from result_complaints(row, where)
         yield from _tree_complaints(run, row, where)
     for i, model in enumerate(run.models):

@@ -51,7 +51,11 @@ def _add_finding_kinds(run: Plain) -> Plain:
     They were texts, and those of the probes that failed came first.
     """
     probes, tier = run.get("probes"), run.get("sampled")
-    failed = sum(map(_is_failed_probe, probes)) if isinstance(probes, list) else 0
+    failed = sum(
+        isinstance(probe, dict)
+        and (probe.get("failed") is True or probe.get("outcome") == "violation")
+        for probe in (probes if isinstance(probes, list) else ())
+    )
     of_tests = tier.get("findings") if isinstance(tier, dict) else None
     test_findings = of_tests if isinstance(of_tests, list) else []
 
@@ -62,12 +66,6 @@ def _add_finding_kinds(run: Plain) -> Plain:
     if isinstance(tier, dict):
         new["sampled"] = tier | {"findings": _as_findings(of_tests, lambda _place, _text: "tests")}
     return new
-
-
-def _is_failed_probe(probe: Any) -> bool:
-    return isinstance(probe, dict) and (
-        probe.get("failed") is True or probe.get("outcome") == "violation"
-    )
 
 
 def _as_findings(findings: Any, kind: Callable[[int, str], str]) -> Any:
@@ -277,8 +275,7 @@ def _is_standard_output(path: Path) -> bool:
 
 def _current_umask() -> int:
     # It can only be read by setting it.
-    umask = os.umask(0)
-    os.umask(umask)
+    os.umask(umask := os.umask(0))
     return umask
 
 
@@ -305,5 +302,4 @@ def shipped_schema() -> str:
 
 def schema_text() -> str:
     """Generated schema as the text of the shipped file."""
-    text = msgspec.json.format(msgspec.json.encode(generate_schema()), indent=2).decode()
-    return text + "\n"
+    return msgspec.json.format(msgspec.json.encode(generate_schema()), indent=2).decode() + "\n"

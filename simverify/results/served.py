@@ -1,7 +1,7 @@
 """The documents of served engines: audited tokens, two engines, matrix, triage, watch."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -59,6 +59,8 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     ``inconclusive``: why there is no verdict.
     """
 
+    about: ClassVar[str] = "{0.first} against {0.second}"
+
     first: str
     second: str
     endpoint: bool
@@ -89,11 +91,6 @@ class AgainstRun(Judged, frozen=True, tag_field="command", tag="audit-against"):
     notes: tuple[str, ...]
     reproduce: str
     meta: Meta
-
-    @property
-    def headline(self) -> str:
-        """Both engines."""
-        return f"{self.first} against {self.second}"
 
 
 def _against_verdicts(run: AgainstRun) -> Iterator[str]:
@@ -180,6 +177,8 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     engine's rows may be off by on average.
     """
 
+    about: ClassVar[str] = "{0.source}"
+
     source: str
     target: str
     proxy: str | None
@@ -197,22 +196,14 @@ class MatrixRun(Judged, frozen=True, tag_field="command", tag="matrix"):
     reproduce: str
     meta: Meta
 
-    @property
-    def headline(self) -> str:
-        """The server."""
-        return self.source
-
 
 def matrix_verdict(cells: tuple[MatrixCell, ...]) -> Verdict:
     """FAIL where a cell is neither sound nor open; PASS where all are sound, one honoured."""
     outcomes = {cell.outcome for cell in cells}
     if outcomes - {*SOUND_OUTCOMES, *OPEN_OUTCOMES}:
         return "FAIL"
-    return (
-        "PASS"
-        if "honoured" in outcomes and not outcomes.intersection(OPEN_OUTCOMES)
-        else "INCONCLUSIVE"
-    )
+    decided = "honoured" in outcomes and not outcomes.intersection(OPEN_OUTCOMES)
+    return "PASS" if decided else "INCONCLUSIVE"
 
 
 def _matrix_verdicts(run: MatrixRun) -> Iterator[str]:
@@ -224,12 +215,7 @@ def _matrix_verdicts(run: MatrixRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        MatrixRun,
-        "a matrix of parameters",
-        ".served:matrix_report",
-        verdicts=_matrix_verdicts,
-    )
+    Kind(MatrixRun, "a matrix of parameters", ".served:matrix_report", verdicts=_matrix_verdicts)
 )
 
 # The document of ``simverify audit --outputs`` and ``--endpoint``.
@@ -390,6 +376,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``inconclusive``: why there is no verdict.
     """
 
+    about: ClassVar[str] = "{0.source}"
+
     source: str
     endpoint: bool
     target: str
@@ -444,20 +432,14 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
 
-    @property
-    def headline(self) -> str:
-        """The file or the server."""
-        return self.source
-
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
     yield from check_tests(run.tests, run.findings, "outputs")
     unread = run.text is not None and run.text.not_round_tripping > 0
     expected: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    if unread or (expected == "PASS" and (run.detectable > run.detect or unlike)):
-        expected = "INCONCLUSIVE"
-    if run.other_prompts and run.inconclusive is not None:
+    short = expected == "PASS" and (run.detectable > run.detect or unlike)
+    if unread or short or (run.other_prompts and run.inconclusive is not None):
         expected = "INCONCLUSIVE"
     why = "by findings, text, detectable and hidden"
     yield from check_verdict("verdict", run.verdict, expected, why)
@@ -469,10 +451,7 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
 
 register_kind(
     Kind(
-        OutputRun,
-        "an audit of emitted tokens",
-        ".served:output_report",
-        verdicts=_output_verdicts,
+        OutputRun, "an audit of emitted tokens", ".served:output_report", verdicts=_output_verdicts
     )
 )
 
@@ -579,6 +558,8 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     gravest first, ``left_out`` more.
     """
 
+    about: ClassVar[str] = "{0.a} against {0.b}"
+
     a: str
     b: str
     target: str
@@ -609,11 +590,6 @@ class TriageRun(Judged, frozen=True, tag_field="command", tag="triage"):
     reproduce: str
     meta: Meta
 
-    @property
-    def headline(self) -> str:
-        """Both logs."""
-        return f"{self.a} against {self.b}"
-
 
 def _triage_verdicts(run: TriageRun) -> Iterator[str]:
     differing = sum(one.requests for one in run.counts if one.kind != "same")
@@ -634,12 +610,7 @@ def _triage_verdicts(run: TriageRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        TriageRun,
-        "a triage of two logs",
-        ".served:triage_report",
-        verdicts=_triage_verdicts,
-    )
+    Kind(TriageRun, "a triage of two logs", ".served:triage_report", verdicts=_triage_verdicts)
 )
 
 # The document of ``simverify watch``: a server over the whole time that it is watched.
@@ -668,6 +639,8 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     within it. ``alarm``: why, null for none; ``alarm_at``: the token. ``weights``: of so many
     requests one was scored with rounded weights too; absent where none was.
     """
+
+    about: ClassVar[str] = "{0.source}"
 
     source: str
     endpoint: bool
@@ -705,11 +678,6 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     reproduce: str
     meta: Meta
     weights: int | UnsetType = UNSET
-
-    @property
-    def headline(self) -> str:
-        """The log or the server."""
-        return self.source
 
 
 def _watch_verdicts(run: WatchRun) -> Iterator[str]:

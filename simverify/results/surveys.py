@@ -23,12 +23,7 @@ from simverify.results.common import (
     check_verdict,
     overall,
 )
-from simverify.results.compare import (
-    CompareResult,
-    ModelInfo,
-    result_complaints,
-    result_verdicts,
-)
+from simverify.results.compare import CompareResult, ModelInfo, result_complaints, result_verdicts
 from simverify.results.registry import Kind, register_kind
 
 State = Literal["judged", "absent", "untestable", "not loaded", "crashed", "out of time"]
@@ -161,20 +156,16 @@ def _table_verdicts(run: TableRun) -> Iterator[str]:
             yield f"{where}.verdict is {row.verdict}: expected FAIL, by what was found"
         if row.verdict == "PASS" and row.reason:
             yield f"{where}.verdict is PASS: expected INCONCLUSIVE, by reason"
-        if row.verdict == "PASS" and not _rests_on_tier(row):
+        rests = row.tier is not None and row.instances > 0 and row.tolerance is not None
+        if row.tier == "sampled":
+            rests = row.certificate is not None
+        if row.verdict == "PASS" and not rests:
             yield f"{where}.verdict is PASS and rests on nothing: expected a tier and what it tried"
         if row.verdict != "PASS" and row.least is not None:
             yield f"{where}.least stands beside the verdict {row.verdict}: expected null"
         if row.state == "absent" and row.found is not None:
             yield f"{where}.state is absent and found is {row.found}: expected null"
     yield from check_verdict("verdict", run.verdict, table_verdict(run.rows), "by its rows")
-
-
-def _rests_on_tier(row: EngineRow) -> bool:
-    """Whether a PASS says its tier, and has that tier's certificate."""
-    if row.tier == "sampled":
-        return row.certificate is not None
-    return row.tier is not None and row.instances > 0 and row.tolerance is not None
 
 
 register_kind(
@@ -291,14 +282,7 @@ def _bisect_complaints(run: BisectRun) -> Iterator[str]:
         yield f"outcome is {run.outcome} with {between} versions between last and first"
 
 
-register_kind(
-    Kind(
-        BisectRun,
-        "a bisection",
-        ".surveys:bisect_report",
-        check=_bisect_complaints,
-    )
-)
+register_kind(Kind(BisectRun, "a bisection", ".surveys:bisect_report", check=_bisect_complaints))
 
 
 class Tried(Struct, frozen=True):
@@ -350,12 +334,7 @@ def _self_test_verdicts(run: SelfTestRun) -> Iterator[str]:
 
 
 register_kind(
-    Kind(
-        SelfTestRun,
-        "a self-test",
-        ".surveys:self_test_report",
-        verdicts=_self_test_verdicts,
-    )
+    Kind(SelfTestRun, "a self-test", ".surveys:self_test_report", verdicts=_self_test_verdicts)
 )
 
 # The document of ``simverify sweep``: every cell of a grid of comparisons, and its audits.
@@ -492,9 +471,8 @@ def _sweep_verdicts(run: SweepRun) -> Iterator[str]:
         if (audit.verdict == "FAIL") != bool(audit.findings):
             yield f"{where}.verdict is {audit.verdict} with {len(audit.findings)} findings"
     if run.cells or run.audits:
-        expected = sweep_verdict(run.cells, run.audits)
-        why = "the worst of its cells and audits"
-        yield from check_verdict("verdict", run.verdict, expected, why)
+        worst = sweep_verdict(run.cells, run.audits)
+        yield from check_verdict("verdict", run.verdict, worst, "the worst of its cells and audits")
 
 
 register_kind(

@@ -21,8 +21,8 @@ from simverify.results.registry import Kind, register_kind
 class CoinOptions(Options):
     """The mode."""
 
-    coin: str | None = option(None, "What is tossed.", SUBJECT)
-    tosses: int = option(3, "How often.", BUDGET, Range(low=1))
+    coin: str | None = option("What is tossed.", SUBJECT)
+    tosses: int = option("How often.", BUDGET, Range(low=1), default=3)
 
 
 class CoinRun(Judged, frozen=True, tag_field="command", tag="coin"):
