@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +23,6 @@ from simverify.results import (
     CompareResult,
     CompareRun,
     Document,
-    ExactInstance,
     Expected,
     ModelInfo,
     SweepAudit,
@@ -72,29 +72,9 @@ _DECODING_FIELDS = (
 )
 
 
-def check_comparable(old: Document, new: Document) -> None:
-    """Raise ``UsageError``, in one line that says what differs, if the runs do not compare."""
-    difference = next(_run_differences(old, new), None)
-    if difference is not None:
-        raise UsageError(f"the runs do not compare: {difference}")
-
-
-def _run_differences(old: Document, new: Document) -> Iterator[str]:
-    differences = _DIFFERENCES.get(type(old))
-    if type(old) is not type(new) or differences is None:
-        kinds = [kind_of(run).command for run in (old, new)]
-        yield f"the baseline is of simverify {kinds[0]}, the run of simverify {kinds[1]}"
-    else:
-        yield from differences(old, new)
-
-
-def _audit_differences(old: AuditRun, new: AuditRun) -> Iterator[str]:
-    return _field_differences(old, new, _AUDIT_FIELDS, "")
-
-
 def _comparison_differences(old: CompareRun, new: CompareRun) -> Iterator[str]:
-    yield from _field_differences(old, new, _COMPARE_FIELDS, "")
-    yield from _field_differences(old.decoding, new.decoding, _DECODING_FIELDS, "")
+    yield from _field_differences(old, new, _COMPARE_FIELDS)
+    yield from _field_differences(old.decoding, new.decoding, _DECODING_FIELDS)
     models = {model.name: model for model in new.models}
     for model in old.models:
         if model.name not in models:
@@ -121,14 +101,6 @@ def _sweep_differences(old: SweepRun, new: SweepRun) -> Iterator[str]:
             yield f"the baseline has the {audit.name}, and the run has not"
 
 
-_DIFFERENCES: dict[type[Document], Callable[..., Iterator[str]]] = {
-    CompareRun: _comparison_differences,
-    AuditRun: _audit_differences,
-    SweepRun: _sweep_differences,
-}
-"""What tells two runs of a kind apart that ask different questions."""
-
-
 def model_differences(old: ModelInfo, new: ModelInfo) -> Iterator[str]:
     """Yield what tells two models of one name apart."""
     yield from _field_differences(old, new, _MODEL_FIELDS, f"model {old.name}: ")
@@ -144,7 +116,9 @@ def nearly_equal(a: float, b: float) -> bool:
     return abs(a - b) <= RELATIVE_ROUNDING * max(1.0, abs(a), abs(b))
 
 
-def _field_differences(old: Any, new: Any, names: tuple[str, ...], where: str) -> Iterator[str]:
+def _field_differences(
+    old: Any, new: Any, names: tuple[str, ...], where: str = ""
+) -> Iterator[str]:
     if (old is None) != (new is None):
         which = "baseline" if new is None else "run"
         yield f"{where}only the {which} decoded real models"
@@ -237,6 +211,19 @@ class Check:
 _CERTIFICATE_NOTE = "both bounds hold, each with its own delta: one does not refute the other"
 
 
+_VERDICT_CHANGES: dict[tuple[Verdict, Verdict], tuple[Outcome, str]] = {
+    ("INCONCLUSIVE", "INCONCLUSIVE"): ("too short", "neither run could tell"),
+    ("FAIL", "FAIL"): ("same", "it failed before too"),
+    ("PASS", "FAIL"): ("worse", "a fault was found"),
+    ("INCONCLUSIVE", "FAIL"): ("worse", "a fault was found"),
+    ("PASS", "INCONCLUSIVE"): (
+        "too short",
+        "too few tokens: without --blocks a run takes what it needs",
+    ),
+    ("FAIL", "PASS"): ("better", ""),
+}
+
+
 def verdict_item(
     subject: str,
     what: str,
@@ -253,21 +240,10 @@ def verdict_item(
     than the baseline did. ``promised``: the deviation that the baseline was asked to
     find; ``found``: the smallest that the run finds; null where one of them says none.
     """
-    outcome: Outcome = "same"
-    note = ""
+    outcome, note = _VERDICT_CHANGES.get((old, new), ("same", ""))
     if old == new == "PASS" and promised is not None and found is not None and found > promised:
         of = f"it finds deviations of {found:.3g}, the baseline of {promised:g}"
         outcome, note = "too short", f"{of}: give both one --detect"
-    elif old == new == "INCONCLUSIVE":
-        outcome, note = "too short", "neither run could tell"
-    elif old == new:
-        note = "it failed before too" if new == "FAIL" else ""
-    elif new == "FAIL":
-        outcome, note = "worse", "a fault was found"
-    elif new == "INCONCLUSIVE" and old == "PASS":
-        outcome, note = "too short", "too few tokens: without --blocks a run takes what it needs"
-    elif old == "FAIL" and new == "PASS":
-        outcome = "better"
     return Item(subject, what, old, new, outcome, note=note)
 
 
@@ -294,16 +270,19 @@ def certificate_items(
 # Two audits of one verifier.
 
 
-def audit_items(old: AuditRun, new: AuditRun) -> Iterator[Item]:
-    """Yield the verdict, the certificate and the exact E[tau] of instances that both have."""
-    promised = old.sampled.detect if old.sampled is not None else None
-    detectable = new.sampled.detectable if new.sampled is not None else None
-    yield verdict_item(new.spec, "lossless", old.verdict, new.verdict, promised, detectable)
-    before = old.sampled.certificate if old.sampled is not None else None
-    now = new.sampled.certificate if new.sampled is not None else None
-    if not (now is None and new.sampled is None and new.verdict == "PASS"):
-        yield from certificate_items(new.spec, before, now, new.verdict)
-    yield from _acceptance_items(old, new)
+def audit_check(old: AuditRun, new: AuditRun, alpha: float, detect: float) -> Check:
+    """Hold the verdict, the certificate and the exact E[tau] of instances that both have."""
+    before, now = old.sampled, new.sampled
+    promised = None if before is None else before.detect
+    detectable = None if now is None else now.detectable
+    items = [verdict_item(new.spec, "lossless", old.verdict, new.verdict, promised, detectable)]
+    if now is not None or new.verdict != "PASS":
+        was = None if before is None else before.certificate
+        certificate = None if now is None else now.certificate
+        items += certificate_items(new.spec, was, certificate, new.verdict)
+    items += _acceptance_items(old, new)
+    sampled = sum(tests.alpha for tests in (before, now) if tests is not None)
+    return Check(tuple(items), alpha, detect, 0, verdicts=sampled)
 
 
 def _acceptance_items(old: AuditRun, new: AuditRun) -> Iterator[Item]:
@@ -313,44 +292,31 @@ def _acceptance_items(old: AuditRun, new: AuditRun) -> Iterator[Item]:
     made for a number in the code, may differ under one name.
     """
     slack = 2 * max(old.tolerance, new.tolerance)
-    known = {_instance_key(instance): instance for instance in old.instances}
-    drops: list[tuple[float, float, float, str]] = []
-    rises: list[tuple[float, float, float, str]] = []
-    same = 0
+    known = {(one.name, one.vocab_size, one.gamma): one for one in old.instances}
+    changes: list[tuple[float, float, float, str]] = []
     for instance in new.instances:
-        earlier = known.get(_instance_key(instance))
-        if earlier is None or not _same_instance(earlier, instance):
+        earlier = known.get((instance.name, instance.vocab_size, instance.gamma))
+        if earlier is None or earlier.optimum is None or instance.optimum is None:
             continue
         a, b = earlier.expected_accepted, instance.expected_accepted
-        assert a is not None
-        assert b is not None
-        change = b - a if abs(b - a) > slack * instance.gamma and not nearly_equal(a, b) else 0.0
-        if change:
-            (drops if change < 0.0 else rises).append((abs(change), a, b, instance.name))
-        else:
-            same += 1
-    total = len(drops) + len(rises) + same
-    for outcome, moves in (("worse", drops), ("better", rises)):
+        if a is None or b is None or not nearly_equal(earlier.optimum, instance.optimum):
+            continue
+        moved = abs(b - a) > slack * instance.gamma and not nearly_equal(a, b)
+        changes.append((b - a if moved else 0.0, a, b, instance.name))
+    outcomes: tuple[tuple[Outcome, float], ...] = (("worse", -1.0), ("better", 1.0))
+    for outcome, sign in outcomes:
+        moves = [(abs(x), a, b, name) for x, a, b, name in changes if x * sign > 0.0]
         if moves:
             _, a, b, name = max(moves)
-            note = f"exact, on {len(moves)} of {total} instances, most on {name}"
-            yield Item(new.spec, "E[tau]", f"{a:.6f}", f"{b:.6f}", outcome, note=note)  # type: ignore[arg-type]
-    if not total and any(instance.expected_accepted is not None for instance in old.instances):
+            note = f"exact, on {len(moves)} of {len(changes)} instances, most on {name}"
+            yield Item(new.spec, "E[tau]", f"{a:.6f}", f"{b:.6f}", outcome, note=note)
+    if not changes and any(instance.expected_accepted is not None for instance in old.instances):
         # Code that can no longer be enumerated would be no worse than anything.
         note = "no instance of the baseline is in the run, or none with its law"
         yield Item(new.spec, "E[tau]", "exact", "unknown", "too short", note=note)
-    if same and not drops and not rises:
-        note = f"exact, equal on {same} instances"
+    if changes and not any(change for change, *_ in changes):
+        note = f"exact, equal on {len(changes)} instances"
         yield Item(new.spec, "E[tau]", "exact", "exact", "same", note=note)
-
-
-def _instance_key(instance: ExactInstance) -> tuple[str, int, int]:
-    return instance.name, instance.vocab_size, instance.gamma
-
-
-def _same_instance(old: ExactInstance, new: ExactInstance) -> bool:
-    numbers = (old.optimum, new.optimum, old.expected_accepted, new.expected_accepted)
-    return None not in numbers and nearly_equal(old.optimum or 0.0, new.optimum or 0.0)
 
 
 # Two-sample tests of accepted tokens, from what a run file holds.
@@ -545,13 +511,8 @@ def _welch_error(old: AcceptedTokens, new: AcceptedTokens) -> tuple[float, float
 _SPEED_NOTE = "speed is judged within one run only: two runs met two loads of a machine"
 
 
-@dataclass(frozen=True)
-class RowPair:
-    """A row and what it was; ``subject``: what both are called."""
-
-    subject: str
-    old: CompareResult
-    new: CompareResult
+RowPair = tuple[str, CompareResult, CompareResult]
+"""What two rows are called, the row of the baseline and that of the run."""
 
 
 @dataclass(frozen=True)
@@ -578,7 +539,7 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
         if earlier is None:
             notes.append(f"{subject}: not in the baseline, and not judged")
         else:
-            pairs.append(RowPair(subject, earlier, row))
+            pairs.append((subject, earlier, row))
     check = check_rows(pairs, old.detect, alpha, detect, lanes)
     speeds = tuple(_speed_items(old, new))
     notes += check.notes
@@ -587,10 +548,7 @@ def comparison_check(old: CompareRun, new: CompareRun, alpha: float, detect: flo
     if old.seed == new.seed:
         notes.append("both runs have one seed, and shared draws: differences are no larger for it")
     return replace(
-        check,
-        items=check.items + speeds,
-        notes=tuple(notes),
-        verdicts=old.alpha + new.alpha,
+        check, items=check.items + speeds, notes=tuple(notes), verdicts=old.alpha + new.alpha
     )
 
 
@@ -609,23 +567,26 @@ def check_rows(
     items: list[Item] = []
     tested: list[_PendingTest] = []
     notes: list[str] = []
-    for pair in pairs:
-        subject, earlier, row = pair.subject, pair.old, pair.new
+    for subject, earlier, row in pairs:
         items += _document_items(subject, earlier, row, promised)
         # What is exact is the declared rule's: the kernel's own where it passed as that rule.
         exact = all(
             _is_exact(one.expected_accepted) and one.acceptance.verdict == "PASS"
             for one in (earlier, row)
         )
-        tokens = _accepted_tokens(lanes[0], earlier), _accepted_tokens(lanes[1], row)
-        if tokens[0] is None or tokens[1] is None:
+        before, after = _accepted_tokens(lanes[0], earlier), _accepted_tokens(lanes[1], row)
+        if before is None or after is None:
             note = "3 lanes or more tell how sure a mean over real texts is"
             was, now = (f"{one.measured.mean:.4f}" for one in (earlier, row))
             outcome: Outcome = "same" if exact else "too short"
             items.append(Item(subject, "E[tau], measured", was, now, outcome, note=note))
             continue
-        tested += _pending_tests(subject, tokens[0], tokens[1], exact)
-        if tokens[0].counts is None:
+        tested.append(_PendingTest(subject, 0, before, after, mean_pvalue(before, after), exact))
+        levels = zip(before.counts or (), after.counts or (), strict=True)
+        for level, (a, b) in enumerate(levels, start=1):
+            p = rate_pvalue(a, before.blocks, b, after.blocks)
+            tested.append(_PendingTest(subject, level, before, after, p, exact))
+        if before.counts is None:
             notes.append(f"{subject}: blocks of real texts depend on each other: no test by level")
     judged, blocks, both = _judge_tests(tested, alpha, detect)
     return Check((*items, *judged), alpha, detect, len(tested), blocks, both, tuple(notes))
@@ -637,9 +598,7 @@ def _document_items(
     was, now = old.lossless, new.lossless
     yield verdict_item(subject, "lossless", was.verdict, now.verdict, promised, now.detectable)
     yield verdict_item(subject, "acceptance", old.acceptance.verdict, new.acceptance.verdict)
-    yield from certificate_items(
-        subject, old.lossless.certificate, new.lossless.certificate, new.lossless.verdict
-    )
+    yield from certificate_items(subject, was.certificate, now.certificate, now.verdict)
     a, b = old.expected_accepted, new.expected_accepted
     if _is_exact(a) and _is_exact(b):
         slack = RELATIVE_ROUNDING * max(1.0, a.upper)
@@ -663,15 +622,6 @@ def _accepted_tokens(lanes: int | None, row: CompareResult) -> AcceptedTokens | 
     if lanes is not None:
         return real_tokens(row, lanes)
     return simulated_tokens(row, f"{row.verifier} on {row.model}")
-
-
-def _pending_tests(
-    subject: str, old: AcceptedTokens, new: AcceptedTokens, exact: bool
-) -> Iterator[_PendingTest]:
-    yield _PendingTest(subject, 0, old, new, mean_pvalue(old, new), exact)
-    for level, (a, b) in enumerate(zip(old.counts or (), new.counts or (), strict=True), start=1):
-        p = rate_pvalue(a, old.blocks, b, new.blocks)
-        yield _PendingTest(subject, level, old, new, p, exact)
 
 
 def _judge_tests(
@@ -761,12 +711,17 @@ def save_baseline(name: str, run: Document, folder: Path) -> Path:
     """
     path = baseline_path(name, folder)
     require_comparable(run, "the run")
+    make_folder(folder)
+    write_whole(path, document_text(run))
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder; raises ``UsageError`` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made a folder: {error.strerror}") from None
-    write_whole(path, document_text(run))
-    return path
 
 
 def read_baseline(name: str, folder: Path) -> Comparable:
@@ -815,7 +770,8 @@ def sweep_check(
     """
     cells = {cell.name: cell for cell in old.cells}
     audits = {audit.name: audit for audit in old.audits}
-    notes, pairs = [], []
+    notes: list[str] = []
+    pairs: list[RowPair] = []
     for cell in new.cells:
         was = cells.get(cell.name)
         if was is None:
@@ -824,7 +780,7 @@ def sweep_check(
         if other is not None:
             notes.append(f"{cell.name}: not compared: {other}")
         else:
-            pairs.append(RowPair(cell.name, was.result, cell.result))
+            pairs.append((cell.name, was.result, cell.result))
     check = check_rows(pairs, old.detect, alpha, detect)
     both = [(audits[audit.name], audit) for audit in new.audits if audit.name in audits]
     notes += check.notes
@@ -837,18 +793,13 @@ def sweep_check(
         verdicts=(old.alpha + new.alpha) if pairs else 0.0,
         cells=len(pairs) + len(both),
     )
-    named, there = _cell_names(old), _cell_names(new)
-    return SweepCheck(
-        check,
-        tuple(name for name in named if name not in there),
-        tuple(name for name in there if name not in named),
+    before, after = (
+        dict.fromkeys([*(x.name for x in run.cells), *(x.name for x in run.audits)])
+        for run in (old, new)
     )
-
-
-def _cell_names(run: SweepRun) -> dict[str, None]:
-    """Return the names of cells and audits, in order."""
-    names = [cell.name for cell in run.cells] + [audit.name for audit in run.audits]
-    return dict.fromkeys(names)
+    only_old = tuple(name for name in before if name not in after)
+    only_new = tuple(name for name in after if name not in before)
+    return SweepCheck(check, only_old, only_new)
 
 
 def _sweep_audit_items(old: SweepAudit, new: SweepAudit) -> Iterator[Item]:
@@ -921,12 +872,21 @@ def check_baseline(
         )
     )
     old, new = require_comparable(baseline, "the baseline"), require_comparable(run, "the run")
-    check_comparable(old, new)
-    if isinstance(old, CompareRun) and isinstance(new, CompareRun):
-        return comparison_check(old, new, alpha, detect)
-    if isinstance(old, SweepRun) and isinstance(new, SweepRun):
-        return sweep_check(old, new, alpha, detect).check
-    assert isinstance(old, AuditRun)
-    assert isinstance(new, AuditRun)
-    sampled = sum(run.sampled.alpha for run in (old, new) if run.sampled is not None)
-    return Check(tuple(audit_items(old, new)), alpha, detect, 0, verdicts=sampled)
+    differences, check = _COMPARED_KINDS[type(old)]
+    if type(old) is type(new):
+        difference = next(differences(old, new), None)
+    else:
+        was, now = kind_of(old).command, kind_of(new).command
+        difference = f"the baseline is of simverify {was}, the run of simverify {now}"
+    if difference is not None:
+        raise UsageError(f"the runs do not compare: {difference}")
+    return check(old, new, alpha, detect)
+
+
+_COMPARED_KINDS: dict[type[Comparable], tuple[Callable[..., Iterator[str]], Callable[..., Check]]]
+_COMPARED_KINDS = {
+    CompareRun: (_comparison_differences, comparison_check),
+    AuditRun: (partial(_field_differences, names=_AUDIT_FIELDS), audit_check),
+    SweepRun: (_sweep_differences, lambda *runs: sweep_check(*runs).check),
+}
+"""What tells two runs of a kind apart that ask different questions, and the check of such runs."""

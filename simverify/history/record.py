@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,7 +25,7 @@ import msgspec
 from simverify.checks import clean_line, pick_name
 from simverify.errors import UsageError
 from simverify.folders import distribution_of, find_source, simverify_sources_sha256
-from simverify.history.baseline import Check, check_baseline, sweep_check
+from simverify.history.baseline import Check, check_baseline, make_folder, sweep_check
 from simverify.results import AuditRun, Document, Meta, SweepRun, Verdict
 from simverify.results.reading import document_text, read_text
 from simverify.results.registry import document_kinds, kind_of
@@ -58,14 +58,13 @@ def audited_code(run: Document) -> tuple[RecordedCode, ...]:
 
 def _code_of_spec(spec: str, checkout: str | None) -> Iterator[RecordedCode]:
     """Yield what a SPEC names: an engine's function, a function in a module, or one in a file."""
-    shown = clean_line(spec, 200)
     if ":" not in spec:
         yield from _code_of_engine(spec, checkout)
         return
     path, module = find_source(spec), spec.rpartition(":")[0]
     known = None if module.endswith(".py") else distribution_of(module.partition(".")[0])
     package = "" if known is None else " ".join(known)
-    yield RecordedCode(shown, None if path is None else _sha256(path), package)
+    yield RecordedCode(clean_line(spec, 200), None if path is None else _sha256(path), package)
 
 
 def _code_of_engine(name: str, checkout: str | None) -> Iterator[RecordedCode]:
@@ -128,37 +127,20 @@ RECORDED_PACKAGES = (
 _CPUINFO = Path("/proc/cpuinfo")
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A machine and its packages, as they are recorded.
-
-    ``cores``: usable by the process. ``memory``: in bytes; null where the system does not say.
-    ``gpu``: those that the process has used. ``packages``: versions by name.
-    """
-
-    host: str
-    system: str
-    processor: str
-    cores: int
-    memory: int | None
-    gpu: str
-    packages: dict[str, str] = field(default_factory=dict)
-
-
-def this_machine() -> Machine:
-    """Return the machine of this process; nothing is imported, and no GPU is woken, for it."""
+def this_machine() -> dict[str, Any]:
+    """Return an entry's facts of this machine; nothing is imported, and no GPU is woken, for it."""
     from simverify.simulators.run import default_threads
 
     versions = {name: installed_version(name) for name in RECORDED_PACKAGES}
-    return Machine(
-        host=socket.gethostname(),
-        system=system_name(),
-        processor=processor_name(),
-        cores=default_threads(),
-        memory=memory_bytes(),
-        gpu=_current_gpu(),
-        packages={name: told for name, told in versions.items() if told is not None},
-    )
+    return {
+        "host": socket.gethostname(),
+        "system": system_name(),
+        "processor": processor_name(),
+        "cores": default_threads(),
+        "memory": memory_bytes(),
+        "gpu": _current_gpu(),
+        "packages": {name: version for name, version in versions.items() if version is not None},
+    }
 
 
 def system_name() -> str:
@@ -259,9 +241,23 @@ class Entry:
 
 def make_entry(run: Document, text: str, words: Sequence[str]) -> Entry:
     """Return the entry of a run whose document is ``text``; its id is still 0."""
-    meta: Meta = getattr(run, "meta", None) or _local_meta()
+    meta: Meta | None = getattr(run, "meta", None)
+    if meta is None:
+        # A sweep, which may have come from many times and machines: now and here. Half a second,
+        # which no other run has to wait for.
+        from simverify.battery.battery import start_meta
+
+        meta = start_meta()()
     # Of a file that was added, nobody knows what the code was at its time, nor the machine.
-    environment = _local_facts(run) if words else {}
+    facts: dict[str, Any] = {}
+    if words:
+        code = audited_code(run)
+        facts = {
+            "code": code,
+            "code_sha256": code[0].sha256 if len(code) == 1 else None,
+            "sources_sha256": simverify_sources_sha256(),
+            **this_machine(),
+        }
     return Entry(
         id=0,
         started=meta.started,
@@ -274,27 +270,8 @@ def make_entry(run: Document, text: str, words: Sequence[str]) -> Entry:
         machine=meta.machine,
         python=meta.python,
         document_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        **environment,
+        **facts,
     )
-
-
-def _local_facts(run: Document) -> dict[str, Any]:
-    """Return what is known of code and machine while a run is recorded where it was made."""
-    code = audited_code(run)
-    return {
-        "code": code,
-        "code_sha256": code[0].sha256 if len(code) == 1 else None,
-        "sources_sha256": simverify_sources_sha256(),
-        **asdict(this_machine()),
-    }
-
-
-def _local_meta() -> Meta:
-    """Return the time and the machine of now, for a sweep: it may have come from many of both."""
-    # Half a second, which no other run has to wait for.
-    from simverify.battery.battery import start_meta
-
-    return start_meta()()
 
 
 # Differences between two recorded runs that matter.
@@ -317,13 +294,17 @@ def run_differences(
     ``verbose``: name every cell that one of two sweeps alone has.
     """
     lines = list(_entry_differences(old[0], new[0]))
-    if _plain_document(old[1]) == _plain_document(new[1]):
+    first, second = (msgspec.to_builtins(run) | {"meta": None} for run in (old[1], new[1]))
+    if first == second:
         return (*lines, "the documents are equal, but for times and machine"), None
     try:
         if isinstance(old[1], SweepRun) and isinstance(new[1], SweepRun):
             comparison = sweep_check(old[1], new[1])
             for names, which in ((comparison.only_old, "first"), (comparison.only_new, "second")):
-                lines += _only_in_one(names, which, len(names) if verbose else _MAX_CELL_NAMES)
+                shown = names if verbose else names[:_MAX_CELL_NAMES]
+                lines += [f"{name}: in the {which} run alone" for name in shown]
+                if rest := len(names) - len(shown):
+                    lines.append(f"{rest:,} more in the {which} run alone: --verbose")
             return tuple(lines), comparison.check
         return tuple(lines), check_baseline(old[1], new[1])
     except UsageError as error:
@@ -338,21 +319,15 @@ def _entry_differences(old: Entry, new: Entry) -> Iterator[str]:
         which = "second" if old.host is None else "first"
         yield f"machine and packages: known of the {which} run alone"
     elif old.host is not None:
-        for name in (field.name for field in fields(Machine) if field.name != "packages"):
+        for name in _MACHINE_COLUMNS[:-1]:
             a, b = getattr(old, name), getattr(new, name)
             shown = (memory_words(a), memory_words(b)) if name == "memory" else (a, b)
             yield from _change_line(name, *shown)
         for name in old.packages | new.packages:
             yield from _change_line(name, old.packages.get(name), new.packages.get(name))
-    if None not in (old.sources_sha256, new.sources_sha256):
-        yield from _change_line(
-            "sources of simverify", old.sources_sha256, new.sources_sha256, _HASH_DIGITS
-        )
-    yield from _code_differences(old, new)
-
-
-def _code_differences(old: Entry, new: Entry) -> Iterator[str]:
-    """Yield what changed of the code that both runs were about, or that one alone tells of."""
+    sources = old.sources_sha256, new.sources_sha256
+    if None not in sources:
+        yield from _change_line("sources of simverify", *sources, _HASH_DIGITS)
     before = {code.spec: code for code in old.code}
     for code in new.code:
         was = before.get(code.spec)
@@ -367,24 +342,8 @@ def _code_differences(old: Entry, new: Entry) -> Iterator[str]:
 
 def _change_line(what: str, old: object, new: object, longest: int | None = None) -> Iterator[str]:
     if old != new:
-        a, b = (str(_or_none(value))[:longest] for value in (old, new))
+        a, b = ("none" if x in (None, "") else str(x)[:longest] for x in (old, new))
         yield f"{what}: {a} -> {b}"
-
-
-def _only_in_one(names: tuple[str, ...], which: str, most: int) -> Iterator[str]:
-    for name in names[:most]:
-        yield f"{name}: in the {which} run alone"
-    if names[most:]:
-        yield f"{len(names) - most:,} more in the {which} run alone: --verbose"
-
-
-def _or_none(value: object) -> object:
-    return "none" if value in (None, "") else value
-
-
-def _plain_document(run: Document) -> Any:
-    plain = msgspec.to_builtins(run)
-    return {key: value for key, value in plain.items() if key != "meta"}
 
 
 # The tables of a store, their version, and opening one; older stores are upgraded.
@@ -396,7 +355,8 @@ STORE_VERSION = 2
 RUN_COLUMNS = tuple(field.name for field in fields(Entry) if field.name != "id")
 """Columns of a run, beside its number and its document."""
 
-_VERSION_2_COLUMNS = ("code", "sources_sha256", *(field.name for field in fields(Machine)))
+_MACHINE_COLUMNS = ("host", "system", "processor", "cores", "memory", "gpu", "packages")
+_VERSION_2_COLUMNS = ("code", "sources_sha256", *_MACHINE_COLUMNS)
 _APPLICATION_ID = 0x51567231
 _LOCK_TIMEOUT = 60.0
 """Seconds that a writer waits for others."""
@@ -418,11 +378,8 @@ def make_table(store: sqlite3.Connection) -> None:
 
 def read_columns(store: sqlite3.Connection) -> dict[str, str]:
     """Return how each column is read: of an older store, which reading does not change, as null."""
-    there = {row[1] for row in store.execute("PRAGMA table_info(runs)")}
-    return {
-        name: name if name in there or name not in _VERSION_2_COLUMNS else "NULL"
-        for name in RUN_COLUMNS
-    }
+    missing = {*_VERSION_2_COLUMNS} - {row[1] for row in store.execute("PRAGMA table_info(runs)")}
+    return {name: "NULL" if name in missing else name for name in RUN_COLUMNS}
 
 
 @contextmanager
@@ -444,14 +401,12 @@ def open_store(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
         if mode != "ro" and _store_version(store) == 1:
             _upgrade_store(store)
         yield store
-    except (sqlite3.Error, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        why = f"cannot be used: {error.strerror if isinstance(error, OSError) else error}"
+        if isinstance(error, UnicodeDecodeError):
+            why = f"is damaged: {error}"
         raise UsageError(
-            f"the run store {path} cannot be used: {why}; put a copy in its place, or name another"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"the run store {path} is damaged: {error}; put a copy in its place, or name another"
+            f"the run store {path} {why}; put a copy in its place, or name another"
         ) from None
     finally:
         if store is not None:
@@ -505,25 +460,14 @@ DEFAULT_STORE = Path(".simverify") / "runs.db"
 _MAX_INTEGER = 2**63 - 1
 """The largest of SQLite's integers."""
 
-_SEARCHED_COLUMNS = (
-    "title",
-    "words",
-    "version",
-    "machine",
-    "document_sha256",
-    "code_sha256",
-    "code",
-    "sources_sha256",
-    "host",
-    "system",
-    "processor",
-    "gpu",
-    "packages",
-)
-"""What a search looks into."""
-
 _NUMBER_COLUMNS = ("seed", "cores", "memory")
 """Kept as texts: SQLite's integers have a sign, and a seed has 64 bits."""
+
+_SEARCHED_COLUMNS = (
+    *("title", "words", "version", "machine", "document_sha256", "code_sha256"),
+    *(name for name in _VERSION_2_COLUMNS if name not in _NUMBER_COLUMNS),
+)
+"""What a search looks into."""
 
 
 def store_path() -> Path | None:
@@ -542,10 +486,7 @@ def init_store(path: Path) -> None:
 
     Raises ``UsageError`` if it cannot be made, or what is there is no store.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path.parent} cannot be made a folder: {error.strerror}") from None
+    make_folder(path.parent)
     with open_store(path, "rwc") as store:
         make_table(store)
 
@@ -677,9 +618,8 @@ def _parse_since(text: str) -> str:
 def _column_values(entry: Entry) -> list[str | None]:
     """Return the columns of an entry; packages in lines, so that a search finds their versions."""
     columns = {name: getattr(entry, name) for name in RUN_COLUMNS}
-    columns |= {
-        name: None if columns[name] is None else str(columns[name]) for name in _NUMBER_COLUMNS
-    }
+    for name in _NUMBER_COLUMNS:
+        columns[name] = None if columns[name] is None else str(columns[name])
     columns["code"] = msgspec.json.encode(entry.code).decode()
     columns["packages"] = "\n".join(f"{name} {found}" for name, found in entry.packages.items())
     return list(columns.values())
