@@ -277,7 +277,6 @@ def _shorten_line(text: str) -> str:
 # ``3 * x + 2 == LIMIT - 1`` holds 3, 2 and, if LIMIT is 60, 59; and it compares x with 19, which
 # stands nowhere. All of these may lead there, and so may those of the tests around it.
 
-
 Number = int | float
 NamedNumbers = Mapping[str, set[Number]]
 """Numbers by the names and attributes that are bound to them."""
@@ -506,15 +505,10 @@ def _apply_operation(
             yield int(value) if float(value).is_integer() else value
 
 
-# The code under audit: what a rule can reach by name, in its own file and beside it.
-#
-# Functions count that the rule names, or that those name in turn: globals, closures, defaults,
-# attributes of a module beside it, methods of its class by their names. What lies outside the
-# folder of the rule's file is a library's, and is never counted; neither is what no name leads to.
-# An adapter leads to the functions of an engine, and is not counted itself; the walk begins at
-# those of ``__counted__`` where it says them, as names lead from a library's front door to all of
-# it.
-
+# The code under audit: functions that the rule names, or that those name in turn: globals,
+# closures, defaults, attributes of a module beside it, methods of its class by their names. What
+# lies outside the folder of the rule's file is a library's, and is never counted. An adapter leads
+# to the functions of an engine, those of ``__counted__`` where it says them, and is not counted.
 
 _MAX_ITEMS = 64
 """Numbers are read from containers of so many items at most: larger ones are tables, no limits."""
@@ -527,7 +521,6 @@ _IMPLICIT_METHODS = frozenset(
     {"__init__", "__new__", "__post_init__", "__call__", "step", "tree", "draft", "reset"}
 )
 """Methods that run without being named by the code itself."""
-
 
 _WRAPPERS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     functools.partial: lambda value: (value.func, *value.args, *value.keywords.values()),
@@ -690,10 +683,8 @@ def _file_of(kind: type) -> str | None:
 # Tracing: which instructions of some functions run. Trace functions do not see instructions on
 # every version from Python 3.12 on, which reports them when asked.
 
-
 _TOOL_IDS = range(3, 5)
-"""Places that the interpreter keeps for tools without one of their own (debuggers, coverage and
-profilers have): two, so that an audit inside an audit is seen as well."""
+"""The interpreter's places for other tools: two, so that an audit inside an audit is seen too."""
 
 
 class SettraceTracer:
@@ -800,32 +791,25 @@ if sys.version_info >= (3, 12):
 else:
     Tracer = SettraceTracer
 
-
 # The monitor: which instructions of the code under audit run, call by call.
 #
 # With ``sys.monitoring`` (Python 3.12) every call is watched. A trace function slows every line of
 # Python, so it sees the first calls of each instance, then one in ``CALL_STRIDE``. No call is
 # watched once all lines and branches were seen; what an unwatched call reached counts as missed.
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FIRST_CALLS = 12
-"""Calls of an instance that are watched, one after the other: half as many where those of the
-instance before showed nothing new, and ``MIN_FIRST_CALLS`` at least."""
-
+FIRST_CALLS = 12  # of an instance are watched: half as many where the one before showed nothing new
 MIN_FIRST_CALLS = 2
-
 CALL_STRIDE = 31  # then one call in so many: prime, so that it keeps step with no pattern of paths
 
 
 class CoverageMonitor:
     """What ran of some functions. ``always``: every call is watched.
 
-    ``named``: the numbers of the code by their names, which lead to what did not run.
-    ``prefix``: the longest that a step was called on; ``row``: the most calls since it was built,
-    while ``counts`` was true.
+    ``named``: the numbers of the code by their names. ``prefix``: the longest that a step was
+    called on; ``row``: the most calls since it was built, while ``counts`` was true.
     """
 
     def __init__(
