@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,6 @@ from simverify.symbolic import ExactLaw
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
 from simverify.symbolic.provenance import CallBroken, CannotEnumerate, Finding, OutOfTime
 from simverify.symbolic.watchdog import DeadlineExpired, Stopwatch, is_user_interrupt, monotonic_now
-
-# Boxes of the cube of coins, on the grid of the values that a coin can take.
-
 
 GridPoint = tuple[int, ...]  # one grid point: coin i is ``point[i]`` * 2^-bits
 
@@ -76,9 +74,6 @@ def kronecker_point(n: int, dimensions: int) -> list[float]:
     return [(0.5 + n * root ** -(i + 1)) % 1 for i in range(dimensions)]
 
 
-# Errors: what keeps bisection from finding a law.
-
-
 class HiddenRandomness(ValueError):
     """Two calls with the same coins gave different tokens."""
 
@@ -102,8 +97,7 @@ class UndeclaredCoins(Exception):
 class NotMonotone(Exception):
     """An output comes back along a coin: bisection cannot find where.
 
-    Of three values ``points`` of coin number ``coin``, all coins being ``held``, the outer two give
-    ``outer``, the one between ``inner``.
+    Of the values ``points`` of coin ``coin``, the outer two give ``outer``, the middle ``inner``.
     """
 
     def __init__(
@@ -119,8 +113,7 @@ class NotMonotone(Exception):
             f"coin {coin} is not monotone: {low:.17g} and {high:.17g} give {outer} but "
             f"{mid:.17g} gives {inner} (all coins {held}): use the sampled tier"
         )
-        self.coin, self.points, self.held = coin, points, held
-        self.outer, self.inner = outer, inner
+        self.coin, self.points, self.held, self.outer, self.inner = coin, points, held, outer, inner
 
 
 class TooManyCalls(Exception):
@@ -149,8 +142,8 @@ def bisection_limit(error: Exception, name: str) -> CannotEnumerate:
     """Return what stopped the tier on an instance; a broken contract comes with its finding."""
     if isinstance(error, NotMonotone):
         return CannotEnumerate(f"coins: {error}")
-    kind = error.kind if isinstance(error, CallBroken) else "own-randomness"
-    kind = "coins" if isinstance(error, UndeclaredCoins) else kind
+    kind = "coins" if isinstance(error, UndeclaredCoins) else "own-randomness"
+    kind = error.kind if isinstance(error, CallBroken) else kind
     finding = Finding(kind, "violation", f"{error}, on {name}")
     return ContractBroken(finding, getattr(error, "line", None))
 
@@ -160,8 +153,8 @@ Coins = npt.NDArray[np.float64]
 MAX_CALLS = 100_000
 PROBES_PER_BOX = 8  # interior points tried in every box that is taken to be constant
 MIN_SPLIT_SHARE = 1 / 64
-"""A split that cuts off less than this share of an edge is followed by splits in the middle:
-where a boundary is not parallel to the axes, exact splits would only shave it."""
+"""After a split that cuts off less of an edge come splits in the middle: exact ones would only
+shave a boundary that is not parallel to the axes."""
 
 
 @dataclass(frozen=True)
@@ -193,15 +186,13 @@ def bisect_law(
 
     ``function``: deterministic; takes float64 (coins,) in [0, 1) and returns a tuple of int. Every
     box costs up to 2^coins calls, 2^used where that is known. ``bits``: coins are multiples of
-    2^-bits: 24 for code that reads them as float32. ``max_calls``: budget of calls; what is left
-    unsettled at its end is reported, largest boxes first. ``probes``: interior points tried per
-    box. ``used``: how many coins, from the first on, the last call read: the others change nothing;
-    None: nobody knows, and they all may. ``each``: is told of every box that is constant. ``cuts``:
-    boundaries that other laws of the code have, sorted: they are tried first, and new ones are
-    added. They save calls, and change nothing else. Raises ``NotMonotone`` with the coin and three
-    points that show it, ``UndeclaredCoins`` if a coin beyond ``used`` changed the tokens,
-    ``TooManyCalls`` if the budget does not reach the corners of the cube, and ``ValueError`` if a
-    parameter is out of range, or two calls with the same coins differ.
+    2^-bits: 24 for code that reads them as float32. ``max_calls``: what it leaves unsettled is
+    reported, largest boxes first. ``probes``: interior points tried per box. ``used``: how many
+    coins, from the first on, the last call read; None if nobody knows. ``each`` is told of every
+    constant box. ``cuts``: sorted boundaries of other laws of the code, tried first to save calls;
+    new ones are added. Raises ``NotMonotone``, ``UndeclaredCoins`` if a coin beyond ``used``
+    changed the tokens, ``TooManyCalls`` if the budget does not reach the corners of the cube, and
+    ``ValueError`` if a parameter is out of range, or two calls with the same coins differ.
     """
     most = MAX_COINS if used is None else MAX_REPORTED_COINS
     if not 1 <= coins <= most:
@@ -221,13 +212,11 @@ MAX_REPORTED_COINS = 64  # and where the code says how many it read
 
 
 class _BudgetExhausted(Exception):
-    """The budget of calls is used up."""
+    pass
 
 
 @dataclass(eq=False)
 class _BisectionSearch:
-    """One search: the function, its budget and what it has given so far."""
-
     function: Callable[[Coins], Tokens]
     coins: int
     scale: int  # grid points along each axis
@@ -304,12 +293,10 @@ class _BisectionSearch:
     ) -> tuple[int, GridPoint]:
         """Return the longest axis with an edge that changes, and the edge's lower corner."""
         at = dict(values)
-        lengths = [b - a for a, b in zip(box.low, box.high, strict=True)]
-        for axis in sorted(range(axes), key=lambda i: -lengths[i]):
+        for axis in sorted(range(axes), key=lambda i: box.low[i] - box.high[i]):
             for corner, tokens in values:
-                if corner[axis] != box.low[axis]:
-                    continue
-                if at[with_coordinate(corner, axis, box.high[axis])] != tokens:
+                end = with_coordinate(corner, axis, box.high[axis])
+                if corner[axis] == box.low[axis] and at[end] != tokens:
                     return axis, corner
         raise AssertionError("corners differ, so an edge does")
 
@@ -351,9 +338,8 @@ class _BisectionSearch:
     def _witness(self, box: Box, point: GridPoint, axes: int) -> None:
         """Raise :class:`NotMonotone` for a box whose corners agree and ``point`` does not.
 
-        Coordinates are moved to the box's sides one after another, keeping the output apart;
-        at a corner that is impossible, so one coin's two sides must both bring it back: it is
-        the witness. The budget does not stop this.
+        Coordinates are moved to the box's sides one after another, keeping the output apart; the
+        coin whose two sides both bring it back is the witness. The budget does not stop this.
         """
         tokens = box.known[box.low]
         if any(self._call(place) != box.known[place] for place in (point, box.low)):
@@ -386,9 +372,6 @@ class _BisectionSearch:
         return tokens
 
 
-# The joint law of a call of such a verifier, over all drafted blocks.
-
-
 _CLOCK_INTERVAL = 16  # calls between two looks at the watch, once the time may have passed
 CoinVerify = Callable[[Row, Row, npt.NDArray[np.int64], Row], Any]
 """``function(target_probs, draft_probs, draft_tokens, coins) -> tokens``: as ``verify``, with
@@ -409,16 +392,16 @@ def compare_coins(
 ) -> Comparison:
     """As ``comparison.compare_blocks``, for code that takes its coins as arguments.
 
-    ``bits``: 24 for code that reads its coins as float32. ``max_calls``: for all blocks together,
-    shared evenly. ``coins``: of a call, gamma + 1 if None; code with an attribute ``used`` says
-    there how many its last call read. ``Comparison.paths`` counts constant boxes. Raises as
-    :func:`bisect_law`, ``OutOfTime`` after ``seconds``, and the code's ``CallBroken`` and
-    ``SimverifyError``.
+    ``max_calls``: for all blocks together, shared evenly. ``coins``: of a call, gamma + 1 if None;
+    an attribute ``used`` of the code says how many its last call read. ``Comparison.paths`` counts
+    constant boxes. Raises as :func:`bisect_law`, ``OutOfTime`` after ``seconds``, and the code's
+    ``CallBroken`` and ``SimverifyError``.
     """
     vocab = len(model.target(()))
     laws: list[tuple[Tokens, float, ExactLaw]] = []
     left, clock = max_calls, SearchDeadline(seconds)
-    used, cuts = coin_counter(function), list[int]()
+    used = coin_counter(function)
+    search = partial(bisect_law, bits=bits, probes=probes, used=used, cuts=[])
     for n, block in enumerate(itertools.product(range(vocab), repeat=gamma)):
         draft = np.array([model.draft(block[:i]) for i in range(gamma)])
         mass = float(np.prod(draft[np.arange(gamma), block]))
@@ -426,11 +409,7 @@ def compare_coins(
             continue
         target = np.array([model.target(block[:i]) for i in range(gamma + 1)])
         call = CheckedCoinCall(function, target, draft, np.array(block, dtype=np.int64), clock)
-        share = left // (vocab**gamma - n)
-        most = coins or gamma + 1
-        law = bisect_law(
-            call, most, bits=bits, max_calls=share, probes=probes, used=used, cuts=cuts
-        )
+        law = search(call, coins or gamma + 1, max_calls=left // (vocab**gamma - n))
         left -= law.calls
         laws.append((block, mass, call.exact_law(law)))
     return compare_laws(laws, model, gamma, tolerance)
@@ -507,10 +486,9 @@ class CheckedCoinCall:
 
     def exact_law(self, law: CoinLaw) -> ExactLaw:
         """Return ``law`` in the path enumerator's form; unresolved mass counts as pruned."""
-        probabilities = dict(law.probabilities)
-        lost = probabilities.pop((), 0.0)
-        findings = tuple(self.findings.values())
-        return ExactLaw(probabilities, law.cells, law.unresolved, lost, findings)
+        laws, findings = dict(law.probabilities), tuple(self.findings.values())
+        lost = laws.pop((), 0.0)
+        return ExactLaw(laws, law.cells, law.unresolved, lost, findings)
 
     def _find(self, kind: str, message: str) -> None:
         self.findings.setdefault(kind, Finding(kind, "violation", message))

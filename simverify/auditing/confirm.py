@@ -51,8 +51,7 @@ _CALL_SECONDS = 10.0
 """Of one call, which ends the test if it takes longer: what decides is the number of calls."""
 
 SPRT_ERROR_RATE = 1e-3
-"""Rate at which each side of the test is wrong. A failure that is doubted by mistake is judged
-by the sampled tier, which sees whatever is so large."""
+"""Of each side of the test. The sampled tier judges a failure that is doubted by mistake."""
 
 _MAX_LOG_RATIO = 7.0  # log likelihood ratio of one output at most: no single one decides
 _CONSTANT_SEED_ALPHA = 1e-9
@@ -78,13 +77,9 @@ class SequentialCheck:
         with np.errstate(divide="ignore", invalid="ignore"):
             evidence = np.log(emitted) - np.log(_joint_target_law(model, emitted.ndim))
         evidence = np.nan_to_num(np.clip(evidence, -_MAX_LOG_RATIO, _MAX_LOG_RATIO))
-        bound, ratio = -math.log(SPRT_ERROR_RATE), 0.0
         with seeded_global_generators(0):
-            for calls, tokens in enumerate(itertools.islice(outputs, MAX_FREE_CALLS), 1):
-                ratio += evidence[tokens]
-                if abs(ratio) >= bound:
-                    return calls if ratio < 0 else 0
-        return 0
+            some = itertools.islice(outputs, MAX_FREE_CALLS)
+            return _calls_to_decide((n, evidence[x]) for n, x in enumerate(some, 1))
 
     def contradict_draft(self, model: SmallModel, comparison: Comparison) -> int:
         """As :meth:`contradict`, for a drafter: how many trees show that it drafts as it reports.
@@ -95,8 +90,8 @@ class SequentialCheck:
         assert call is not None, "a drafter's law has a call that deviates most"
         assert model.drafting is not None, "and is of trees"
         shape, rng = model.drafting.shape, np.random.default_rng(0)
-        bound, ratio = -math.log(SPRT_ERROR_RATE), 0.0
-        with seeded_global_generators(0), suppress(DeadlineExpired, Exception, SystemExit):
+
+        def evidences() -> Iterator[tuple[int, float]]:
             for calls in range(1, MAX_FREE_CALLS + 1):
                 with deadline(_CALL_SECONDS), suppress_warnings():
                     drafter = build_drafter(self.subject.rule)
@@ -105,18 +100,20 @@ class SequentialCheck:
                 if place >= len(drafted) or tuple(x.tokens for x in drafted[:place]) != call.before:
                     continue
                 drawn = drafted[place]
-                if len(drawn.tokens) != len(tokens):
-                    continue
-                if np.abs(drawn.reported - call.reported).max() > ReportedRows.SAME:
+                if (
+                    len(drawn.tokens) != len(tokens)
+                    or np.abs(drawn.reported - call.reported).max() > ReportedRows.SAME
+                ):
                     continue
                 emitted, expected = comparison.worst.emitted, comparison.worst.due
                 if drawn.tokens != tokens:
                     emitted, expected = 1 - emitted, 1 - expected
                 # The smallest is far below what any count of calls could show.
                 evidence = math.log(max(emitted, 1e-12)) - math.log(max(expected, 1e-12))
-                ratio += min(max(evidence, -_MAX_LOG_RATIO), _MAX_LOG_RATIO)
-                if abs(ratio) >= bound:
-                    return calls if ratio < 0 else 0
+                yield calls, min(max(evidence, -_MAX_LOG_RATIO), _MAX_LOG_RATIO)
+
+        with seeded_global_generators(0), suppress(DeadlineExpired, Exception, SystemExit):
+            return _calls_to_decide(evidences())
         return 0
 
     def _calls(self, model: SmallModel) -> Iterator[Tokens]:
@@ -168,8 +165,7 @@ class SequentialCheck:
     def repeats_itself(self, seen_on: SmallModel) -> bool:
         """Whether calls leave the target on an instance of many outputs, as large as ``seen_on``.
 
-        The code seeded itself there. What is drawn after a constant seed is the same in every call;
-        only what comes out may be a fault.
+        There the code seeded itself, which is no fault where what comes out follows the target.
         """
         plain = [m for m in instance_battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
@@ -184,8 +180,7 @@ class SequentialCheck:
             length = model.gamma + 1
             expected = runner.tables.joint(length) * len(runner.emissions)
             codes = runner.tables.codes(runner.emissions.tokens, length)
-            seen = np.bincount(codes, minlength=expected.size)
-            possible = expected > 0
+            seen, possible = np.bincount(codes, minlength=expected.size), expected > 0
             if seen[~possible].any():
                 return True
             from scipy.stats import chisquare  # half a second that few processes need
@@ -202,6 +197,15 @@ class SequentialCheck:
         return TrialRunner(subject.generator_rule(), contract, instance, seconds=_CALL_SECONDS)
 
 
+def _calls_to_decide(evidences: Iterable[tuple[int, float]]) -> int:
+    ratio, bound = 0.0, -math.log(SPRT_ERROR_RATE)
+    for calls, evidence in evidences:
+        ratio += evidence
+        if abs(ratio) >= bound:
+            return calls if ratio < 0 else 0
+    return 0
+
+
 def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
     """Return the target's law of the first ``length`` tokens, (V,) * length."""
     row = eos_absorbing(model.target, model.eos)
@@ -212,13 +216,9 @@ def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
     return law
 
 
-# The paths of a failing instance, run again on plain numbers.
-#
-# The symbolic twins are this project's work, and may be wrong. So the paths run again without them:
-# on numbers out of each path's cell, in the types of the library that draws them. A path that ends
-# otherwise there is a limit of the tool and no fault of the code; what is left of a failure without
-# such paths is reported.
-
+# The paths of a failing instance, run again without the symbolic twins, which may be wrong: on
+# numbers out of each path's cell, in the types of the library that draws them. A path that ends
+# otherwise there is a limit of the tool and no fault of the code.
 
 MAX_REPEATED_PATHS = 4_000
 """Paths of an instance that are repeated, heaviest first; the others count as not repeated."""
@@ -289,8 +289,7 @@ def confirm_findings(
     """Return ``error`` with those of its findings that repeat."""
     if not any(finding.severity == "violation" for finding in error.findings):
         return error
-    repeats = _rerun_instance(examiner, model)
-    findings = _repeated_findings(error.findings, repeats)
+    findings = _repeated_findings(error.findings, _rerun_instance(examiner, model))
     return CannotEnumerate(error.call, error.where, findings)
 
 
@@ -332,8 +331,8 @@ def _unrepeated_limit(
             "a generator seeded with a constant, or with one of a few drawn numbers, after which "
             "no output of the code leaves the target"
         )
-    what = f"{kinds[0]} on {model.name}"
-    return CannotEnumerate(f"{what}, which does not repeat {_PLAIN_NUMBERS_NOTE}")
+    what = f"{kinds[0]} on {model.name}, which does not repeat"
+    return CannotEnumerate(f"{what} {_PLAIN_NUMBERS_NOTE}")
 
 
 def _unrepeated_message(model: SmallModel, repeats: RepeatResult) -> str:
@@ -343,11 +342,8 @@ def _unrepeated_message(model: SmallModel, repeats: RepeatResult) -> str:
     return f"{what}, which {'do' if apart > 1 else 'does'} not repeat {_PLAIN_NUMBERS_NOTE}{how}"
 
 
-# The kind of rows that a failure needs: any, equal ones, or zeros on one side or on both.
-#
-# Engines mask and truncate, so zeros are real. But code that divides by zero where p and q are
-# disjoint, and is lossless elsewhere, is other news than code that is wrong on every row.
-
+# The kind of rows that a failure needs: code that divides by zero where p and q are disjoint, and
+# is lossless elsewhere, is other news than code that is wrong on every row.
 
 RowKind = Literal["plain", "equal", "zeros of p", "zeros of q", "zeros of both", "disjoint"]
 
@@ -369,7 +365,6 @@ _LOSSLESS_ROWS: dict[RowKind, str] = {
     "disjoint": "on rows in which some token has both p > 0 and q > 0",
 }
 """Where code is right whose first failing kind this is."""
-
 
 _IMPLIED_KINDS: dict[RowKind, tuple[RowKind, ...]] = {
     "zeros of p": ("zeros of both", "disjoint"),
@@ -409,19 +404,16 @@ class FailingRows:
             return f"fails on rows without zeros too: {failure_message(self.failures[0][1])}"
         worst = max(judged.comparison.max_abs_deviation for judged in self.right)
         scope = f"{len(self.right)} instances, largest deviation {worst:.2g}"
-        failures = [
-            f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in self._apart()
-        ]
-        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {'; '.join(failures)}"
-
-    def _apart(self) -> list[tuple[RowKind, ExactResult]]:
-        """Return the failures that another one, of rows with fewer zeros, does not explain."""
+        # Failures that another one, of rows with fewer zeros, does not explain.
         apart: list[tuple[RowKind, ExactResult]] = []
         for kind, judged in self.failures:
             same = [k for k, other in apart if other.violated == judged.violated]
             if not any(kind in _IMPLIED_KINDS.get(k, ()) for k in same):
                 apart.append((kind, judged))
-        return apart
+        failures = "; ".join(
+            f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in apart
+        )
+        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {failures}"
 
 
 def failure_message(judged: ExactResult) -> str:
@@ -440,20 +432,14 @@ def row_kind_of(model: SmallModel) -> RowKind:
     ]
     if not all(any(p and q for p, q in pair) for pair in pairs):
         return "disjoint"
-    zero_p = any(p == 0 for pair in pairs for p, _ in pair)
-    zero_q = any(q == 0 for pair in pairs for _, q in pair)
-    if zero_p and zero_q:
-        return "zeros of both"
+    zero_p, zero_q = (any(cell[i] == 0 for pair in pairs for cell in pair) for i in (0, 1))
     if zero_p or zero_q:
-        return "zeros of p" if zero_p else "zeros of q"
+        return "zeros of both" if zero_p and zero_q else "zeros of p" if zero_p else "zeros of q"
     return "equal" if any(all(p == q for p, q in pair) for pair in pairs) else "plain"
 
 
 def with_positive_rows(model: SmallModel) -> SmallModel:
-    """Return ``model`` with rows of its shape in which p and q differ and nothing is zero.
-
-    What fails on it as well needs no kind of rows: its size, its ids or its prompt may be why.
-    """
+    """Return ``model`` with rows of its shape in which p and q differ and nothing is zero."""
 
     def filled(rows: tuple[RowWeights, ...], odd: int) -> tuple[RowWeights, ...]:
         return tuple(tuple(4 * w + 1 + (i + odd) % 2 for i, w in enumerate(row)) for row in rows)
@@ -473,8 +459,8 @@ def find_failing_rows(
 ) -> FailingRows | None:
     """Put the code on instances of each kind, plain ones first; None where that stays open.
 
-    ``first``: the failure that is known. ``run(models, all)``: the exact tier on some
-    instances, up to a failure; ``all`` of them, or the smallest that speak for the rest.
+    ``first``: the known failure. ``run(models, all)``: the exact tier on some instances, up to a
+    failure; ``all`` of them, or the smallest that speak for the rest.
     """
     by_kind: dict[RowKind, list[SmallModel]] = {kind: [] for kind in ROW_KINDS}
     for model in models:
@@ -486,18 +472,14 @@ def find_failing_rows(
     failures: list[tuple[RowKind, ExactResult]] = []
     right: list[ExactResult] = []
     for kind, instances in by_kind.items():
-        part = (
-            run(instances, kind == "plain")
-            if kind != known
-            else RowKindResult((), first, whole=True)
-        )
+        is_plain = kind == "plain"
+        part = RowKindResult((), first, True) if kind == known else run(instances, is_plain)
         if part.failure is not None:
             failures.append((kind, part.failure))
-            if kind == "plain":
+            if is_plain:
                 return FailingRows(known, tuple(failures), ())
             continue
-        examples = [judged.model for judged in part.judged]
-        if kind == "plain" and not (part.whole and twin in examples):
+        if is_plain and not (part.whole and twin in [judged.model for judged in part.judged]):
             return None
         right += [] if failures else part.judged
     return FailingRows(known, tuple(failures), tuple(right)) if right else None

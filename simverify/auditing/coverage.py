@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain, pairwise, product
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType, ModuleType
@@ -54,20 +53,13 @@ class Branch:
         return self.jumps_if != straight
 
 
-@dataclass
 class Instructions:
     """A function's instructions. ``ran``: offsets; ``taken``: branches, and whether straight on."""
 
-    code: CodeType
-    lines: dict[int, int]
-    branches: dict[int, Branch]
-    ran: set[int] = field(default_factory=set)
-    taken: set[tuple[int, bool]] = field(default_factory=set)
-    _looked_at: int = -1
-
-    @classmethod
-    def of(cls, code: CodeType) -> "Instructions":
-        """Return the instructions of ``code``, none of which has run yet."""
+    def __init__(self, code: CodeType) -> None:
+        self.code, self._looked_at = code, -1
+        self.ran: set[int] = set()
+        self.taken: set[tuple[int, bool]] = set()
         instructions = list(dis.get_instructions(code))
         spans = ((i.offset, i.positions) for i in instructions)
         lines = {offset: span.lineno for offset, span in spans if span and span.lineno}
@@ -76,7 +68,7 @@ class Instructions:
         # The line of `def` runs when the function is defined, unless the body stands on it.
         if set(body.values()) - {code.co_firstlineno} and not code.co_name.startswith("<"):
             body = {o: line for o, line in body.items() if line != code.co_firstlineno}
-        return cls(code, body, dict(_branches(instructions, lines)))
+        self.lines, self.branches = body, dict(_branches(instructions, lines))
 
     @property
     def known(self) -> int:
@@ -150,7 +142,7 @@ def measure_coverage(instructions: Sequence[Instructions]) -> Coverage:
     by_file: dict[str, list[Instructions]] = defaultdict(list)
     for seen in instructions:
         by_file[seen.code.co_filename].append(seen)
-    files = [_FileLines.of(name, seen) for name, seen in by_file.items()]
+    files = [_FileLines(name, seen) for name, seen in by_file.items()]
     return Coverage(
         lines=sum(len(x.lines) for x in files),
         lines_reached=sum(len(x.reached) for x in files),
@@ -161,20 +153,11 @@ def measure_coverage(instructions: Sequence[Instructions]) -> Coverage:
     )
 
 
-@dataclass(frozen=True)
 class _FileLines:
     """One source file. ``lines``: those of the functions in it that count."""
 
-    name: str
-    source: "_SourceText"
-    lines: dict[int, str]
-    reached: set[int]
-    branches: int
-    missed_branches: list[tuple[Branch, bool]]
-
-    @classmethod
-    def of(cls, file: str, instructions: Sequence[Instructions]) -> "_FileLines":
-        source = _SourceText.of(file)
+    def __init__(self, file: str, instructions: Sequence[Instructions]) -> None:
+        self.name, self.source = display_path(file), _SourceText(file)
         lines: dict[int, str] = {}
         reached: set[int] = set()
         branches: dict[tuple[Branch, bool], bool] = {}
@@ -184,11 +167,12 @@ class _FileLines:
             reached |= seen.reached_lines()
             for key, was_seen in seen.outcomes().items():
                 branches[key] = branches.get(key, False) or was_seen
-        lines = {line: name for line, name in lines.items() if line not in source.excused}
-        reached &= set(lines)
-        counted = {k: v for k, v in branches.items() if k[0].at[0] not in source.excused}
-        missed = [key for key, was_seen in counted.items() if not was_seen]
-        return cls(display_path(file), source, lines, reached, len(counted), missed)
+        excused = self.source.excused
+        self.lines = {line: name for line, name in lines.items() if line not in excused}
+        self.reached = reached & set(self.lines)
+        counted = {k: v for k, v in branches.items() if k[0].at[0] not in excused}
+        self.branches = len(counted)
+        self.missed_branches = [key for key, was_seen in counted.items() if not was_seen]
 
     def missed(self) -> Iterator[MissedLines]:
         """Missed lines that follow each other in one function's arm, together."""
@@ -217,24 +201,16 @@ class _FileLines:
             yield f"{self.name}:{line}: {what}"
 
 
-@dataclass(frozen=True)
 class _SourceText:
     """A file's text. ``excused``: lines that its author says need not run."""
 
-    rows: list[str]
-    tree: ast.Module
-    excused: frozenset[int]
-
-    @classmethod
-    def of(cls, file: str) -> "_SourceText":
-        rows = linecache.getlines(file)
-        tree = _parse_source("".join(rows))
-        excused = {n for n, row in enumerate(rows, 1) if _PRAGMA in row}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in excused:
+    def __init__(self, file: str) -> None:
+        self.rows, self.tree = linecache.getlines(file), _parse_source(file)
+        self.excused = {n for n, row in enumerate(self.rows, 1) if _PRAGMA in row}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in self.excused:
                 last = (getattr(node, "body", None) or [node])[-1]
-                excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
-        return cls(rows, tree, frozenset(excused))
+                self.excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
 
     def text(self, at: tuple[int, int, int, int]) -> str:
         """Return the text at a place (first and last line, columns in bytes), on one line."""
@@ -257,21 +233,18 @@ class _SourceText:
 
     def _arms(self, node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
         if isinstance(node, ast.If | ast.While):
-            head = f"{type(node).__name__.lower()} {self._code(node.test)}"
+            head = f"{type(node).__name__.lower()} {_code_text(node.test)}"
             yield head, node.body
             if node.orelse:
                 yield f"else of {head}", node.orelse
         elif isinstance(node, ast.For):
-            yield f"for {self._code(node.target)} in {self._code(node.iter)}", node.body
+            yield f"for {_code_text(node.target)} in {_code_text(node.iter)}", node.body
         elif isinstance(node, ast.ExceptHandler):
-            yield f"except {self._code(node.type)}" if node.type else "except", node.body
+            yield f"except {_code_text(node.type)}" if node.type else "except", node.body
         elif isinstance(node, ast.match_case):
-            yield f"case {self._code(node.pattern)}", node.body
+            yield f"case {_code_text(node.pattern)}", node.body
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{node.name} is never called", node.body
-
-    def _code(self, node: ast.AST) -> str:
-        return _shorten_line(ast.unparse(node))
 
 
 def describe_missed(missed: MissedLines) -> str:
@@ -291,16 +264,18 @@ def display_path(file: str) -> str:
     return Path(file).name if path.startswith("..") else path
 
 
+def _code_text(node: ast.AST) -> str:
+    return _shorten_line(ast.unparse(node))
+
+
 def _shorten_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 3]}..."
 
 
 # The numbers in tests of which one outcome never came: what to aim instances at.
-#
 # ``3 * x + 2 == LIMIT - 1`` holds 3, 2 and, if LIMIT is 60, 59; and it compares x with 19, which
 # stands nowhere. All of these may lead there, and so may those of the tests around it.
-
 
 Number = int | float
 NamedNumbers = Mapping[str, set[Number]]
@@ -370,32 +345,30 @@ def branch_targets(instructions: Iterable[Instructions], named: NamedNumbers) ->
         for first, last, start, end in seen.code.co_positions():
             if None not in (first, last, start, end) and first in missed:
                 places.append((first, last or 0, start or 0, end or 0))
-        file = seen.code.co_filename
-        tree = _parse_source("".join(linecache.getlines(file)))
+        tree = _parse_source(seen.code.co_filename)
         for at in dict.fromkeys(places):
             around = _enclosing_nodes(tree, at)
             tests = [test for node in around for test in _conditions_of(node)]
             if tests and tests[-1].lineno in reached:
-                candidates[_branch_target(tests, around, named)] = None
+                functions = [node for node in around if isinstance(node, ast.FunctionDef)]
+                function = functions[-1] if functions else None
+                values = _ConstantEvaluator(named, function)
+                inside = ast.walk(function) if function is not None else ()
+                every = [test for node in inside for test in _conditions_of(node)]
+                numbers = (
+                    frozenset(x for test in some for x in values.led_to(test))
+                    for some in (tests[-1:], tests, every)
+                )
+                candidates[BranchTarget(*numbers)] = None
     return [aim for aim in candidates if aim.kinds]
 
 
-def _branch_target(
-    tests: list[Condition], around: list[ast.AST], named: NamedNumbers
-) -> BranchTarget:
-    function = next((node for node in reversed(around) if isinstance(node, ast.FunctionDef)), None)
-    values = _ConstantEvaluator(named, function)
-    inside = ast.walk(function) if function is not None else ()
-    every = [test for node in inside for test in _conditions_of(node)]
-    own, near, far = (
-        frozenset(x for test in some for x in values.led_to(test))
-        for some in (tests[-1:], tests, every)
-    )
-    return BranchTarget(own, near, far)
+def _parse_source(file: str) -> ast.Module:
+    return _parse("".join(linecache.getlines(file)))
 
 
-@lru_cache(maxsize=64)
-def _parse_source(source: str) -> ast.Module:
+@functools.lru_cache(maxsize=64)
+def _parse(source: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):
@@ -532,15 +505,10 @@ def _apply_operation(
             yield int(value) if float(value).is_integer() else value
 
 
-# The code under audit: what a rule can reach by name, in its own file and beside it.
-#
-# Functions count that the rule names, or that those name in turn: globals, closures, defaults,
-# attributes of a module beside it, methods of its class by their names. What lies outside the
-# folder of the rule's file is a library's, and is never counted; neither is what no name leads to.
-# An adapter leads to the functions of an engine, and is not counted itself; the walk begins at
-# those of ``__counted__`` where it says them, as names lead from a library's front door to all of
-# it.
-
+# The code under audit: functions that the rule names, or that those name in turn: globals,
+# closures, defaults, attributes of a module beside it, methods of its class by their names. What
+# lies outside the folder of the rule's file is a library's, and is never counted. An adapter leads
+# to the functions of an engine, those of ``__counted__`` where it says them, and is not counted.
 
 _MAX_ITEMS = 64
 """Numbers are read from containers of so many items at most: larger ones are tables, no limits."""
@@ -553,7 +521,6 @@ _IMPLICIT_METHODS = frozenset(
     {"__init__", "__new__", "__post_init__", "__call__", "step", "tree", "draft", "reset"}
 )
 """Methods that run without being named by the code itself."""
-
 
 _WRAPPERS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     functools.partial: lambda value: (value.func, *value.args, *value.keywords.values()),
@@ -577,22 +544,18 @@ class ReachableCode:
 
 def find_reachable(rule: Callable[..., Any]) -> ReachableCode:
     """Return the code that ``rule`` reaches; empty where it is not written in Python."""
-    walk = _ReachabilityWalk()
-    walk.see(rule)
-    walk.follow_names()
-    return walk.reachable
+    return _ReachabilityWalk(rule).reachable
 
 
 class _ReachabilityWalk:
-    def __init__(self) -> None:
+    def __init__(self, rule: Callable[..., Any]) -> None:
         self.reachable = ReachableCode()
         self._home = ""
         self._names: set[str] = set()
         self._seen: dict[int, Any] = {}
         self._spaces: list[type | ModuleType] = []
-
-    def follow_names(self) -> None:
-        """Look up the names met so far in the classes and modules met so far, to the end."""
+        self._see(rule)
+        # Names met so far are looked up in the classes and modules met so far, to the end.
         before = (-1, -1)
         while before != (len(self._seen), len(self._names)):
             before = (len(self._seen), len(self._names))
@@ -600,11 +563,10 @@ class _ReachabilityWalk:
                 implicit = _IMPLICIT_METHODS if isinstance(space, type) else frozenset()
                 for name, value in list(vars(space).items()):
                     if name in self._names or name in implicit:
-                        self.see(value)
+                        self._see(value)
                         self._bind([(name, value)])
 
-    def see(self, value: Any) -> None:
-        """Take in a value that a name is bound to."""
+    def _see(self, value: Any) -> None:
         if isinstance(value, bool | np.bool_):
             return
         if isinstance(value, _NUMBER_TYPES):
@@ -614,7 +576,7 @@ class _ReachabilityWalk:
             return
         self._seen[id(value)] = value
         for part in self._parts(value):
-            self.see(part)
+            self._see(part)
 
     def _bind(self, bound: Iterable[tuple[str, Any]]) -> None:
         for name, value in bound:
@@ -715,19 +677,14 @@ def _as_python_number(number: Any) -> int | float:
 
 
 def _file_of(kind: type) -> str | None:
-    module = sys.modules.get(kind.__module__)
-    return getattr(module, "__file__", None)
+    return getattr(sys.modules.get(kind.__module__), "__file__", None)
 
 
-# Tracing: which instructions of some functions run.
-#
-# Python 3.12 and later report them when asked; their trace functions do not see instructions on
-# every version. Before that, a trace function sees them.
-
+# Tracing: which instructions of some functions run. Trace functions do not see instructions on
+# every version from Python 3.12 on, which reports them when asked.
 
 _TOOL_IDS = range(3, 5)
-"""Places that the interpreter keeps for tools without one of their own (debuggers, coverage and
-profilers have): two, so that an audit inside an audit is seen as well."""
+"""The interpreter's places for other tools: two, so that an audit inside an audit is seen too."""
 
 
 class SettraceTracer:
@@ -813,8 +770,8 @@ if sys.version_info >= (3, 12):
             tool, self._tool = self._tool, None
             for code in self._codes:
                 monitoring.set_local_events(tool, code, monitoring.events.NO_EVENTS)
-            for event in (monitoring.events.INSTRUCTION, monitoring.events.BRANCH):
-                monitoring.register_callback(tool, event, None)
+            monitoring.register_callback(tool, monitoring.events.INSTRUCTION, None)
+            monitoring.register_callback(tool, monitoring.events.BRANCH, None)
             monitoring.free_tool_id(tool)
 
         def _ran(self, code: CodeType, offset: int) -> Any:
@@ -834,34 +791,25 @@ if sys.version_info >= (3, 12):
 else:
     Tracer = SettraceTracer
 
-
 # The monitor: which instructions of the code under audit run, call by call.
 #
-# Where Python has ``sys.monitoring`` (3.12 and later) every call is watched: an instruction reports
-# itself once, and then costs nothing. Before that, what runs is seen by a trace function, which
-# slows every line of Python down, the audit's own included, so not all calls are watched: the first
-# ones of each instance, then one in ``CALL_STRIDE``. Either way none is once all lines and branches
-# were seen, and what an unwatched call alone reached counts as not reached.
-
+# With ``sys.monitoring`` (Python 3.12) every call is watched. A trace function slows every line of
+# Python, so it sees the first calls of each instance, then one in ``CALL_STRIDE``. No call is
+# watched once all lines and branches were seen; what an unwatched call reached counts as missed.
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FIRST_CALLS = 12
-"""Calls of an instance that are watched, one after the other: half as many where those of the
-instance before showed nothing new, and ``MIN_FIRST_CALLS`` at least."""
-
+FIRST_CALLS = 12  # of an instance are watched: half as many where the one before showed nothing new
 MIN_FIRST_CALLS = 2
-
 CALL_STRIDE = 31  # then one call in so many: prime, so that it keeps step with no pattern of paths
 
 
 class CoverageMonitor:
     """What ran of some functions. ``always``: every call is watched.
 
-    ``named``: the numbers of the code by their names, which lead to what did not run.
-    ``prefix``: the longest that a step was called on; ``row``: the most calls since it was built,
-    while ``counts`` was true.
+    ``named``: the numbers of the code by their names. ``prefix``: the longest that a step was
+    called on; ``row``: the most calls since it was built, while ``counts`` was true.
     """
 
     def __init__(
@@ -872,7 +820,7 @@ class CoverageMonitor:
         named: Mapping[str, set[int | float]] | None = None,
     ) -> None:
         self.named = named or {}
-        self.instructions = {code: Instructions.of(code) for code in codes}
+        self.instructions = {code: Instructions(code) for code in codes}
         self.calls = self.watched = 0
         self._open = dict(self.instructions)
         self._sight = Tracer(self._open, codes)
@@ -897,16 +845,17 @@ class CoverageMonitor:
         now = self.known
         if now > self._known and self._instance is not None:
             self.led.append(self._instance)
-        self._instance = instance
         self._next = FIRST_CALLS if now > self._known else max(self._next // 2, least)
-        self._known = now
-        self._closely = self._next
+        self._instance, self._known, self._closely = instance, now, self._next
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function``, and see what runs in it if this call is one to watch."""
         self.calls += 1
         if self.counts:
-            self._count(args)
+            self._now = self._now + 1 if args else 0  # no arguments: built anew, or reset
+            self.row = max(self.row, self._now)
+            if args and type(args[0]) is tuple:
+                self.prefix = max(self.prefix, len(args[0]))
         if self._closely:
             self._closely -= 1
         elif self.calls % CALL_STRIDE and not self._always:
@@ -921,15 +870,6 @@ class CoverageMonitor:
                 del self._open[code]
             if not self._open or not self._sight.is_cheap:
                 self._sight.end()
-
-    def _count(self, args: tuple[Any, ...]) -> None:
-        if not args:  # built anew, or reset
-            self._now = 0
-            return
-        self._now += 1
-        self.row = max(self.row, self._now)
-        if type(args[0]) is tuple:
-            self.prefix = max(self.prefix, len(args[0]))
 
     def end(self) -> None:
         """Stop watching."""

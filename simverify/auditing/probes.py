@@ -39,8 +39,7 @@ from simverify.symbolic.streams import Stream
 from simverify.symbolic.watchdog import is_child_process, report_activity
 from simverify.trees import ROOT
 
-# The probes on ordinary random numbers: unusual rows, types, inputs, batches.
-
+# The probes on ordinary random numbers.
 
 CALLS_PER_CASE = 48  # calls a case; both ids of a fair first token miss with probability 2^-47
 _READ_ONLY_ERRORS = ("destination is read-only", "output array is read-only")
@@ -72,21 +71,23 @@ def check_valid_inputs(
     line: ProbeRecorder, plain: SeededCalls, case: ProbeCase, calls: int = CALLS_PER_CASE
 ) -> str:
     """Valid inputs: the contract is kept and no token of probability zero comes out."""
+    _first_tokens(line, plain, case, calls)
+    return f"{calls} calls kept the contract and emitted no token with p = 0"
+
+
+def _first_tokens(line: ProbeRecorder, plain: SeededCalls, case: ProbeCase, calls: int) -> set[int]:
+    first: set[int] = set()
     for seed in range(calls):
         outcome = plain.run(line, case, seed)
         if problem := outcome.fault or outcome.impossible:
             line.add("violation", problem)
-    return f"{calls} calls kept the contract and emitted no token with p = 0"
+        first.update((outcome.tokens or ())[:1])
+    return first
 
 
 def end_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
     """All mass of the target on the first and the last id."""
-    first: set[int] = set()
-    for seed in range(CALLS_PER_CASE):
-        outcome = plain.run(line, invocation.END_IDS, seed)
-        if problem := outcome.fault or outcome.impossible:
-            line.add("violation", problem)
-        first.update((outcome.tokens or ())[:1])
+    first = _first_tokens(line, plain, invocation.END_IDS, CALLS_PER_CASE)
     for token in (0, invocation.END_IDS.vocab_size - 1):
         if first and token not in first:
             never = f"never emitted token {token} first, of p = 1/2: {CALLS_PER_CASE} calls"
@@ -97,8 +98,7 @@ def end_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
 def malformed_rows(line: ProbeRecorder, plain: SeededCalls, rows: tuple[ProbeCase, ...]) -> str:
     """Rows that are no distributions: an exception or a valid token.
 
-    Leaving the vocabulary is a warning: such rows break the contract first, and a correct
-    inverse CDF finds no token in them. Ending the process is a violation on any input.
+    A correct inverse CDF may leave the vocabulary: a warning. To end the process is a violation.
     """
     raised = returned = 0
     for case in rows:
@@ -111,18 +111,20 @@ def malformed_rows(line: ProbeRecorder, plain: SeededCalls, rows: tuple[ProbeCas
                 line.add("violation", f"{outcome.fault} ({case.name})")
             elif outcome.fault and not outcome.raised:
                 line.add("warning", f"{outcome.fault} ({case.name})")
-    outcomes = [f"raises in {raised} calls"] * (raised > 0)
-    return " and ".join([*outcomes, *[f"emits valid tokens in {returned} calls"] * (returned > 0)])
+    outcomes = {
+        f"raises in {raised} calls": raised,
+        f"emits valid tokens in {returned} calls": returned,
+    }
+    return " and ".join(words for words, calls in outcomes.items() if calls)
 
 
 def undraftable_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
     """Draft tokens that neither model can emit: 0/0 must not accept them."""
     for seed in range(CALLS_PER_CASE):
         outcome = plain.run(line, invocation.UNDRAFTABLE_TOKENS, seed, (2, 0))
-        if outcome.impossible:
-            line.add("warning", f"{outcome.impossible} and q = 0: 0/0 accepts")
-        elif outcome.fault:
-            line.add("warning", outcome.fault)
+        accepts = outcome.impossible and f"{outcome.impossible} and q = 0: 0/0 accepts"
+        if problem := accepts or outcome.fault:
+            line.add("warning", problem)
     return "0/0 accepts nothing"
 
 
@@ -173,11 +175,7 @@ BATCH_VOCAB, BATCH_GAMMA = 5, 3
 
 
 def batch_rows(line: ProbeRecorder, rule: Rule, rows: int) -> str:
-    """Rows whose targets are one-hot: each has one output, whatever stands beside it.
-
-    Tokens differ by row and position, and so does the length up to which drafts agree with them, so
-    that a row that is swapped, shifted or padded wrongly shows.
-    """
+    """Rows with one-hot targets, one output each, that show if they are swapped or shifted."""
     for seed in range(BATCH_COUNT):
         rng = seeded_generator(seed)
         expected = rng.integers(BATCH_VOCAB, size=(rows, BATCH_GAMMA + 1))
@@ -209,25 +207,18 @@ def _batch_problem(line: ProbeRecorder, rule: Rule, batch: tuple[Any, ...], expe
     return ""
 
 
-# Edge probes of drafters: rows and counts at their ends, inputs, and calls one after the other.
-#
-# The probes of what emits run too, on the drafter and the rule that judges it; those that are about
-# the target's rows alone say nothing of a drafter.
-
+# Edge probes of drafters. The probes of emitted tokens run too, on the drafter and the rule that
+# judges it, except those of the target's rows alone.
 
 DRAFTER_PROBE_SECONDS = 3.0
 CALLS_PER_DRAFTER_CASE = 24  # calls a case
-_TARGET_ROW_PROBES = frozenset(
-    {
-        "p = q",
-        "disjoint support",
-        "one-hot targets",
-        "p = q = 0 at a draft token",
-        "zero rows",
-        "NaN rows",
-        "inputs",
-    }
-)
+_INVALID_ROW_PROBES = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
+"""Probes of what the contract rules out: to raise there is no violation."""
+
+_TARGET_ROW_PROBES = {
+    *("p = q", "disjoint support", "one-hot targets", "inputs"),
+    *_INVALID_ROW_PROBES,
+}
 """Probes of rows that a drafter is not handed, or that no draft model has."""
 
 _LARGE_VOCAB = 1000
@@ -307,7 +298,6 @@ def _drafts_something(line: ProbeRecorder, rule: Rule) -> str:
 
 # Probes that need the code's random numbers in hand: edge uniforms, kept state.
 
-
 UniformEdge = Literal["first", "last"]
 """The first uniform, 0, or the last below 1: 1 - ulp of the type it is drawn in."""
 
@@ -320,10 +310,9 @@ _Generator, _PCG64 = np.random.Generator, np.random.PCG64
 class ForcedUniforms(RandomSource):
     """Hands out seeded numbers, except that one draw, or every draw, is at an edge.
 
-    ``count`` numbers were drawn since :meth:`start`; ``probability`` is that of drawing those
-    at the edge: 2^-bits each, bits being the resolution of the type drawn (53 for float64, 24
-    for float32, 8 for bfloat16). Discrete draws take their first or last possible outcome,
-    exponentials what these uniforms give, at least one ulp.
+    ``count`` numbers were drawn since :meth:`start`, at the edge with ``probability``: 2^-bits
+    each, by the type drawn (53 bits for float64, 24 for float32, 8 for bfloat16). Discrete draws
+    take their first or last outcome, exponentials what these uniforms give, at least one ulp.
     """
 
     def __init__(self) -> None:
@@ -417,9 +406,9 @@ STATE_DIFFERENCES = 24
 """Differences in as many rounds of ``STATE_ROUNDS``, and none in as many controls: C(32, 24) /
 C(64, 24) = 4e-11 for untracked randomness, which does not know what was called before."""
 
-STATE_LAW_CALLS, STATE_LAW_MIN_COUNT, STATE_LAW_ALPHA = 300, 10, 1e-9
-"""Calls before and after one on other inputs, outcomes below which they are counted together, and
-the p-value under which the two laws differ."""
+STATE_LAW_CALLS = 300  # before a call on other inputs, and after it
+STATE_LAW_MIN_COUNT = 10  # rarer outcomes are counted together
+STATE_LAW_ALPHA = 1e-9  # the p-value under which the two laws differ
 
 
 @dataclass(frozen=True)
@@ -465,8 +454,7 @@ def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -
             if plain.fault or plain.impossible:
                 continue  # not the edge's doing; other probes say it
             sound = True
-            places = range(0, count, max(1, -(-count // MAX_FORCED_DRAWS)))
-            for at in (*places, None):
+            for at in (*range(0, count, max(1, -(-count // MAX_FORCED_DRAWS))), None):
                 try:
                     outcome = forced.run(line, case, drafted, seed, edge, at)
                 except GpuLost as lost:
@@ -485,12 +473,11 @@ def _edge_blocks(contract: invocation.Contract) -> Iterator[tuple[ProbeCase, Tok
         if contract == "step":
             yield case, ()
             continue
-        supports = [[x for x in range(case.vocab_size) if row[x] > 0] for row in case.block()[1]]
+        supports = [np.flatnonzero(row > 0).tolist() for row in case.block()[1]]
         if case is invocation.MIXED_ZEROS:
             yield from ((case, drafted) for drafted in itertools.product(*supports))
         else:
-            yield case, tuple(support[0] for support in supports)
-            yield case, tuple(support[-1] for support in supports)
+            yield from ((case, tuple(support[at] for support in supports)) for at in (0, -1))
 
 
 def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
@@ -586,19 +573,13 @@ def _describe_outcome(outcome: Any) -> str:
 
 # All edge probes of a subject: they run before every tier of an audit.
 
-
 PROBE_SECONDS = 3.0
 
 WARM_UP_FACTOR = 3.0  # the first call may compile and import: as many times the seconds of a probe
 _HANG_PRONE_PROBES = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
-"""Rows that are no laws are nobody's contract, and a draw at its edge for ever never comes: a
-correct rejection loop may wait for ever.
-"""
+"""On invalid rows, or draws that stay at the edge, a correct rejection loop may wait for ever."""
 
 _HANG_SECONDS_SHARE = 1 / 3  # part of a probe's seconds for these: to wait longer would say no more
-_INVALID_ROW_PROBES = ("zero rows", "NaN rows", "p = q = 0 at a draft token")
-"""Probes of what the contract rules out: to raise there is no violation."""
-
 _SKIPPED_ON_GPU = (*_INVALID_ROW_PROBES, "u = 0", "u = 1 - ulp")
 """Probes that are not made with a GPU that others need: right code may end its use by them."""
 
@@ -613,23 +594,19 @@ def run_probes(
     rows: int | None = None,
     lost: Sequence[Probe] = (),
 ) -> tuple[Probe, ...]:
-    """Probe ``rule`` at the edges of its contract.
+    """Probe ``rule`` at the edges of its contract; one result per probe, always in the same order.
 
     A violation is a broken contract, or an event of probability above 1e-6 a draw; a warning is an
-    event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out (a draft that neither
-    model can emit, rows that are no distributions). ``rule``: a ``verify`` function, or a ``step``
-    function, class or factory. ``eos``: the token at which a decoding loop ends a generation of a
-    step rule. ``batched``, ``rows``: the code with its batch axis, of which ``rule`` is one row,
-    and the rows of a call. ``seconds``: limit of each probe: processor seconds, or the wall clock
-    where the code waits; a third where to wait for ever is no violation. A call that takes over
-    half of it when it ends is a hang, a violation, unless the calls that returned are slow too;
-    after a hang nothing more is run. ``lost``: what came of probes that ended the use of the GPU in
-    another process; after a violation among them nothing more is run.
-
-    Returns one for each probe, also for those not run, always in the same order. Raises
-    ``ValueError`` if ``seconds`` is not positive, or the step rule cannot be built anew for every
-    trial, and ``GpuLost`` if a probe ended the use of the GPU by this process; those in which right
-    code may do so are run in a child alone, which may be lost.
+    event at u = 0, at u = 1 - ulp, or on inputs that the contract rules out. ``rule``: a ``verify``
+    function, or a ``step`` function, class or factory. ``eos`` ends a generation of a step rule.
+    ``batched``, ``rows``: the code with its batch axis, of which ``rule`` is one row, and the rows
+    of a call. ``seconds``: limit of each probe, of processor time, or of the wall clock where the
+    code waits; a third where a wait is no violation. A call that takes over half of it is a hang, a
+    violation, unless the calls that returned are slow too; after a hang nothing more is run.
+    ``lost``: probes that ended the use of the GPU in another process; after a violation among them
+    nothing more is run. Raises ``ValueError`` if ``seconds`` is not positive or the step rule
+    cannot be built anew, and ``GpuLost`` if a probe ended this process's use of the GPU; probes in
+    which right code may do so run in a child alone.
     """
     if contract not in ("verify", "step"):
         raise ValueError(f"contract {contract!r}: pass 'verify' or 'step'")
@@ -638,19 +615,17 @@ def run_probes(
     call = invocation.make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
-    hung = ""
-    took = 0.0
+    hung, took = "", 0.0
 
     def run(name: str, body: ProbeBody, limit: float = seconds) -> None:
         nonlocal hung, took
-        if hung:
-            lines.append(_skipped_probe(name, f"the code hangs, see {hung!r}"))
-            return
-        if (known := invocation.gpu_lost_probe(name, lines, lost)) is not None:
-            lines.append(known)
-            return
-        if name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process():
-            lines.append(_skipped_probe(name, "it may end this process's use of the GPU"))
+        of_gpu = name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process()
+        why = (
+            f"the code hangs, see {hung!r}" if hung else "it may end this process's use of the GPU"
+        )
+        known = None if hung else invocation.gpu_lost_probe(name, lines, lost)
+        if hung or known is not None or of_gpu:
+            lines.append(known or Probe(name=name, outcome="not run", message=why))
             return
         report_activity(f"the probe {name!r}")
         if name in _HANG_PRONE_PROBES:
@@ -687,14 +662,9 @@ def exercise_rule(rule: Rule, contract: invocation.Contract) -> None:
     """Call ``rule`` on a few cases of different sizes; how the calls end is ignored."""
     honest, line = SeededCalls(invocation.make_caller(rule, contract), contract), ProbeRecorder()
     single, disjoint = invocation.SINGLE_DRAFT, invocation.DISJOINT_SUPPORT
+    plain, equal = invocation.PLAIN_ROWS, invocation.EQUAL_ROWS
     with suppress_warnings(), preserved_generators():
-        for case in (
-            invocation.PLAIN_ROWS,
-            single,
-            invocation.EQUAL_ROWS,
-            disjoint,
-            invocation.large_case(),
-        ):
+        for case in (plain, single, equal, disjoint, invocation.large_case()):
             for seed in range(4):
                 honest.run(line, case, seed)
 
@@ -727,10 +697,6 @@ def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
             "rows are handed out fresh and the prefix is a tuple",
         ),
     }
-
-
-def _skipped_probe(name: str, why: str) -> Probe:
-    return Probe(name=name, outcome="not run", message=why)
 
 
 def run_subject_probes(

@@ -9,7 +9,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -39,8 +38,6 @@ from simverify.symbolic.watchdog import (
     report_activity,
 )
 from simverify.verifiers import Verifier
-
-# What code under audit emitted in a sampled run, and the errors that end one.
 
 
 class ContractMisuse(Exception):
@@ -81,7 +78,6 @@ class Emissions:
 
 # Streamed calls: many requests are sent before the first answer, so that no pipe waits.
 
-
 MAX_IN_FLIGHT = 512  # calls that are asked before the first is answered
 _BATCH_SECONDS = 0.06
 """Seconds in which as many are answered as are asked at once: each has a limit of its own."""
@@ -119,13 +115,9 @@ def stream_calls(
         many = min(2 * many, MAX_IN_FLIGHT) if took < _BATCH_SECONDS else max(1, many // 2)
 
 
-# Small instances and their targets: rows by prefix, joint laws, acceptance curves.
-#
-# Prefixes are numbered within their length, as digits of base V.
+# Small instances and their targets. Prefixes are numbered within their length, in base V.
 
-
-MAX_OUTPUT_COUNT = 20_000
-"""Most outputs V^(gamma+1) of an instance: beyond it, rows by prefix are too many."""
+MAX_OUTPUT_COUNT = 20_000  # most outputs V^(gamma+1) of an instance
 
 
 @dataclass(frozen=True)
@@ -188,16 +180,15 @@ def default_sampled_instances(
 ) -> tuple[SampledInstance, ...]:
     """Return the instances of the sampled tier that fit, the coarse ones last.
 
-    Those with the promised power are cut to ``max_gamma``; a coarse one is left out where it
-    does not fit. ``eos`` is end of sequence to the code under audit; ``resets``: it keeps
-    state, and is also run on after an earlier generation.
+    Those with the promised power are cut to ``max_gamma``. ``eos`` is end of sequence to the code
+    under audit; ``resets``: it keeps state, and is also run on after an earlier generation.
     """
-    fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab]
 
     def instance(model: Model, gamma: int, *, coarse: bool = False) -> SampledInstance:
         end = eos if eos is not None and eos < model.vocab_size else None
         return SampledInstance(model, gamma, eos=end, coarse=coarse)
 
+    fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab]
     fine = fine or [(_TWO_TOKEN_TABLE, 2)]
     chosen = [instance(model, min(gamma, max_gamma)) for model, gamma in fine]
     if resets:
@@ -221,13 +212,12 @@ class InstanceTables:
         self.instance = instance
         self.length = length
         self.vocab_size = instance.model.vocab_size
-        prefixes: list[tuple[int, ...]] = [()]
         self.target: list[Floats] = []
         self.draft: list[Floats] = []
-        for _ in range(length):
+        for level in range(length):
+            prefixes = list(itertools.product(range(self.vocab_size), repeat=level))
             self.target.append(np.array([instance.model.target(x) for x in prefixes]))
             self.draft.append(np.array([instance.model.draft(x) for x in prefixes]))
-            prefixes = [(*x, y) for x in prefixes for y in range(self.vocab_size)]
 
     def codes(self, tokens: Ints, length: int) -> Ints:
         """Number of each row's first ``length`` tokens, (n,), from ``tokens`` (n, any)."""
@@ -258,9 +248,8 @@ class InstanceTables:
     def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
         """Per position: the context of each prefix, by its rows, and the contexts' own rows."""
         result = []
-        for target, draft in zip(self.target, self.draft, strict=True):
-            both = np.hstack([target, draft])
-            rows, index = np.unique(both, axis=0, return_inverse=True)
+        for pair in zip(self.target, self.draft, strict=True):
+            rows, index = np.unique(np.hstack(pair), axis=0, return_inverse=True)
             p, q = np.hsplit(rows, 2)
             result.append((index.ravel().astype(np.int64), p, q))
         return result
@@ -374,10 +363,9 @@ class TrialRunner:
         self.emissions.extend(completed, lengths, np.array(firsts, dtype=np.int64) - 1)
 
     def replay(self, trial: int) -> Tokens:
-        """Run trial number ``trial`` alone, by its address, and return what it emitted.
+        """Run trial number ``trial`` with its batch, and return what it emitted; raise as ``run``.
 
-        Batched code is called with the whole batch. To be asked of a runner that has run
-        nothing. Raises as :meth:`run`.
+        To be asked of a runner that has run nothing.
         """
         rows = self.rows or 1
         self._call_number = trial // rows
@@ -398,8 +386,7 @@ class TrialRunner:
         self, emitted: Iterator[tuple[Tokens, int]], results: list[tuple[Tokens, int]], count: int
     ) -> None:
         """Run for a moment; a deadline strikes only where one call outlasts it."""
-        left = self._ends - time.monotonic()
-        if left <= 0:
+        if (left := self._ends - time.monotonic()) <= 0:
             raise TimeLimitReached
         pause = time.monotonic() + _SLICE_SECONDS
         try:
@@ -436,14 +423,9 @@ class TrialRunner:
 
         calls = range(0, count, rows)
         if hasattr(self._rule, "ask"):
-            returned = stream_calls(
-                self._rule,
-                arguments,
-                calls,
-                self._call,
-                self._next_rng,
-                partial(setattr, self, "_ahead"),
-            )
+            later = partial(setattr, self, "_ahead")
+            how = self._call, self._next_rng, later
+            returned = stream_calls(self._rule, arguments, calls, *how)
         else:
             returned = (self._call(self._rule, *arguments(n), self._next_rng()) for n in calls)
         for first, result in zip(calls, returned, strict=True):
@@ -461,7 +443,6 @@ class TrialRunner:
                 yield emitted, len(emitted)
 
     def _unstack(self, result: Any, rows: int) -> list[Any]:
-        """Return one row of tokens each from a padded array or a list of rows."""
         raw = result.tolist() if hasattr(result, "tolist") else result
         if not isinstance(raw, list | tuple) or len(raw) != rows:
             what = f"a {type(result).__name__} of another length"
@@ -515,22 +496,19 @@ class TrialRunner:
     def _call(self, call: Callable[..., Any], *arguments: Any) -> Any:
         self._call_started = time.monotonic()
         for _ in range(_MAX_STALE_CALLS):
-            # Draws that the code kept from the exact tier are gone after a few calls.
-            with suppress(CannotEnumerate):
-                return self._one(call, *arguments)
-        raise StaleDraw
-
-    def _one(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call_monitored(call, *arguments)
-        except (CannotEnumerate, DeadlineExpired, ContractMisuse, SimverifyError):
-            raise
-        except (InvalidTokens, CallBroken) as error:
-            raise ContractMisuse(f"{error.kind}: {error}") from None
-        except BaseException as error:  # the code may raise anything, SystemExit too
-            if is_user_interrupt(error):
+            try:
+                return call_monitored(call, *arguments)
+            except CannotEnumerate:
+                continue  # draws that the code kept from the exact tier are gone after a few calls
+            except (DeadlineExpired, ContractMisuse, SimverifyError):
                 raise
-            raise ContractMisuse(f"raises: {describe_exception(error)}") from None
+            except (InvalidTokens, CallBroken) as error:
+                raise ContractMisuse(f"{error.kind}: {error}") from None
+            except BaseException as error:  # the code may raise anything, SystemExit too
+                if is_user_interrupt(error):
+                    raise
+                raise ContractMisuse(f"raises: {describe_exception(error)}") from None
+        raise StaleDraw
 
     def _next_rng(self) -> np.random.Generator:
         """Return the generator, put at the start of the next call's own stream."""
@@ -548,9 +526,9 @@ def _memoised_rows(row: Callable[[Tokens], Floats], depth: int) -> Callable[[Tok
 
     def recall(prefix: Tokens) -> Floats:
         key = tuple(prefix)
+        if len(key) > depth:
+            return row(key)
         if key not in known:
-            if len(key) > depth:
-                return row(key)
             known[key] = row(key)
         return known[key].copy()
 

@@ -10,9 +10,9 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from simverify import results, stats
@@ -37,8 +37,6 @@ from simverify.stats.pits import MIN_PAIRS, PairSums
 from simverify.stats.planning import LOOK_SCHEDULE, plan_looks
 from simverify.verifiers import VERIFIERS
 
-# The trial of a failing sampled run to look at, and its address.
-
 _MIN_DEVIATIONS = 4.0  # standard deviations from which on an output is called too frequent
 
 
@@ -47,9 +45,8 @@ def choose_trial(
 ) -> results.FailingTrial:
     """Return the trial that shows best what the instances numbered ``failed`` show.
 
-    The first that emits a token of probability zero; else the first that emits the beginning of an
-    output that is most too frequent, by standard deviations; else, where no output is and what
-    failed is a dependence, the very first.
+    The first with a token of probability zero; else the first with the beginning of an output that
+    is most too frequent, by standard deviations; else, where a dependence failed, the very first.
     """
     for runner in (runners[n] for n in failed):
         if (hit := _first_impossible_token(runner)) is not None:
@@ -66,13 +63,12 @@ def choose_trial(
 def _first_impossible_token(runner: TrialRunner) -> tuple[int, int, int] | None:
     """Return (trial, position, token) of the first emitted token of probability zero."""
     tokens, tables = runner.emissions.tokens, runner.tables
-    first = None
+    hits = []
     for position, rows in enumerate(tables.target):
         probabilities = rows[tables.codes(tokens, position), tokens[:, position]]
         (trials,) = np.nonzero((probabilities == 0) & (runner.emissions.lengths > position))
-        if len(trials) and (first is None or trials[0] < first[0]):
-            first = int(trials[0]), position, int(tokens[trials[0], position])
-    return first
+        hits += [(int(n), position, int(tokens[n, position])) for n in trials[:1]]
+    return min(hits, default=None)
 
 
 def _most_overfrequent_prefix(runner: TrialRunner) -> tuple[float, int, int, str]:
@@ -115,11 +111,10 @@ def _failing_trial(
 
 
 def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Instance:
-    model, gamma = instance.model, instance.gamma
-    depth = gamma
+    model, depth = instance.model, instance.gamma
     if contract == "step":
         # The last call of an earlier generation may begin deeper than that of the output.
-        depth += max(gamma, (instance.earlier_calls - 1) * (gamma + 1))
+        depth += max(depth, (instance.earlier_calls - 1) * (depth + 1))
     prefixes = {
         ",".join(map(str, prefix)): prefix
         for length in range(depth + 1)
@@ -128,7 +123,7 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
     return results.Instance(
         name=model.name,
         vocab_size=model.vocab_size,
-        gamma=gamma,
+        gamma=instance.gamma,
         target_probs={key: tuple(model.target(x).tolist()) for key, x in prefixes.items()},
         draft_probs={key: tuple(model.draft(x).tolist()) for key, x in prefixes.items()},
         earlier_calls=instance.earlier_calls,
@@ -137,7 +132,6 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
 
 
 # Acceptance: how many tokens, and which, against the optimum, the rules and the target.
-
 
 _RULES_WITH_KNOWN_LAW = ("block", "token", "match")
 _ACCEPTANCE_ALPHA = 1e-4  # level at which accepted tokens are told apart, to say where a fault sits
@@ -183,15 +177,13 @@ def _acceptance_counts(
 ) -> list[tuple[Ints, Ints, Floats, Floats]]:
     """Per judged slot: accepted tokens (contexts, V), all tokens (contexts,), p, q rows."""
     result = []
-    size = tables.vocab_size
     for slot, (context, target, draft) in enumerate(tables.contexts[: tables.instance.gamma]):
         reached = emissions.lengths > slot
         contexts = context[tables.codes(emissions.tokens[reached], slot)]
         accepts = emissions.accepted[reached] > slot
-        cell = contexts[accepts] * size + emissions.tokens[reached, slot][accepts]
+        cell = contexts[accepts] * tables.vocab_size + emissions.tokens[reached, slot][accepts]
         accepted = np.bincount(cell, minlength=target.size).reshape(target.shape)
-        totals = np.bincount(contexts, minlength=len(target))
-        result.append((accepted, totals, target, draft))
+        result.append((accepted, np.bincount(contexts, minlength=len(target)), target, draft))
     return result
 
 
@@ -218,16 +210,11 @@ def optimality_text(
     return text + (f"; as {' and '.join(alike)}" if alike else "")
 
 
-# Independence of the calls and the rows of a batch: pairs of emissions of one instance.
-#
-# Consecutive calls, calls and rows at a few lags, and, for what these pool away, every single pair
+# Independence: pairs of consecutive calls, of calls and rows at a few lags, and every single pair
 # of rows, within a call and from one call to the next: row 3 may share the stream of row 10 alone,
 # and row 0 may continue what the last row of the previous call left.
 
-
-MAX_ROWS = 256
-"""Rows of a batch whose pairs are tested one by one; of larger ones, the first so many."""
-
+MAX_ROWS = 256  # rows of a batch whose pairs are tested one by one; of larger ones, the first
 
 CALL_LAGS = (2, 3, 8, 64, 256)
 """Coins that come back: every second block those of a few calls before, rings of 64 and 256."""
@@ -330,10 +317,8 @@ def _worst_of_many(test: stats.TestResult, number: int, alpha: float) -> stats.T
     return replace(test, log_pvalue=log_p, alpha=alpha, method=method)
 
 
-# The tests of one instance's emissions at one look, and what they promise.
-#
-# The battery, joint laws and independence judge losslessness, and so does a rule that accepts
-# more than the optimum. How far E[tau] is from the optimum is judged apart, and never decides.
+# The tests of one instance's emissions at one look, and what they promise. How far E[tau] is from
+# the optimum never decides, unless it is above it.
 
 
 @dataclass(frozen=True)
@@ -373,18 +358,16 @@ def judge_emissions(
     shares = battery.callable_shares(look.alpha)
     levels = {name: share * look.fraction for name, share in shares.items()}
     slots = counts_by_position(tables, emissions)
-    by_slot = contract == "verify"
-    faults = counts_by_slot(tables, emissions) if by_slot else _position_directions(slots)
+    verify = contract == "verify"
+    faults = counts_by_slot(tables, emissions) if verify else _position_directions(slots)
     judged = battery.judge_tokens(
         slots, faults, shares, fraction=look.fraction, last=look.last, power=power
     )
     joint = list(_joint_tests(tables, emissions, levels["joint"]))
     pairs = list(independence_tests(tables, emissions, uniforms, rows, levels["independence"]))
     tests = [*judged.tests, *joint, *pairs]
-    lossy = None
-    if contract == "verify":
-        lossy = optimum_test(tables, emissions, levels["acceptance"])
-        tests.append(lossy)
+    lossy = optimum_test(tables, emissions, levels["acceptance"]) if verify else None
+    tests += [lossy] if lossy else []
     prefix = f"{tables.instance.name}: "
     findings = [*judged.violations, *battery.rejection_findings(x for x in tests if x is not lossy)]
     if lossy is not None and lossy.rejected:
@@ -394,13 +377,13 @@ def judge_emissions(
             f"(p = {battery.pvalue_words(lossy.log_pvalue)})"
         )
     # An end of sequence cuts accepted tokens off: which token was accepted is not seen.
-    apart = contract == "verify" and tables.instance.eos is None
+    apart = verify and tables.instance.eos is None
     evidence = battery.LocalisationEvidence(
         independence=any(test.rejected for test in pairs),
         tokens=bool(judged.violations) or any(test.rejected for test in (*judged.tests, *joint)),
         lossy=lossy is not None and lossy.rejected,
         by_slot=judged.by_slot,
-        bonus=tables.instance.gamma if contract == "verify" else None,
+        bonus=tables.instance.gamma if verify else None,
         named=None,
         accepted_too_much=accepts_above_target(tables, emissions) if apart else None,
         accepts_as_token=accepts_as_token(tables, emissions) if apart else None,
@@ -439,10 +422,7 @@ def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> battery.Faul
 
 
 def _position_directions(slots: list[battery.SlotCounts]) -> battery.FaultCounts:
-    """Tokens by position, tried against what faults emit in a judged slot.
-
-    Code that drafts itself has no slots: these are directions in which it may leave the target.
-    """
+    """Tokens by position against what faults emit in a judged slot, for code without slots."""
     faults = battery.detectable_faults(prefix=False, first_row=False)
     return battery.fault_counts(
         faults,
@@ -466,19 +446,16 @@ def _joint_tests(
 
 # The plan of a sampled run: sized on a pilot, stated before the run starts.
 
-
 PILOT_TRIALS = 1024  # they size the run and never enter its tests
 PLANNED_TV_SHARE = 0.95
 """Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
 
 TRIAL_MARGIN = 1.06  # trials above what the pilot asks for: the pilot's own error, and whole tokens
 SAMPLING_VARIATION = 6.0
-"""Tokens of a context sway by the square root of their number, and cells fall in or out of pools
-with them: n trials are planned for a TV smaller by this over sqrt(n). Measured: up to a tenth
-of the TV at 2,000 trials."""
+"""Tokens of a context sway by the square root of their number: n trials are planned for a TV
+smaller by this over sqrt(n). Measured: up to a tenth of the TV at 2,000 trials."""
 
-SLOWDOWN_ALLOWANCE = 1.5
-"""So much longer than in the pilot the calls may take: its tests cost time too."""
+SLOWDOWN_ALLOWANCE = 1.5  # so much longer than in the pilot the calls may take
 
 COARSE_TV_FACTOR, MAX_COARSE_TV = 3.0, 0.3
 """A coarse instance is asked for so many times the TV, for a ninth of the trials; from
@@ -525,10 +502,10 @@ def plan_samples(
 ) -> SamplePlan | None:
     """Size the run on each instance by its pilot, which is run here.
 
-    Each instance gets as many trials as promise what is asked of it, in whole batches; all
-    proportionally fewer if they and the pilots would exceed ``samples``. Asked for is the first
-    of ``detects`` whose calls end well before ``ends`` (of :func:`time.monotonic`), or the first if
-    none does. None if the budget ends with the pilots. Raises what the code's calls raise.
+    Each instance gets as many trials, in whole batches, as promise the first of ``detects`` whose
+    calls end well before ``ends`` (of :func:`time.monotonic`), or the very first if none does; all
+    proportionally fewer if they and the pilots would exceed ``samples``. None if the budget ends
+    with the pilots. Raises what the code's calls raise.
     """
     rows = pilots[0].rows or 1
     pilot = whole_batches(PILOT_TRIALS, rows)
@@ -543,10 +520,9 @@ def plan_samples(
     share = alpha / len(pilots)
 
     def plan(detect: float) -> SamplePlan:
-        wanted = []
-        for runner in pilots:
-            asked_for = instance_detect(runner.instance, detect)
-            wanted.append(whole_batches(_required_trials(runner, share, asked_for, power), rows))
+        asked_for = ((x, instance_detect(x.instance, detect)) for x in pilots)
+        trials = (_required_trials(x, share, tv, power) for x, tv in asked_for)
+        wanted = [whole_batches(n, rows) for n in trials]
         part = min(1.0, budget / sum(wanted))
         samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
         sizes = list(zip(pilots, samples, strict=True))
@@ -562,9 +538,8 @@ def plan_samples(
 
     first = plan(detects[0])
     left = (ends - time.monotonic()) / SLOWDOWN_ALLOWANCE
-    if first.seconds <= left:
-        return first
-    return next((x for x in map(plan, detects[1:]) if x.seconds <= left), first)
+    plans = itertools.chain([first], map(plan, detects[1:]))
+    return next((x for x in plans if x.seconds <= left), first)
 
 
 def whole_batches(trials: int, rows: int) -> int:
@@ -603,9 +578,6 @@ def _required_trials(pilot: TrialRunner, alpha: float, detect: float, power: flo
     return math.ceil(most * TRIAL_MARGIN)
 
 
-# The run, and its document.
-
-
 def findings_of_tests(texts: Iterable[str]) -> list[results.Finding]:
     """Return what the sampled tier's tests found as findings of the audit."""
     return [results.Finding(kind="tests", text=text) for text in texts]
@@ -616,7 +588,6 @@ MAX_SAMPLES = Sizes.max_samples
 SAMPLED_TIER_SECONDS = Sizes.seconds
 
 STALE_DRAWS_REASON = "the code keeps draws of the exact tier: build its tables in each call"
-"""Why a run ended whose code went on using what is no number."""
 
 
 @dataclass(frozen=True)
@@ -648,20 +619,19 @@ def sample_callable(
 ) -> SampledAudit:
     """Put ``rule`` on trial by sampling.
 
-    ``rule``: under ``contract``; a step rule may be a class or factory, built anew per trial, and
-    is run from reset until gamma + 1 tokens are out. ``instances``: each gets an equal part of
-    alpha, and as many trials as it needs. ``seed``: of drafts, streams and completions. ``alpha``:
-    probability that a lossless rule fails; optimality spends a tenth of it apart. ``detect``,
-    ``power``: a mean one-token TV of ``detect``, by position and rows, on any instance is found
-    with probability ``power``, or the verdict is INCONCLUSIVE; of a coarse instance a larger one,
-    see :func:`instance_detect`. ``coarser``: asked for in turn where ``detect`` would take longer
-    than ``seconds`` by the pilot's clock; the result says which. ``samples``: budget of trials,
-    the pilots' included. ``seconds``: wall-clock limit, which can only end the run, to
-    INCONCLUSIVE. ``batch``: blocks per call of a batched verify rule: ``rule(target_probs (B,
-    gamma+1, V), draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int (B,
-    gamma+1), padded with -1, or a list of B rows; None: one block, no batch axis. ``say``: gets the
-    plan in one line before the run starts. Raises ``ValueError`` if an argument is out of range, or
-    ``rule`` fits neither form of its contract.
+    ``rule``: a step rule may be a class or factory, built anew per trial, and is run from reset
+    until gamma + 1 tokens are out. ``instances``: each gets an equal part of alpha, and as many
+    trials as it needs. ``seed``: of drafts, streams and completions. ``alpha``: probability that a
+    lossless rule fails; optimality spends a tenth of it apart. A mean one-token TV of ``detect``,
+    by position and rows, is found with probability ``power`` on any instance (a larger one on a
+    coarse instance, see :func:`instance_detect`), or the verdict is INCONCLUSIVE. ``coarser``:
+    asked for in turn where ``detect`` would take longer than ``seconds`` by the pilot's clock.
+    ``samples``: budget of trials, with the pilots'. ``seconds``: wall-clock limit, which ends the
+    run, to INCONCLUSIVE. ``batch``: B of a batched verify rule: ``rule(target_probs (B, gamma+1,
+    V), draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int (B, gamma+1), padded
+    with -1, or a list of B rows; None: no batch axis. ``say`` gets the plan in one line before the
+    run. Raises ``ValueError`` if an argument is out of range, or ``rule`` fits neither form of its
+    contract.
     """
     detects = (detect, *coarser)
     run = _SampledRun(
@@ -712,16 +682,14 @@ class _SampledRun:
     def run(self, say: Callable[[str], None] | None) -> SampledAudit:
         ends = time.monotonic() + self.seconds
         runners = self._runners(ends, pilot=False)
-        reason = misuse = None
         try:
-            reason = self._look(runners, ends, say)
+            return self._result(runners, self._look(runners, ends, say))
         except ContractMisuse as error:
-            misuse = error
+            return self._result(runners, None, error)
         except TimeLimitReached:
-            reason = f"the time limit of {self.seconds:g} s passed"
+            return self._result(runners, f"the time limit of {self.seconds:g} s passed")
         except StaleDraw:
-            reason = STALE_DRAWS_REASON
-        return self._result(runners, reason, misuse)
+            return self._result(runners, STALE_DRAWS_REASON)
 
     def _look(
         self, runners: list[TrialRunner], ends: float, say: Callable[[str], None] | None
@@ -782,7 +750,7 @@ class _SampledRun:
         ]
 
     def _result(
-        self, runners: list[TrialRunner], reason: str | None, misuse: ContractMisuse | None
+        self, runners: list[TrialRunner], reason: str | None, misuse: ContractMisuse | None = None
     ) -> SampledAudit:
         judged = self.judged
         findings = findings_of_tests(text for look in judged for text in look.findings)
@@ -853,13 +821,10 @@ class _SampledRun:
         each = CERTIFICATE_DELTA / len(runners)
         slots = (counts_by_position(runner.tables, runner.emissions) for runner in runners)
         bounds = (battery.certify_slots(counts, delta=each) for counts in slots)
-        certificate = partial(results.Certificate, delta=CERTIFICATE_DELTA)
-        return [
-            certificate(bound=c.bound, method=c.method, assumption=c.assumption) for c in bounds
-        ]
+        documents = map(battery.certificate_document, bounds)
+        return [msgspec.structs.replace(c, delta=CERTIFICATE_DELTA) for c in documents]
 
     def _power_shortfall(self, detect: float) -> str | None:
-        """Say on which instance the run promises too little; None if on none."""
         for instance, look in zip(self.instances, self.judged, strict=True):
             wanted = instance_detect(instance, detect)
             if look.detectable > wanted:

@@ -79,9 +79,8 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
 def _needs_parent_gpu(message: str) -> bool:
     """Whether a child failed because this process uses the GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return False
-    return _GPU_FORK_ERROR.search(message) is not None
+    in_use = torch is not None and torch.cuda.is_initialized()
+    return in_use and _GPU_FORK_ERROR.search(message) is not None
 
 
 def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
@@ -134,8 +133,7 @@ def _child_main(
         die_with_parent()
         sys.argv[:] = [""]  # the code under audit need not know what runs it
         # Compiled code prints past sys.stdout, and the parent's result goes there.
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         watchdog.use_board(shown)
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # the threads it has had are in the parent only
@@ -191,11 +189,8 @@ class StallDetector:
         ``wall``: the time now; ``processor``: the child's seconds so far, None if unknown.
         """
         wall_ends, processor_ends = shown.deadlines
-        if wall <= wall_ends:
-            self._late = None
-            return None
-        self._late = self._late or (wall, processor)
-        since, had = self._late
+        self._late = None if wall <= wall_ends else self._late or (wall, processor)
+        since, had = self._late or (wall, None)
         waited = wall - since
         if waited < KILL_GRACE_SECONDS:
             return None
@@ -254,9 +249,6 @@ def _picklable_error(error: BaseException) -> BaseException:
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
-
-
-# The process around a run: its warnings, its own generators, torch's threads.
 
 
 @contextmanager
