@@ -96,8 +96,7 @@ def apply_count_penalties(
 ) -> Floats:
     """Subtract from tokens that were emitted, once and for each time, without the prompt."""
     counts = before.counts(*x.shape)
-    logits: Floats = x - frequency * counts - presence * (counts > 0)
-    return logits
+    return np.asarray(x - frequency * counts - presence * (counts > 0))
 
 
 def apply_logit_bias(x: Floats, bias: Sequence[tuple[int, float]]) -> Floats:
@@ -180,8 +179,7 @@ def surprise_deviations(p: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
 def softmax(x: Floats) -> Floats:
     """Rows that sum to 1."""
     p = np.exp(x - x.max(axis=-1, keepdims=True))
-    rows: Floats = p / p.sum(axis=-1, keepdims=True)
-    return rows
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
 ORDERS: dict[str, tuple[str, ...]] = {
@@ -289,8 +287,7 @@ class Law(Sampling):
                 f"min-tokens and the mask together ban all of them"
             )
         if self.temperature == 0.0:
-            one: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
-            return one
+            return (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(np.float64)
         return softmax(x)
 
     def scores(self, logits: npt.ArrayLike, before: RowContext) -> Floats:
@@ -344,9 +341,12 @@ NEUTRAL_VALUES = {
 
 def as_law(sampling: Sampling) -> Law:
     """Return ``sampling`` as a law; one that is a law already stays as it is."""
-    if isinstance(sampling, Law):
-        return sampling
-    return Law(**{field.name: getattr(sampling, field.name) for field in fields(Sampling)})
+    return sampling if isinstance(sampling, Law) else Law(**sampling_fields(sampling))
+
+
+def sampling_fields(sampling: Sampling) -> dict[str, Any]:
+    """Return temperature, top-k and top-p by their names."""
+    return {field.name: getattr(sampling, field.name) for field in fields(Sampling)}
 
 
 def processing_document(law: Law) -> doc.Processing | None:

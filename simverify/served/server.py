@@ -15,7 +15,6 @@ from simverify.served.requests import (
     Prompt,
     answer_fields,
     prompt_fields,
-    raw_fields,
     token_id_support,
 )
 
@@ -146,10 +145,7 @@ class Server:
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise ServerFailure(f"{where} has no choices: expected those of OpenAI's completions")
-        if self._pair is None:
-            fields = raw_fields(answer, choices[0])
-        else:
-            fields = answer_fields(answer, choices[0], self._pair)
+        fields = answer_fields(answer, choices[0], self._pair)
         if "pieces" in fields:
             fields["pieces"] = fields["pieces"][: self._endpoint.max_tokens]
         return self._cut(prompt_fields(prompt) | fields) | {"asked": self.asked}
