@@ -165,10 +165,7 @@ def order_keys(again: Floats, q: Floats | None) -> dict[str, Floats]:
 
 
 def centred_features(again: Floats, p: Floats, q: Floats | None) -> Mapping[str, Floats]:
-    """Return what each test sums up, less its mean under the rows p: float64 (n, V), by its name.
-
-    For a PIT it is the middle of the token's interval.
-    """
+    """Return by name what a test sums up, of a PIT its middle, less its mean under p, (n, V)."""
     scores = score_tables(again, q) | member_tables(again, q)
     tables: dict[str, Floats] = {f"score {n}": x.astype(float) for n, x in scores.items()}
     for name, key in order_keys(again, q).items():

@@ -292,10 +292,7 @@ def make_cells(
     mask: Mask | None = None,
     mask_body: Mapping[str, Any] | None = None,
 ) -> Iterator[Cell]:
-    """Yield every cell, each at the value that distinguishes its plain alternatives best.
-
-    Last comes that of structured output by ``mask``, for which a server is asked by ``mask_body``.
-    """
+    """Yield cells, each at the value that tells its plain alternatives best; ``mask`` is last."""
     base = Law(order=order)
 
     def ways(

@@ -284,10 +284,7 @@ class MonitorEvidence:
         return float(_log_mean(self.lasting.log_evalue, self.formats.lasting.log_evalue))
 
     def add(self, scored: ScoredRequest, formats: Floats | None = None) -> None:
-        """Bet on the tokens of the next request, whose number is ``requests``.
-
-        ``formats``: logarithms of the factors of bets on formats, if the request is one of theirs.
-        """
+        """Bet on the next request; ``formats``: log factors of bets on formats, if it has any."""
         tokens = np.array(scored.request.tokens)
         first, names = self.tokens, order_names(self.proxy)
         balls = self.moved.balls(names, request_kind(scored))

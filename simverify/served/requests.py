@@ -181,10 +181,7 @@ def check_chat(value: dict[str, Any], where: str) -> Chat:
 
 
 def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
-    """Return the ids that the target's chat template makes of a conversation, as a server does.
-
-    ``UsageError`` if the tokenizer has no template, or the template refuses the conversation.
-    """
+    """Return the ids that the target's chat template makes; ``UsageError`` if it makes none."""
     fields = chat.fields
     tokenizer = pair.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:

@@ -195,10 +195,7 @@ class Server:
         return fields | {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
 
     def _listed(self) -> tuple[str | None, str | None]:
-        """Return the model's name, by default the first that is listed, and its owner.
-
-        By the owner servers say what they are. None for what is not said.
-        """
+        """Return the model's name, by default the first listed, and its owner; None if not said."""
         name = self._endpoint.model
         try:
             listed = self._transport.call(self._endpoint.at("models"), None)

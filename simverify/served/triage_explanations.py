@@ -524,10 +524,7 @@ class GreedyLog:
 
 @dataclass(frozen=True, eq=False)
 class OffToken:
-    """A token that is to be explained: its log, the number of its answer, and its place there.
-
-    ``shared``: tokens of the prompt that may have come from another request's cache.
-    """
+    """A token to be explained; ``shared``: prompt tokens that another's cache may have given."""
 
     log: GreedyLog
     number: int
@@ -688,10 +685,7 @@ class Hypothesis:
 def explain_spots(
     spots: Sequence[OffToken], logs: Sequence[GreedyLog], pair: TransformerPair, radius: float
 ) -> ExplanationResult:
-    """Try every explanation on the first spots, compare it with chance, take what is beyond it.
-
-    Spots with the same token after the same text count once.
-    """
+    """Try every explanation on the first spots, equal ones once; take what is beyond chance."""
     if not spots:
         return ExplanationResult((), {}, 0)
     alike: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
