@@ -199,14 +199,11 @@ def pair_answers(first: Sequence[Answer], second: Sequence[Answer]) -> AnswerPai
 
 
 def _have_different_ids(first: Sequence[Answer], second: Sequence[Answer]) -> bool:
-    """Whether texts never have the same ids in both, as if their tokenizers differ.
-
-    Answers that ended are left out: one engine may show the token that ends them.
-    """
+    """Whether texts never have the same ids in both, as if their tokenizers differ."""
     ids: dict[str, tuple[set[AnswerUnits], set[AnswerUnits]]] = defaultdict(lambda: (set(), set()))
     for side, answers in enumerate((first, second)):
         for answer in answers:
-            if not answer.ended:
+            if not answer.ended:  # one engine may show the token that ends it
                 text = "".join(map(str, answer.units["text"]))
                 ids[text][side].add(answer.units["ids"])
     shared = [both for text, both in ids.items() if text and all(both)]
@@ -218,10 +215,8 @@ def _end_tokens(
 ) -> list[Unit | None]:
     """Return for each engine the token that ends all its answers, if it is an end of sequence.
 
-    That is a token that one engine shows and the other does not: it ends the answers of the one,
-    and is nowhere else. An answer's own last token, such as a full stop, may end all answers of one
-    engine by chance, but then the other has it too: taken off on one side alone it would make two
-    equal engines differ.
+    One engine shows it and the other does not. A full stop may end all answers of one engine by
+    chance, but then the other has it too: taken off on one side it would make equal engines differ.
     """
     ends: list[Unit | None] = []
     for side, other in ((first, second), (second, first)):
@@ -377,8 +372,7 @@ def pair_scores(pairs: AnswerPairs) -> Floats:
     nonzero = sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-300)
     if not nonzero.any():
         return np.zeros((len(values), 1))
-    directions: Floats = values @ (vectors[:, nonzero] / np.sqrt(sizes[nonzero]))
-    return directions
+    return np.asarray(values @ (vectors[:, nonzero] / np.sqrt(sizes[nonzero])))
 
 
 # Features of answers: prefixes, n-grams, single units, summaries.
@@ -540,10 +534,7 @@ class AgainstSettings:
         return stats.split_alpha(self.alpha, parts)
 
     def planned(self, prompts: int) -> int:
-        """Return how often each engine is asked each prompt that is asked often.
-
-        ``UsageError`` for more than a million answers.
-        """
+        """Return how often prompts are asked often; ``UsageError`` for over a million answers."""
         often = min(prompts, MAX_REPEATED_PROMPTS)
         if self.repeats is not None:
             if self.repeats * prompts > MAX_ANSWERS:

@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
@@ -216,14 +217,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 def _retry_after_seconds(value: str | None) -> float:
     """Return the seconds that a server asks to wait, given as a number or a date; 0 for none."""
-    try:
+    with suppress(ValueError):
         return max(float(value or 0.0), 0.0)
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError, TypeError, OverflowError):
         return max(parsedate_to_datetime(value or "").timestamp() - time.time(), 0.0)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
+    return 0.0
 
 
 # Many calls at a time, without a barrier: as one ends the next begins.

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Self, TypeVar
 
@@ -20,7 +21,14 @@ from simverify.served.client import (
     check_concurrency,
     run_in_order,
 )
-from simverify.served.requests import Prompt, Request, check_request, prompt_fields, read_objects
+from simverify.served.requests import (
+    Prompt,
+    Request,
+    check_request,
+    file_errors,
+    prompt_fields,
+    read_objects,
+)
 from simverify.served.server import Endpoint, Server
 
 T = TypeVar("T")
@@ -78,10 +86,8 @@ class AnswerClient(Generic[T]):
             self._read_early_answers()
         if not self.ahead:
             self._forget()  # left by a file that is gone, or by answers whose turn has come
-        try:
+        with file_errors(f"keep: {keep} cannot be written"):
             self._file = keep.open("ab", buffering=0)
-        except OSError as error:
-            raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,13 +119,9 @@ class AnswerClient(Generic[T]):
             return
         self.ahead[number] = value
         line = json.dumps({"number": number, "answer": value}).encode() + b"\n"
-        try:
-            with self._beside.open("ab", buffering=0) as file:
-                self._write(file, line)
-        except OSError as error:
-            raise UsageError(
-                f"keep: {self._beside} cannot be written: {error.strerror}; {self.fate}"
-            ) from None
+        words = f"keep: {self._beside} cannot be written"
+        with file_errors(words, f"; {self.fate}"), self._beside.open("ab", buffering=0) as file:
+            self._write(file, line)
 
     @property
     def fate(self) -> str:
@@ -196,10 +198,8 @@ def report_failures(*clients: AnswerClient[Any]) -> Iterator[None]:
 
 def _scan_lines(keep: Path) -> tuple[int, bool]:
     """Return the bytes of a file's whole lines, and whether a part of one of ours follows."""
-    try:
+    with file_errors(f"keep: cannot read {keep}"):
         content = keep.read_bytes()
-    except OSError as error:
-        raise UsageError(f"keep: cannot read {keep}: {error.strerror}") from None
     whole = content.rfind(b"\n") + 1
     rest = content[whole:]
     if rest and not any(rest.startswith(start) or start.startswith(rest) for start in _LINE_STARTS):
@@ -211,11 +211,8 @@ def _scan_lines(keep: Path) -> tuple[int, bool]:
 
 
 def _truncate_file(keep: Path, whole: int) -> None:
-    try:
-        with keep.open("r+b") as file:
-            file.truncate(whole)
-    except OSError as error:
-        raise UsageError(f"keep: {keep} cannot be written: {error.strerror}") from None
+    with file_errors(f"keep: {keep} cannot be written"):
+        os.truncate(keep, whole)
 
 
 # Completions from a server that speaks OpenAI's ``/v1/completions``.
@@ -226,10 +223,7 @@ MAX_ANSWERS = 1 << 40
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """A server's answers in the order of their requests, and remarks on them.
-
-    ``spent``: whether the budget ended before there were enough.
-    """
+    """A server's answers in order, and remarks; ``spent``: the budget ended too early."""
 
     requests: tuple[Request, ...]
     notes: tuple[str, ...]
@@ -273,8 +267,7 @@ def collect_answers(
         )
     say = ProgressThrottle(progress or (lambda _: None))
 
-    def read(value: dict[str, Any], where: str) -> Request:
-        return check_request(value, where, pair)
+    read = partial(check_request, pair=pair)
 
     def length(value: dict[str, Any]) -> int:
         try:

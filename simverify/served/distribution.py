@@ -96,8 +96,7 @@ def apply_count_penalties(
 ) -> Floats:
     """Subtract from tokens that were emitted, once and for each time, without the prompt."""
     counts = before.counts(*x.shape)
-    logits: Floats = x - frequency * counts - presence * (counts > 0)
-    return logits
+    return np.asarray(x - frequency * counts - presence * (counts > 0))
 
 
 def apply_logit_bias(x: Floats, bias: Sequence[tuple[int, float]]) -> Floats:
@@ -180,8 +179,7 @@ def surprise_deviations(p: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
 def softmax(x: Floats) -> Floats:
     """Rows that sum to 1."""
     p = np.exp(x - x.max(axis=-1, keepdims=True))
-    rows: Floats = p / p.sum(axis=-1, keepdims=True)
-    return rows
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
 ORDERS: dict[str, tuple[str, ...]] = {
@@ -214,12 +212,7 @@ class Law(Sampling):
     Transformers has none). ``logit_bias``: pairs of id and addend. ``bad_words``: ids of each; what
     stands before a word's last token may be in the prompt. ``min_tokens``: tokens that come before
     one of ``ends``. ``order``: names of :data:`STAGES`, first to last. A value that changes nothing
-    becomes None.
-
-    Raises
-    ------
-    UsageError
-        If a value is out of its range.
+    becomes None. ``UsageError`` if a value is out of its range.
     """
 
     min_p: float | None = None
@@ -289,8 +282,8 @@ class Law(Sampling):
                 f"min-tokens and the mask together ban all of them"
             )
         if self.temperature == 0.0:
-            one: Floats = (np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]).astype(float)
-            return one
+            one = np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]
+            return np.asarray(one, np.float64)
         return softmax(x)
 
     def scores(self, logits: npt.ArrayLike, before: RowContext) -> Floats:
@@ -344,9 +337,12 @@ NEUTRAL_VALUES = {
 
 def as_law(sampling: Sampling) -> Law:
     """Return ``sampling`` as a law; one that is a law already stays as it is."""
-    if isinstance(sampling, Law):
-        return sampling
-    return Law(**{field.name: getattr(sampling, field.name) for field in fields(Sampling)})
+    return sampling if isinstance(sampling, Law) else Law(**sampling_fields(sampling))
+
+
+def sampling_fields(sampling: Sampling) -> dict[str, Any]:
+    """Return temperature, top-k and top-p by their names."""
+    return {field.name: getattr(sampling, field.name) for field in fields(Sampling)}
 
 
 def processing_document(law: Law) -> doc.Processing | None:
@@ -524,15 +520,11 @@ def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair)
 
 
 def check_order(text: str) -> tuple[str, ...]:
-    """Return all stages in the order that ``text`` names.
-
-    It is an engine's name, or some stages, comma-separated, which swap among themselves.
-    """
+    """Return all stages in order; ``text``: an engine, or stages that swap among themselves."""
     if text in ORDERS:
         return ORDERS[text]
     named = [part.strip().replace("_", "-") for part in text.split(",")]
-    known = set(named) <= set(STAGES) and len(set(named)) == len(named) >= 2
-    if not known:
+    if not (set(named) <= set(STAGES) and len(set(named)) == len(named) >= 2):
         raise UsageError(
             f"order is {text!r}: expected one of {', '.join(ORDERS)}, or two or more of "
             f"{', '.join(STAGES)}, first to last"
@@ -555,14 +547,13 @@ def check_json_option(text: str, name: str, kind: type[Any]) -> Any:
 
 def _check_bias(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[int, float], ...]:
     pairs = list(value.items()) if isinstance(value, dict) else value
-    if not isinstance(pairs, list) or not all(
-        isinstance(p, (list, tuple)) and len(p) == 2 for p in pairs
-    ):
+    entries: list[Any] = pairs if isinstance(pairs, list) else [None]
+    if not all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in entries):
         raise UsageError(
             f'{where} says logit_bias {json.dumps(value)[:40]}: expected {{"id": addend}}'
         )
     biases: dict[int, float] = {}
-    for token, addend in pairs:
+    for token, addend in entries:
         try:
             number = int(token)
         except (TypeError, ValueError):

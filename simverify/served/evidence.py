@@ -165,10 +165,7 @@ def order_keys(again: Floats, q: Floats | None) -> dict[str, Floats]:
 
 
 def centred_features(again: Floats, p: Floats, q: Floats | None) -> Mapping[str, Floats]:
-    """Return what each test sums up, less its mean under the rows p: float64 (n, V), by its name.
-
-    For a PIT it is the middle of the token's interval.
-    """
+    """Return by name what a test sums up, of a PIT its middle, less its mean under p, (n, V)."""
     scores = score_tables(again, q) | member_tables(again, q)
     tables: dict[str, Floats] = {f"score {n}": x.astype(float) for n, x in scores.items()}
     for name, key in order_keys(again, q).items():
@@ -299,10 +296,7 @@ class RepeatedAnswers:
         known.setdefault(head, p[np.arange(len(head)), np.array(head)])
 
     def copies(self, ball: float) -> Iterator[float]:
-        """Yield the log chance of each copy: that an answer begins as any of those before it.
-
-        ``ball``: by how much each probability may be too small.
-        """
+        """Yield the log chance of each copy, if each probability may be too small by ``ball``."""
         for known, count in self._copied:
             logs = [log_chance(chances, ball) for chances in list(known.values())[:count]]
             yield min(float(np.logaddexp.reduce(logs)), 0.0)
@@ -592,12 +586,8 @@ def deviation_by_position(
     lasts = (*(start - 1 for start in _GROUP_STARTS[1:]), int(positions.max(initial=0)))
     for group, (first, last) in enumerate(zip(_GROUP_STARTS, lasts, strict=True)):
         add("request", first, last, groups == group)
-    slots = np.concatenate(
-        [
-            np.full(n, -1) if request.slots is None else np.array(request.slots[:n])
-            for request, n in zip(requests, lengths, strict=True)
-        ]
-    )
+    both = zip(requests, lengths, strict=True)
+    slots = np.array([slot for request, n in both for slot in (request.slots or (-1,) * n)[:n]])
     for slot in np.unique(slots[slots >= 0]).tolist():
         add("draft", slot, slot, slots == slot)
     return tuple(places)
@@ -914,10 +904,7 @@ class WeightBets:
         return self.bet(ratios)
 
     def powers(self, alpha: float, ball: float) -> tuple[doc.FormatPower, ...]:
-        """Return which weights the tokens so far would have shown, at this level and ball.
-
-        Formats that change nothing, or were never scored, have no entry.
-        """
+        """Return which weights the tokens so far would have shown; unchanged ones have no entry."""
         bets = len(self.names) * len(_MIX_STRENGTHS)
         return tuple(
             gains.document(name, self.n, alpha, ball, bets)

@@ -630,17 +630,15 @@ class ReportedLogprobs:
         )
 
 
-def weigh_reported_logprobs(
-    run: JudgedTokens, ball: float, alpha: float
-) -> ReportedLogprobs | None:
+def weigh_reported_logprobs(run: JudgedTokens, ball: float) -> ReportedLogprobs | None:
     """Weigh the reported values of a run, and note in its evidence what their test allows for.
 
     They never widen the ball of any other test. If rows are off by no more than twice what bfloat16
     moves a target that was declared in float32, that is rounding, and a note; but not if some
     requests are exact.
     """
-    reported = run.evidence.reported.identify(alpha)
-    if reported is None:
+    alpha = run.settings.shares["reported"]
+    if (reported := run.evidence.reported.identify(alpha)) is None:
         return None
     beyond = reported.test(alpha, ball).rejected
     coarse = None if run.fine is None else run.fine.tv

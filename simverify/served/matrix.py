@@ -82,8 +82,7 @@ class RequestLogits:
 
     def of(self, rows: Floats) -> Floats:
         """Return the emitted tokens' own entries of rows (n, V), float64 (n,)."""
-        entries: Floats = rows[np.arange(len(rows)), np.array(self.request.tokens)]
-        return entries
+        return np.asarray(rows[np.arange(len(rows)), np.array(self.request.tokens)])
 
     def _rows(self, side: str, law: Law, logits: npt.NDArray[np.float32]) -> Floats:
         if (side, law) not in self._known:
@@ -293,10 +292,7 @@ def make_cells(
     mask: Mask | None = None,
     mask_body: Mapping[str, Any] | None = None,
 ) -> Iterator[Cell]:
-    """Yield every cell, each at the value that distinguishes its plain alternatives best.
-
-    Last comes that of structured output by ``mask``, for which a server is asked by ``mask_body``.
-    """
+    """Yield cells, each at the value that tells its plain alternatives best; ``mask`` is last."""
     base = Law(order=order)
 
     def ways(
@@ -424,10 +420,7 @@ def _pair_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
 
 
 def _counting_alternatives(law: Law, names: tuple[str, ...]) -> list[Alternative]:
-    """Penalties that count other tokens than they should.
-
-    They choose no value: on short prompts a window may hide nothing.
-    """
+    """Penalties that count other tokens. A window may hide nothing, so they choose no value."""
     if not _COUNTING_PENALTIES.intersection(names):
         return []
     ways = [
@@ -520,27 +513,10 @@ class CellClient:
         lost = {path.name for path in self.keep.glob("*.broke")} if self.keep else set()
         return sorted(cells, key=lambda cell: f"{cell.name.replace(' ', '-')}.broke" in lost)
 
-    def answers(self, cell: Cell, tokens: int) -> tuple[Request, ...] | CellFailure:
-        """Return the answers of a cell, or why there are none."""
-        pair = replace(self.pair, sampling=cell.law)
-        body = {**self.endpoint.extra_body, **cell.body}
-        endpoint = replace(self.endpoint, extra_body=body)
-        samples = None
-        if cell.law.min_tokens:
-            # As many as it takes if it is honoured: without it answers may be of one token.
-            samples = -(-tokens // (cell.law.min_tokens * len(self.prompts)))
-        return self.ask(cell.name, endpoint, self.prompts, pair, tokens, samples)
-
-    def ask(
-        self,
-        name: str,
-        endpoint: Endpoint,
-        prompts: Sequence[Prompt],
-        pair: TransformerPair,
-        tokens: int,
-        samples: int | None,
+    def answers(
+        self, cell: Cell, tokens: int, samples: int | None = None, most: int | None = None
     ) -> tuple[Request, ...] | CellFailure:
-        """Return the answers to ``prompts``, which are kept under ``name``, or why there are none.
+        """Return the answers of a cell to ``most`` prompts at most, or why there are none.
 
         ``UsageError`` if the server fails before it answered any cell, wants another key, or gives
         what cannot be judged.
@@ -549,7 +525,13 @@ class CellClient:
             self._away = True
             words = f"not asked: the server was gone since the cell {self._broke}"
             return CellFailure(words, False)
-        file, mark = self._path(name, "jsonl"), self._path(name, "broke")
+        pair, prompts = replace(self.pair, sampling=cell.law), self.prompts[:most]
+        body = {**self.endpoint.extra_body, **cell.body}
+        endpoint = replace(self.endpoint, extra_body=body)
+        if cell.law.min_tokens:
+            # As many as it takes if it is honoured: without it answers may be of one token.
+            samples = -(-tokens // (cell.law.min_tokens * len(prompts)))
+        file, mark = self._path(cell.name, "jsonl"), self._path(cell.name, "broke")
         try:
             answers = collect_answers(
                 endpoint, prompts, pair, tokens, samples, keep=file, progress=self.say
@@ -566,8 +548,8 @@ class CellClient:
                 mark.write_text(f"{error}\n")
             if not lost or not self._answered:
                 raise
-            self._broke = name
-            self.say(f"{error}; the cell {name} is left, and the next is asked")
+            self._broke = cell.name
+            self.say(f"{error}; the cell {cell.name} is left, and the next is asked")
             return CellFailure(f"no answer: {error}", False)
         self._answered, self._broke = True, ""
         if mark is not None:
@@ -615,14 +597,13 @@ class ComparisonResult:
     ``left``: outcomes that were not rejected, likeliest first, each with words. ``found``: the
     least share of tokens drawn without the parameter that would have been found with power .9,
     None if not even all would. ``evalue``: natural logarithm of the e-value against what was asked
-    for. ``unlike``: whether its PITs rejected that. ``tells``: how many tokens would leave one
-    outcome, with power .9 if bets go on as so far; None if one is left, or if they win nothing.
+    for. ``tells``: how many tokens would leave one outcome, with power .9 if bets go on as so far;
+    None if one is left, or if they win nothing.
     """
 
     left: tuple[tuple[AlternativeOutcome, str], ...]
     found: float | None
     evalue: float
-    unlike: bool
     tells: int | None
 
 
@@ -679,7 +660,7 @@ class CellComparison:
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
         weights, evalues = self._weights(), np.empty(len(self.ways))
-        left, unlike = [], False
+        left = []
         for i, way in enumerate(self.ways):
             bets = self._wealth[i] - price
             with np.errstate(divide="ignore"):
@@ -688,14 +669,13 @@ class CellComparison:
             rejected = evalues[i] >= math.log(2.0 / alpha)
             if not rejected and way.rows is not None:
                 rejected = self._unlike(i, fill, alpha / 2.0, ball)
-                unlike = unlike or (i == 0 and rejected)
             if not rejected:
                 left.append(i)
         left.sort(key=lambda i: -self._chance[i])
         least_share = self._least_share(alpha, price, float(weights[0].max()))
         named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
         tells = self._tells(left, alpha, price, weights)
-        return ComparisonResult(tuple(named), least_share, float(evalues[0]), unlike, tells)
+        return ComparisonResult(tuple(named), least_share, float(evalues[0]), tells)
 
     def _tells(
         self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
@@ -819,23 +799,14 @@ def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterato
 MIN_COMMON_SHARE = 0.25  # of an answer that two requests of a seed share despite rounding
 
 
-@dataclass(frozen=True)
-class SeedResult:
-    """The outcome of seeds, and in words; ``log_evalue``: against independent answers."""
-
-    outcome: doc.CellOutcome
-    words: str
-    log_evalue: float
-
-
 def judge_seeds(
     first: Sequence[Request],
     again: Sequence[Request],
     other: Sequence[Request],
     pair: TransformerPair,
     alpha: float,
-) -> SeedResult:
-    """Compare answers to a seed, to the same once more, and to another, prompt by prompt.
+) -> tuple[doc.CellOutcome, str]:
+    """Return the outcome of answers to a seed, to the same once more, and to another, and why.
 
     The first one's rows give the chance that two independent answers share so many first tokens;
     what beats ``alpha`` is not chance.
@@ -848,17 +819,17 @@ def judge_seeds(
     shared, shared_other = (_prefix_surprise(first, n, pair) for n in (same, stray))
     limit = np.log(1.0 / alpha)
     if shared_other >= limit:
-        return SeedResult("other", "another seed gives the same answers", shared_other)
+        return "other", "another seed gives the same answers"
     if shared < limit:
         whole_answers = _prefix_surprise(first, [len(r.tokens) for r in first], pair)
         if whole_answers < limit:
-            return SeedResult("inconclusive", "answers are too certain to tell seeds by", shared)
-        return SeedResult("dropped", "the same seed gives other answers", shared)
+            return "inconclusive", "answers are too certain to tell seeds by"
+        return "dropped", "the same seed gives other answers"
     if all(whole):
-        return SeedResult("honoured", f"{len(same)} answers repeat", shared)
+        return "honoured", f"{len(same)} answers repeat"
     share = float(np.mean([n / len(a.tokens) for n, a in zip(same, first, strict=True)]))
     words = f"{sum(whole)} of {len(whole)} answers repeat whole, {share:.0%} of them on average"
-    return SeedResult("honoured" if share >= MIN_COMMON_SHARE else "other", words, shared)
+    return "honoured" if share >= MIN_COMMON_SHARE else "other", words
 
 
 def _prefix_surprise(
@@ -938,7 +909,7 @@ def audit_matrix(
     for i, cell in enumerate(client.in_turn(chosen), 1):
         say(f"cell {i} of {len(chosen)}: {cell.name}, {cell.value}")
         if cell is _SEED_CELL:
-            judged[cell.name] = _seed_cell(client, pair, each)
+            judged[cell.name] = _seed_cell(client, each)
             continue
         answers = client.answers(cell, settings.tokens)
         if isinstance(answers, CellFailure):
@@ -986,10 +957,7 @@ def judge_cell(
     *,
     planned: int | None = None,
 ) -> doc.MatrixCell:
-    """Judge the answers to a cell at level ``alpha``, in the order of their requests.
-
-    ``planned``: tokens that were to come; None: those that did.
-    """
+    """Judge a cell's answers in order; ``planned``: tokens that were to come, by default all."""
     tokens = sum(len(request.tokens) for request in requests)
     if any(request.from_text for request in requests):
         words = "text alone does not say which tokens were drawn: it takes token ids"
@@ -1062,14 +1030,11 @@ _SEED_CELL = Cell("seed", "1, 1 and 2", Law(), ())
 """The same prompts three times, by two seeds."""
 
 
-def _seed_cell(client: CellClient, pair: TransformerPair, alpha: float) -> doc.MatrixCell:
-    prompts = client.prompts[:_MAX_SEED_PROMPTS]
+def _seed_cell(client: CellClient, alpha: float) -> doc.MatrixCell:
     rounds: list[tuple[Request, ...]] = []
-    plain = replace(pair, sampling=Law())
     for turn, seed in enumerate((1, 1, 2)):
-        body = {**client.endpoint.extra_body, "seed": seed}
-        endpoint = replace(client.endpoint, extra_body=body)
-        answers = client.ask(f"seed-{turn}", endpoint, prompts, plain, 1 << 30, 1)
+        cell = replace(_SEED_CELL, name=f"seed-{turn}", body={"seed": seed})
+        answers = client.answers(cell, 1 << 30, 1, _MAX_SEED_PROMPTS)
         if isinstance(answers, CellFailure):
             return _failed_cell(_SEED_CELL, answers)
         rounds.append(answers)
@@ -1078,8 +1043,7 @@ def _seed_cell(client: CellClient, pair: TransformerPair, alpha: float) -> doc.M
     if any(request.from_text for request in requests):
         return _cell_document(_SEED_CELL, "inconclusive", "text alone", tokens)
     first, again, other = rounds
-    judged = judge_seeds(first, again, other, pair, alpha)
-    outcome, words = judged.outcome, judged.words
+    outcome, words = judge_seeds(first, again, other, client.pair, alpha)
     return _cell_document(_SEED_CELL, outcome, words, tokens, left=(outcome,))
 
 

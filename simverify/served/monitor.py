@@ -5,6 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -51,9 +52,10 @@ def _wealth_json(bets: stats.LastingBets) -> list[float | None]:
     return [float(x) if math.isfinite(x) else None for x in bets.log_wealth]
 
 
-def _read_bets(wealth: Sequence[Any], tokens: Any, most: float, like: stats.LastingBets) -> Any:
+def _read_bets(value: Mapping[str, Any], most: float, like: stats.LastingBets) -> Any:
     """Return bets as ``like``, over ``most`` tokens at most; ``ValueError`` for others."""
-    values = np.array([-np.inf if x is None else float(x) for x in wealth])
+    values = np.array([-np.inf if x is None else float(x) for x in value["log_wealth"]])
+    tokens = value["tokens"]
     if values.shape != like.log_wealth.shape or np.isnan(values).any():
         raise ValueError(f"{len(values)} bets")
     if type(tokens) is not int or not 0 <= tokens <= most:
@@ -84,7 +86,7 @@ class FormatBets:
         for name, rounding in WEIGHT_FORMATS.items():
             logits = rounded_weight_logits(pair, requests, {name: rounding})[name]
             for parts, one, x in zip(factors, chosen, logits, strict=True):
-                ratios = np.ones(len(one.request.tokens))
+                ratios = np.ones(len(x))
                 if np.isfinite(x).all():
                     ratios = format_ratios(one, x, pair)[2][0]
                 parts.append(log_factors(np.where(np.isfinite(ratios), ratios, 1.0)))
@@ -106,14 +108,11 @@ class FormatBets:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], every: int, most: int) -> "FormatBets":
-        """Return what :meth:`as_dict` gave, of ``most`` tokens at most.
-
-        Raises ``KeyError`` or ``ValueError`` if it is none.
-        """
+        """Return what :meth:`as_dict` gave; ``KeyError`` or ``ValueError`` if it is none."""
         bets = cls(every)
         if value["formats"] != [name for name, _ in bets.bets]:
             raise ValueError("bets on other formats than this version's")
-        bets.lasting = _read_bets(value["log_wealth"], value["tokens"], most, bets.lasting)
+        bets.lasting = _read_bets(value, most, bets.lasting)
         return bets
 
 
@@ -150,13 +149,7 @@ class RoundingError:
         """How far two logits may be off from each other: twice the rounding seen, or more."""
         return max(LOGIT_MARGIN, 2.0 * self.shift)
 
-    def measure(
-        self,
-        scored: Sequence[ScoredRequest],
-        pair: TransformerPair,
-        names: Sequence[str],
-        proxy: bool,
-    ) -> bool:
+    def measure(self, scored: Sequence[ScoredRequest], pair: TransformerPair, proxy: bool) -> bool:
         """Measure on requests of a kind that has too few tokens yet; return whether there are any.
 
         In float32 it is the difference of the two scorings, else what that precision moves.
@@ -173,7 +166,7 @@ class RoundingError:
                 reach, self.shift = rounding.reach, max(self.shift, rounding.shift)
             off = np.concatenate([tv_distances(one.p, one.p_again) for one in group])
             self.tokens[kind] += len(off)
-            for name in names:
+            for name in order_names(proxy):
                 mean = max(reach.get(f"PIT in {name} order", 0.0), float(off.mean()))
                 self.sums[kind][name] = self.sums[kind].get(name, 0.0) + mean * len(off)
         return measured
@@ -230,10 +223,7 @@ class WatchSettings:
         return -math.log(self.alpha)
 
     def delay(self, after: int, proxy: bool, balls: Mapping[str, float]) -> float:
-        """Return the tokens after a change until an alarm, at most, with probability ``POWER``.
-
-        It is that of the order with the largest ball: the change may show in no other.
-        """
+        """Return the tokens from a change to an alarm, at most, with probability ``POWER``."""
         alpha = self.alpha / 2.0 if self.weights else self.alpha  # weights have half of the stake
         return stats.lasting_delay(
             self.detect,
@@ -241,6 +231,7 @@ class WatchSettings:
             alpha=alpha,
             groups=len(order_names(proxy)),
             after=after,
+            # The change may show in the order with the largest ball alone.
             ball=max(balls.values(), default=MIN_TOLERANCE),
             power=POWER,
         )
@@ -261,10 +252,7 @@ class WatchSettings:
 
 
 class MonitorEvidence:
-    """Evidence over a life; ``add`` each request with its rows, in order.
-
-    ``moved``: the rounding error. ``alarm``: why, None for none.
-    """
+    """Evidence over a life: requests in order. ``moved``: rounding; ``alarm``: why, or None."""
 
     def __init__(
         self, settings: WatchSettings, proxy: bool, moved: RoundingError | None = None
@@ -273,8 +261,8 @@ class MonitorEvidence:
         self.moved = RoundingError() if moved is None else moved
         self.lasting = stats.LastingBets.begin(len(PIT_BETS.cuts) * len(order_names(proxy)))
         self.formats = FormatBets(settings.weights) if settings.weights else None
-        self.highest, self.highest_at = 0.0, 0
-        self.requests = self.near = self.unsupported = 0
+        self.highest = 0.0
+        self.highest_at = self.requests = self.near = self.unsupported = 0
         self.alarm: str | None = None
         self.alarm_at: int | None = None
 
@@ -296,10 +284,7 @@ class MonitorEvidence:
         return float(_log_mean(self.lasting.log_evalue, self.formats.lasting.log_evalue))
 
     def add(self, scored: ScoredRequest, formats: Floats | None = None) -> None:
-        """Bet on the tokens of the next request, whose number is ``requests``.
-
-        ``formats``: logarithms of the factors of bets on formats, if the request is one of theirs.
-        """
+        """Bet on the next request; ``formats``: log factors of bets on formats, if it has any."""
         tokens = np.array(scored.request.tokens)
         first, names = self.tokens, order_names(self.proxy)
         balls = self.moved.balls(names, request_kind(scored))
@@ -329,8 +314,7 @@ class MonitorEvidence:
         if len(beyond):
             why = f"a token was emitted that is cut off, by more than a logit of {margin:.2g}"
             alarms.append((first + int(beyond[0]) + 1, why))
-        over = np.flatnonzero(means >= self.settings.hurdle)
-        if len(over):
+        if len(over := np.flatnonzero(means >= self.settings.hurdle)):
             evidence = means[over[0]] / math.log(10.0)
             why = f"the tokens stray from the target, e-value 1e{evidence:.1f}; {self.leading()}"
             alarms.append((first + int(over[0]) + 1, why))
@@ -341,8 +325,7 @@ class MonitorEvidence:
         """Say which bet is worth most: a diagnosis, without an error rate."""
         if self.formats is not None and self.formats.lasting.log_evalue > self.lasting.log_evalue:
             return f"they fit weights rounded to {self.formats.leading()}"
-        best = int(self.lasting.log_wealth.argmax())
-        order, bet = divmod(best, len(PIT_BETS.cuts))
+        order, bet = divmod(int(self.lasting.log_wealth.argmax()), len(PIT_BETS.cuts))
         cut, share = PIT_BETS.cuts[bet], PIT_BETS.shares[bet]
         side = "more" if share > cut else "fewer"
         return (
@@ -370,8 +353,7 @@ class MonitorEvidence:
         if not all(type(n) is int and n >= 0 for n in counts.values()):
             raise ValueError(f"counts {counts}")
         vars(canary).update(counts)
-        wealth, tokens = value["log_wealth"], value["tokens"]
-        canary.lasting = _read_bets(wealth, tokens, math.inf, canary.lasting)
+        canary.lasting = _read_bets(value, math.inf, canary.lasting)
         canary.highest, canary.highest_at = float(value["highest"]), int(value["highest_at"])
         if settings.weights:
             canary.formats = FormatBets.from_dict(value["formats"], settings.weights, canary.tokens)
@@ -439,10 +421,7 @@ class LogTail:
                 return
 
     def _line(self, file: FileIO) -> bytes | None:
-        """Return the next whole line, or None if there is none yet.
-
-        Read without buffers, which may hold what a file was before it was written again.
-        """
+        """Return the next whole line or None, unbuffered: the file may be written again."""
         size = _READ_BYTES
         while True:
             content = os.pread(file.fileno(), size, self.place.offset)
@@ -463,11 +442,10 @@ class LogTail:
     def _replaced(self, file: FileIO) -> bool:
         """Whether there is another file under this name, now that this one is read to its end."""
         try:
-            named = os.stat(self._path)
+            named, current = os.stat(self._path), os.fstat(file.fileno())
         except OSError:
             return False  # moved away without a successor: lines are still added here
-        current = os.fstat(file.fileno())
-        if (named.st_dev, named.st_ino) == (current.st_dev, current.st_ino):
+        if os.path.samestat(named, current):
             return False
         self._begin_anew("was rotated: continuing with the new file", current.st_size)
         return True
@@ -484,13 +462,11 @@ class LogTail:
         return False
 
     def _begin_anew(self, why: str, size: int) -> None:
-        left = size - self.place.offset
+        left, place = size - self.place.offset, self.place
         more = f"; {left:,} bytes of a half line at its end were not read" if left > 0 else ""
         self._say(f"{self._path} {why}{more}")
-        self.place.offset = self.place.head_size = 0
-        self.place.head = ""
-        self.place.restarts += 1
-        self.place.device = self.place.inode = 0
+        place.offset = place.head_size = place.device = place.inode = 0
+        place.head, place.restarts = "", place.restarts + 1
 
     def _open(self) -> bool:
         """Open the file that was being read, under whatever name, or else the named one."""
@@ -526,14 +502,12 @@ class LogTail:
         if self._is_same(file):
             return file  # copied here from elsewhere
         for other in sorted(self._path.parent.glob(f"{self._path.name}*")):
-            try:
+            with suppress(OSError):
                 status = other.stat()
                 if (status.st_dev, status.st_ino) == (self.place.device, self.place.inode):
                     old = other.open("rb", buffering=0)
                     file.close()
                     return old
-            except OSError:
-                continue
         return file
 
 
@@ -612,8 +586,8 @@ class WatchState:
                         f"{json.dumps(now)[:80]}: name another folder, or watch as before"
                     )
             self.place = FilePosition(**value["place"])
-            numbers = [x for x in vars(self.place).values() if not isinstance(x, str)]
             self.unread, self.text_alone = value["unread"], value["text_alone"]
+            numbers = [x for x in vars(self.place).values() if not isinstance(x, str)]
             numbers += [self.unread, self.text_alone]
             if not all(type(n) is int and n >= 0 for n in numbers):
                 raise ValueError("a count is no whole number")

@@ -5,6 +5,7 @@ import math
 import reprlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,10 +28,7 @@ from simverify.served.distribution import (
 
 
 def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
-    """Check the rates and the seed of ``settings``, and whole numbers against ``limits``.
-
-    A limit is the least and the largest number, and more words on it if any.
-    """
+    """Check rates, seed and numbers of ``settings``; a limit: least, largest, more words."""
     least = {"alpha": MIN_ALPHA, "detect": MIN_DETECT, "ball": 0.0}
     rules = []
     for name, value in vars(settings).items():
@@ -43,6 +41,15 @@ def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
         elif name == "seed":
             rules.append((name, value, 0 <= value < 2**64, "0 to 2^64 - 1"))
     check_ranges(rules)
+
+
+@contextmanager
+def file_errors(words: str, more: str = "") -> Iterator[None]:
+    """Turn an ``OSError`` into a ``UsageError``: ``words``, the system's reason, ``more``."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{words}: {error.strerror}{more}") from None
 
 
 # The parameters that a line declares.
@@ -174,10 +181,7 @@ def check_chat(value: dict[str, Any], where: str) -> Chat:
 
 
 def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
-    """Return the ids that the target's chat template makes of a conversation, as a server does.
-
-    ``UsageError`` if the tokenizer has no template, or the template refuses the conversation.
-    """
+    """Return the ids that the target's chat template makes; ``UsageError`` if it makes none."""
     fields = chat.fields
     tokenizer = pair.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:
@@ -202,9 +206,9 @@ def chat_ids(chat: Chat, pair: TransformerPair, where: str) -> tuple[int, ...]:
 def _parse_tool_arguments(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose tool calls have their arguments as objects, as templates want."""
     calls = message.get("tool_calls")
-    return (
-        message | {"tool_calls": [*map(_parse_call, calls)]} if isinstance(calls, list) else message
-    )
+    if not isinstance(calls, list):
+        return message
+    return message | {"tool_calls": [*map(_parse_call, calls)]}
 
 
 def _parse_call(call: Any) -> Any:
@@ -382,9 +386,9 @@ def expand_choices(
     """Yield a line as one object for each request that it answers; other lines as they are.
 
     A server's answer has ``choices``, at the top or under ``response`` (and its ``body``); the
-    ``request`` may stand beside it. A missing prompt is taken from ``prompt_token_ids``. With
-    ``pair`` None nothing is scored, and choices are as :func:`raw_fields` has them. ``UsageError``
-    for a piece of a stream, for an error, and if nothing says what was asked.
+    ``request`` may stand beside it. A missing prompt is taken from ``prompt_token_ids``. Choices
+    are as :func:`answer_fields` has them. ``UsageError`` for a piece of a stream, for an error, and
+    if nothing says what was asked.
     """
     answer = _find_answer(value)
     if answer is None:
@@ -410,11 +414,7 @@ def expand_choices(
             each = max(len(choices) // len(prompts), 1)
             shown["prompt"] = prompts[min(place // each, len(prompts) - 1)]
         single = len(choices) == 1 or not isinstance(prompts, list)
-        fields = outer | shown
-        if pair is None:
-            fields |= raw_fields(answer, choice)
-        else:
-            fields |= answer_fields(answer, choice, pair, alone=single)
+        fields = outer | shown | answer_fields(answer, choice, pair, alone=single)
         if not shown and "prompt_token_ids" not in fields:
             raise UsageError(
                 f"{at} is an answer, and nothing says to what: put the request beside it, as "
@@ -424,13 +424,20 @@ def expand_choices(
 
 
 def answer_fields(
-    answer: dict[str, Any], choice: dict[str, Any], pair: TransformerPair, *, alone: bool = True
+    answer: dict[str, Any],
+    choice: dict[str, Any],
+    pair: TransformerPair | None,
+    *,
+    alone: bool = True,
 ) -> dict[str, Any]:
     """Return what a choice says, as a line of a file of outputs does.
 
     ``tokens`` or ``text``, ``unlike`` for ids that do not spell the text beside them, how it
-    ended, ``logprobs``; the ids of the prompt, or their number if a request is ``alone``.
+    ended, ``logprobs``; the ids of the prompt, or their number if a request is ``alone``. With
+    ``pair`` None nothing is scored, and it is what :func:`raw_fields` returns.
     """
+    if pair is None:
+        return raw_fields(answer, choice)
     message, text, fields = _choice_parts(choice)
     ids = choice_token_ids(choice, answer, pair)
     calls = any(message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning"))
@@ -462,14 +469,9 @@ def answer_fields(
 def raw_fields(answer: dict[str, Any], choice: dict[str, Any]) -> dict[str, Any]:
     """Return a choice's ids, texts of tokens and text, where it has them, and how it ended."""
     ids, pieces = raw_token_ids(choice, answer)
-    _, text, fields = _choice_parts(choice)
-    if isinstance(ids, list):
-        fields["tokens"] = ids
-    if pieces is not None:
-        fields["pieces"] = pieces
-    if isinstance(text, str):
-        fields["text"] = text
-    return fields
+    _, text, ends = _choice_parts(choice)
+    fields = {"tokens": (ids, list), "pieces": (pieces, list), "text": (text, str)}
+    return ends | {name: x for name, (x, kind) in fields.items() if isinstance(x, kind)}
 
 
 def _choice_parts(choice: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -663,11 +665,10 @@ def limit_tokens(requests: Sequence[Request], most: int) -> list[Request]:
     for request in requests:
         if not room:
             break
-        cut = replace(request, tokens=request.tokens[:room])
-        if len(cut.tokens) < len(request.tokens):
-            cut = replace(cut, unfinished=False)
-        selected.append(cut)
-        room -= len(cut.tokens)
+        whole = len(request.tokens) <= room
+        cut = replace(request, tokens=request.tokens[:room], unfinished=False)
+        selected.append(request if whole else cut)
+        room -= len(selected[-1].tokens)
     return selected
 
 

@@ -180,8 +180,7 @@ def _float32_logits(
 
 def tv_distances(p: Floats, other: Floats) -> Floats:
     """TV distance of each pair of rows, float64 (n,)."""
-    tv: Floats = np.abs(p - other).sum(axis=1) / 2.0
-    return tv
+    return np.asarray(np.abs(p - other).sum(axis=1) / 2.0)
 
 
 def dtype_name(pair: TransformerPair) -> str:
@@ -242,7 +241,6 @@ def _logprob_shift(
         x = rows.astype(np.float64)
         top = x.max(axis=1)
         total = np.log(np.exp(x - top[:, None]).sum(axis=1)) + top
-        values: Floats = x[np.arange(len(x)), np.array(request.tokens)] - total
-        return values
+        return np.asarray(x[np.arange(len(x)), np.array(request.tokens)] - total)
 
     return np.abs(logprobs(logits) - logprobs(other))

@@ -4,13 +4,14 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from simverify import results as doc
 from simverify.battery.battery import certificate_document, start_meta, test_document
 from simverify.errors import UsageError
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
-from simverify.served.distribution import processing_document
+from simverify.served.distribution import processing_document, sampling_fields
 from simverify.served.evidence import (
     REPORTED_TEST_NAME,
     OutputEvidence,
@@ -52,10 +53,7 @@ _REPORT_GROWTH = 1.5  # a look is reported at so many times the tokens of the la
 
 
 class StreamingEvidence:
-    """The ``evidence`` of the first ``done`` requests of a run.
-
-    Batches are those of the whole run, so it does not matter how often you look.
-    """
+    """The ``evidence`` of the first ``done`` requests, in the batches of the whole run."""
 
     def __init__(
         self,
@@ -148,15 +146,14 @@ class StreamingEvidence:
         evidence = OutputEvidence(settings.seed, self._proxy)
         for scored in rescore(requests, pair, self._proxy):
             evidence.add(scored)
-        share = settings.shares["reported"]
         least = choose_tolerance(evidence, rounding, None, None).ball.tv
         ball = min(_TOLERANCE_GROWTH * max(least, settings.ball or 0.0), 0.999)
         run = JudgedTokens(evidence, requests, pair, settings, rounding)
-        reported = weigh_reported_logprobs(run, ball, share)
+        reported = weigh_reported_logprobs(run, ball)
         if reported is None or not (reported.beyond and reported.values.tells):
             return False
         limit = min(_TOLERANCE_GROWTH * max(ball, reported.allowed), 0.999)
-        return reported.values.test(share, limit).rejected
+        return reported.values.test(settings.shares["reported"], limit).rejected
 
 
 @dataclass(frozen=True)
@@ -208,8 +205,8 @@ def audit_outputs(
     evidence, fine = begun.evidence, begun.fine
     run = JudgedTokens(evidence, selected, pair, settings, fine)
     allowed = choose_tolerance(evidence, fine, text, settings.ball)
-    ball, share = allowed.ball.tv, settings.shares["reported"]
-    reported = weigh_reported_logprobs(run, ball, share)
+    ball = allowed.ball.tv
+    reported = weigh_reported_logprobs(run, ball)
     judged = judge_evidence(evidence, settings, allowed.ball, allowed.words)
     hidden = find_hidden_failures(judged, allowed, run)
     shape, notes = hidden.shape, list(verdict_notes(judged, run))
@@ -233,9 +230,7 @@ def audit_outputs(
     certificate = judged.certificate if reported is None else reported.widened(judged.certificate)
     passed, failed = verdict == "PASS", verdict == "FAIL"
 
-    def decode(ids: Sequence[int]) -> str:
-        return str(pair.tokenizer.decode(ids, clean_up_tokenization_spaces=False))
-
+    decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
         schema_version=doc.SCHEMA_VERSION,
         source=source.name,
@@ -253,9 +248,7 @@ def audit_outputs(
         unfinished=sum(r.unfinished for r in selected),
         near=evidence.near,
         unsupported=evidence.unsupported,
-        temperature=law.temperature,
-        top_k=law.top_k,
-        top_p=law.top_p,
+        **sampling_fields(law),
         otherwise=sum(r.judged_by(pair) != law for r in selected),
         device=str(pair.target_model.device),
         dtype=dtype_name(pair),
@@ -295,7 +288,7 @@ def audit_outputs(
         other_prompts=len(differing),
         longest_prompt=max(len(r.prompt) for r in selected),
         longest_answer=max(len(r.tokens) for r in selected),
-        reported=None if reported is None else reported.document(share),
+        reported=None if reported is None else reported.document(settings.shares["reported"]),
         weights=begun.powers(ball) if passed else (),
     )
 
@@ -315,8 +308,7 @@ def _retokenised_document(
     say: Callable[[str], None],
     source: RequestSource,
 ) -> doc.Retokenised | None:
-    given = [request for request in kept if request.from_text]
-    if not given:
+    if not (given := [request for request in kept if request.from_text]):
         return None
     say("text: the target writes for itself, as a control")
     drawn, changed = count_changed_tokens(given, pair, settings.seed)

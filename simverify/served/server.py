@@ -15,7 +15,6 @@ from simverify.served.requests import (
     Prompt,
     answer_fields,
     prompt_fields,
-    raw_fields,
     token_id_support,
 )
 
@@ -146,10 +145,7 @@ class Server:
         if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
             where = f"{self._endpoint.url}: answer {number}"
             raise ServerFailure(f"{where} has no choices: expected those of OpenAI's completions")
-        if self._pair is None:
-            fields = raw_fields(answer, choices[0])
-        else:
-            fields = answer_fields(answer, choices[0], self._pair)
+        fields = answer_fields(answer, choices[0], self._pair)
         if "pieces" in fields:
             fields["pieces"] = fields["pieces"][: self._endpoint.max_tokens]
         return self._cut(prompt_fields(prompt) | fields) | {"asked": self.asked}
@@ -199,10 +195,7 @@ class Server:
         return fields | {"tokens": ids[:most], "finish_reason": "length", "cut": len(ids) - most}
 
     def _listed(self) -> tuple[str | None, str | None]:
-        """Return the model's name, by default the first that is listed, and its owner.
-
-        By the owner servers say what they are. None for what is not said.
-        """
+        """Return the model's name, by default the first listed, and its owner; None if not said."""
         name = self._endpoint.model
         try:
             listed = self._transport.call(self._endpoint.at("models"), None)

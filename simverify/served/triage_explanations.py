@@ -134,10 +134,7 @@ def _edited_contexts(
 def _missing_token_contexts(
     prompt: tuple[int, ...], out: tuple[int, ...]
 ) -> Iterator[WrongContext]:
-    """Yield texts that lack the first token, one of the prompt, or all but the last tokens.
-
-    Of a prompt that is longer than twice ``_PROMPT_END_TOKENS``, places in its middle are left out.
-    """
+    """Yield texts that lack the first token, one near a prompt's ends, or all but the last."""
     c, n = (*prompt, *out), len(prompt)
     yield WrongContext("the first token is forgotten", c[1:], whole=True)
     places = (*range(min(_PROMPT_END_TOKENS, n)), *range(max(n - _PROMPT_END_TOKENS, 0), n))
@@ -154,10 +151,7 @@ def _missing_token_contexts(
 
 
 def shared_prefix_length(prompt: Sequence[int], earlier: Iterable[Sequence[int]]) -> int:
-    """Return how many first tokens of a prompt an earlier text, prompt and answer, begins with.
-
-    The last token does not count: it is read again, as something must be.
-    """
+    """Return how many first tokens an earlier text shares; the last one is read again anyway."""
     return max((common_prefix_length(prompt[:-1], text) for text in earlier), default=0)
 
 
@@ -530,10 +524,7 @@ class GreedyLog:
 
 @dataclass(frozen=True, eq=False)
 class OffToken:
-    """A token that is to be explained: its log, the number of its answer, and its place there.
-
-    ``shared``: tokens of the prompt that may have come from another request's cache.
-    """
+    """A token to be explained; ``shared``: prompt tokens that another's cache may have given."""
 
     log: GreedyLog
     number: int
@@ -542,14 +533,9 @@ class OffToken:
     shared: int
 
     @property
-    def prompt(self) -> tuple[int, ...]:
-        """The tokens of the prompt."""
-        return self.log.answers[self.number].request.prompt
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The answer's tokens."""
-        return self.log.answers[self.number].request.tokens
+    def request(self) -> Request:
+        """The request with its answer."""
+        return self.log.answers[self.number].request
 
     @property
     def path(self) -> AnswerPath:
@@ -559,7 +545,7 @@ class OffToken:
     @property
     def text(self) -> tuple[int, ...]:
         """All tokens before the one that is to be explained."""
-        return (*self.prompt, *self.tokens[: self.at])
+        return (*self.request.prompt, *self.request.tokens[: self.at])
 
 
 @dataclass(frozen=True)
@@ -577,10 +563,7 @@ class ExplanationFit:
 def explanation_fits(
     spots: Sequence[OffToken], pair: TransformerPair, radius: float, wanted: set[str] | None = None
 ) -> list[dict[str, ExplanationFit]]:
-    """Return for each spot the explanations, of those ``wanted``, and whether they fit.
-
-    Contexts of one family are one explanation, which fits if one of them does.
-    """
+    """Return for each spot whether the ``wanted`` explanations fit; a family counts as one."""
     jobs: list[tuple[int, WrongContext, Text]] = []
     results: list[dict[str, ExplanationFit]] = []
     # A recurrent target takes no positions: it counts its tokens itself.
@@ -590,12 +573,11 @@ def explanation_fits(
         results.append({name: fit for name, fit in fits if wanted is None or name in wanted})
         drafts = None if spot.log.drafts is None else spot.log.drafts[spot.number].tolist()
         choice = int(spot.path.top[spot.at])
-        for context in wrong_contexts(
-            spot.prompt, spot.tokens, spot.at, choice, drafts, pair, spot.shared
-        ):
+        prompt, tokens = spot.request.prompt, spot.request.tokens
+        for context in wrong_contexts(prompt, tokens, spot.at, choice, drafts, pair, spot.shared):
             name = context.family or context.name
             if (placed or context.positions is None) and (wanted is None or name in wanted):
-                whole = (*context.tokens, *spot.tokens[spot.at :])
+                whole = (*context.tokens, *tokens[spot.at :])
                 places = context.positions
                 if places is not None:  # the answer's further tokens continue them
                     more = range(places[-1] + 1, places[-1] + 1 + len(whole) - len(places))
@@ -703,10 +685,7 @@ class Hypothesis:
 def explain_spots(
     spots: Sequence[OffToken], logs: Sequence[GreedyLog], pair: TransformerPair, radius: float
 ) -> ExplanationResult:
-    """Try every explanation on the first spots, compare it with chance, take what is beyond it.
-
-    Spots with the same token after the same text count once.
-    """
+    """Try every explanation on the first spots, equal ones once; take what is beyond chance."""
     if not spots:
         return ExplanationResult((), {}, 0)
     alike: dict[tuple[tuple[int, ...], int], list[int]] = defaultdict(list)
@@ -795,13 +774,10 @@ def explain_spots(
 
 
 def _group_similarity(group: npt.NDArray[np.bool_]) -> Floats:
-    """Return how like the spot each of its group is, by the share of explanations that fit it.
-
-    A token that half of them would give is easily changed, whatever its lead says.
-    """
+    """Return how like the spot each of its group is, by the share of explanations that fit it."""
+    # A token that half of them would give is easily changed, whatever its lead says.
     share = (group.sum(axis=1) + _SHARE_SMOOTHING * group.shape[1]) / group.shape[1]
-    likeness: Floats = np.exp(-np.abs(np.log(share / share[0])) / _SIMILARITY_WIDTH)
-    return likeness
+    return np.asarray(np.exp(-np.abs(np.log(share / share[0])) / _SIMILARITY_WIDTH))
 
 
 def _control_spots(
@@ -835,7 +811,8 @@ def _control_spots(
         taken = late[:each]
         free = [one for one in free if one not in taken]
         lengths = [
-            one.log.shared(one.number) or min(spot.shared, len(one.prompt) - 1) for one in taken
+            one.log.shared(one.number) or min(spot.shared, len(one.request.prompt) - 1)
+            for one in taken
         ]
         controls.append([replace(x, shared=n) for x, n in zip(taken, lengths, strict=True)])
     return controls
@@ -915,10 +892,7 @@ def _first_off_token(
     radius: float,
     common: int,
 ) -> tuple[int, TriageSide] | None:
-    """Return the first token that is no choice of the target's, and whose it is.
-
-    Where both are off at the same place with tokens of their own, it is the one further behind.
-    """
+    """Return the first token that is off, and whose; of two at one place the further off."""
     places = [np.flatnonzero(path.gap > radius) for path in paths]
     if ended_equally(both):
         last = len(both[0].request.tokens) - 1

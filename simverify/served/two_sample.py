@@ -65,10 +65,7 @@ from simverify.served.server import Endpoint
 
 @dataclass(frozen=True)
 class BothAnswers:
-    """Answers of two servers, each in the order of its requests, and remarks on them.
-
-    ``planned``: pairs that were asked for in all, by a schedule.
-    """
+    """Answers of two servers in order, and remarks; ``planned``: pairs that a schedule asks for."""
 
     first: tuple[Answer, ...]
     second: tuple[Answer, ...]
@@ -376,10 +373,7 @@ def run_schedule(
     kept: tuple[tuple[Answer, ...], tuple[Answer, ...]] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> BothAnswers:
-    """Call ``ask`` with longer and longer schedules of prompts, and the answers before.
-
-    ``kept``: answers of an earlier run, which continues.
-    """
+    """Call ``ask`` with longer and longer schedules; ``kept``: answers of an earlier run."""
     if settings.repeats is not None:
         schedule = list(prompts) * settings.repeats
     else:
@@ -485,10 +479,7 @@ class AnswerSources:
 def audit_against(
     pairs: AnswerPairs, sources: AnswerSources, settings: AgainstSettings | None = None
 ) -> doc.AgainstRun:
-    """Judge whether two engines' answers to the same prompts have one distribution.
-
-    ``UsageError`` if there is no pair of answers.
-    """
+    """Judge whether two engines answer by one distribution; ``UsageError`` without a pair."""
     settings, stamp = settings or AgainstSettings(), start_meta()
     if not pairs.n:
         raise UsageError("there is no pair of answers: ask both the same prompts")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,16 +23,10 @@ from simverify.served.client import (
     Transport,
     api_key_from_environment,
 )
-from simverify.served.evidence import order_names
+from simverify.served.distribution import sampling_fields
 from simverify.served.judge import prompt_mismatch_note
-from simverify.served.monitor import (
-    POWER,
-    LogTail,
-    MonitorEvidence,
-    WatchSettings,
-    WatchState,
-)
-from simverify.served.requests import Request, check_request, expand_choices
+from simverify.served.monitor import POWER, LogTail, MonitorEvidence, WatchSettings, WatchState
+from simverify.served.requests import Request, check_request, expand_choices, file_errors
 from simverify.served.rescore import MAX_BATCH, ScoredRequest, dtype_name, rescore
 from simverify.served.server import Endpoint, Server
 
@@ -62,9 +57,8 @@ class PromptClient:
     def __post_init__(self) -> None:
         self._server: Server | None = None
         # Retries within a minute or two are not reported: below it is said that a server is away.
-        self._transport = Transport(
-            api_key_from_environment(), lambda _: None, self.endpoint.timeout
-        )
+        key, seconds = api_key_from_environment(), self.endpoint.timeout
+        self._transport = Transport(key, lambda _: None, seconds)
         self._down, self._wait = 0.0, 1.0
 
     def once(self, number: int) -> bool:
@@ -110,24 +104,18 @@ class PromptClient:
             self.say(f"{why}; nothing is lost: it is asked again until it answers")
 
     def _write(self, value: object) -> None:
-        try:
-            with self.file.open("ab") as file:
-                file.write(json.dumps(value).encode() + b"\n")
-        except OSError as error:
-            raise UsageError(f"{self.file} cannot be written: {error.strerror}") from None
+        with file_errors(f"{self.file} cannot be written"), self.file.open("ab") as file:
+            file.write(json.dumps(value).encode() + b"\n")
 
 
 def drop_partial_line(file: Path) -> None:
     """Remove a last line that was half written when a watch was killed; make a missing file."""
-    try:
+    with file_errors(f"{file} cannot be used"):
         file.touch()
         content = file.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            with file.open("r+b") as opened:
-                opened.truncate(whole)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be used: {error.strerror}") from None
+            os.truncate(file, whole)
 
 
 # Metrics for Prometheus, on a local port.
@@ -222,16 +210,13 @@ def state_key(
     pair: TransformerPair, settings: WatchSettings, source: str, proxy: bool
 ) -> dict[str, Any]:
     """Return what a state belongs to: another target, law, precision or rate is another life."""
-    law = pair.sampling
     return {
         "source": source,
         "target": pair.target_name,
         "draft": pair.draft_name if proxy else None,
         "vocabulary": pair.vocab_size,
         "dtype": str(pair.target_model.dtype),
-        "temperature": law.temperature,
-        "top_k": law.top_k,
-        "top_p": law.top_p,
+        **sampling_fields(pair.sampling),
         "alpha": settings.alpha,
         "seed": settings.seed,
         **({"weights": settings.weights} if settings.weights else {}),
@@ -242,6 +227,12 @@ def state_key(
 
 
 LINES_PER_SAVE = 64  # lines that are read before the state is written again
+_EVIDENCE_FIELDS = (
+    *("requests", "tokens", "near", "unsupported", "balls"),
+    *("log_evalue", "highest", "highest_at", "alarm", "alarm_at"),
+)
+"""Fields of the document that are those of the evidence."""
+
 _MAX_REPORTED_LINES = 3  # unreadable lines that are reported one by one; then every tenfold number
 
 
@@ -352,8 +343,8 @@ class Watch:
         canary = self._state.canary
         if canary is None:
             canary = self._state.canary = MonitorEvidence(self._settings, self._proxy)
-        before, names = max(canary.balls.values()), order_names(self._proxy)
-        measured = canary.moved.measure(scored, self._pair, names, self._proxy)
+        before = max(canary.balls.values())
+        measured = canary.moved.measure(scored, self._pair, self._proxy)
         now = max(canary.balls.values())
         if measured and now > max(1e-5, 1.25 * before):  # more than float32's, and than reported
             tokens = self._settings.delay(0, self._proxy, canary.balls)
@@ -390,11 +381,10 @@ class Watch:
 
     def _wait(self) -> None:
         asker = self._watched.asker
+        if asker is None or self._answered:
+            self._sleep(self._watched.every)
         if asker is None:
-            self._sleep(self._watched.every)
             return
-        if self._answered:
-            self._sleep(self._watched.every)
         self._answered = asker.once(self._state.place.lines)
         if not self._answered:
             if self._watched.once:
@@ -422,6 +412,7 @@ class Watch:
         restarts = "Times that the log was rotated, cut or replaced."
         unsupported = "Tokens that truncation cuts off, beyond the margin."
         hurdle = "The value at which the alarm is raised, ln(1 / alpha)."
+        last_read = "When the last line was read, seconds since 1970."
         return [
             Metric("alarm", "1 from an alarm on.", float(bool(canary.alarm))),
             Metric("log_evalue", "Logarithm of the e-value now.", canary.log_evalue),
@@ -434,16 +425,14 @@ class Watch:
             Metric("unread", "Lines that could not be judged.", state.unread, True),
             Metric("log_restarts", restarts, state.place.restarts, True),
             Metric("server_up", "Whether the server, or the log, is there.", float(up)),
-            Metric(
-                "last_read_seconds", "When the last line was read, seconds since 1970.", self._seen
-            ),
+            Metric("last_read_seconds", last_read, self._seen),
         ]
 
     def document(self) -> doc.WatchRun:
         """Return what was seen in all this life."""
         watched, state, settings = self._watched, self._state, self._settings
         canary = state.canary or MonitorEvidence(settings, self._proxy)
-        n, law = canary.tokens, self._pair.sampling
+        n = canary.tokens
         afters = sorted({0, n, 1_000_000})
         delays = [settings.delay(after, self._proxy, canary.balls) for after in afters]
         verdict: doc.Verdict = "PASS" if n >= delays[0] else "INCONCLUSIVE"
@@ -464,31 +453,20 @@ class Watch:
             state=str(watched.folder),
             device=str(self._pair.target_model.device),
             dtype=dtype_name(self._pair),
-            temperature=law.temperature,
-            top_k=law.top_k,
-            top_p=law.top_p,
-            requests=canary.requests,
-            tokens=n,
+            **sampling_fields(self._pair.sampling),
+            **{name: getattr(canary, name) for name in _EVIDENCE_FIELDS},
             unread=state.unread,
             text_alone=state.text_alone,
             restarts=state.place.restarts,
             alpha=settings.alpha,
             detect=settings.detect,
             power=POWER,
-            balls=canary.balls,
             delays=tuple(
                 doc.WatchDelay(after=after, tokens=None if x == float("inf") else x)
                 for after, x in zip(afters, delays, strict=True)
             ),
-            log_evalue=canary.log_evalue,
-            highest=canary.highest,
-            highest_at=canary.highest_at,
             weights=settings.weights or UNSET,
             hurdle=settings.hurdle,
-            near=canary.near,
-            unsupported=canary.unsupported,
-            alarm=canary.alarm,
-            alarm_at=canary.alarm_at,
             seed=settings.seed,
             verdict=verdict,
             findings=(canary.alarm,) if canary.alarm else (),

@@ -45,15 +45,15 @@ def scored(coarse):
 @pytest.mark.thorough
 def test_a_short_first_line_does_not_decide(coarse, scored):
     whole, parts = RoundingError(), RoundingError()
-    whole.measure(scored, coarse, NAMES, False)
+    whole.measure(scored, coarse, False)
     one = replace(scored[0].request, tokens=scored[0].request.tokens[:1])
     (first,) = rescore([one], coarse, False)
-    assert parts.measure([first], coarse, NAMES, False)
+    assert parts.measure([first], coarse, False)
     at_first = dict(parts.balls(NAMES))
     for begin in range(0, len(scored), 4):
-        parts.measure(scored[begin : begin + 4], coarse, NAMES, False)
+        parts.measure(scored[begin : begin + 4], coarse, False)
     assert parts.tokens["sampled"] >= ROUNDING_TOKENS
-    assert not parts.measure(scored[:4], coarse, NAMES, False)  # that was enough
+    assert not parts.measure(scored[:4], coarse, False)  # that was enough
     for name in NAMES:
         assert parts.balls(NAMES)[name] == pytest.approx(whole.balls(NAMES)[name], rel=0.25)
         assert at_first[name] < 0.9 * whole.balls(NAMES)[name]  # one token alone says too little
@@ -69,11 +69,11 @@ def test_greedy_lines_at_the_beginning_do_not_make_the_ball_small(coarse, scored
         for request, one in zip(greedy, scored, strict=False)
     ]
     moved = RoundingError()
-    moved.measure(list(rescore(own, coarse, False)), coarse, NAMES, False)
+    moved.measure(list(rescore(own, coarse, False)), coarse, False)
     assert moved.tokens == {"greedy": sum(len(r.tokens) for r in own), "sampled": 0}
     greedy_ball = moved.balls(NAMES)
     assert moved.balls(NAMES, "sampled") == dict.fromkeys(NAMES, MIN_TOLERANCE)
-    moved.measure(scored, coarse, NAMES, False)
+    moved.measure(scored, coarse, False)
     assert min(moved.balls(NAMES).values()) > 1e-3
     assert moved.balls(NAMES, "greedy") == greedy_ball != moved.balls(NAMES)
     assert moved.tokens["sampled"] >= ROUNDING_TOKENS
