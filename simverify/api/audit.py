@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from simverify.api.real import BUNDLED_MODEL, RealModelOptions
+from simverify.auditing import run as auditing
 from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
 from simverify.auditing.enumeration import takes_draft_arguments
 from simverify.auditing.replay import render_explanation
-from simverify.auditing.run import audit as audit_code
-from simverify.auditing.run import (
-    supervised_audit,
-    supervised_breach,
-    supervised_explain,
-    supervised_line,
-    supervised_trial,
-)
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Contract, Subject, load_subject, module_key_of
 from simverify.auditing.trees import pair_as_step
@@ -250,7 +243,7 @@ def audit_pair(
     progress: Callable[[str], None],
 ) -> AuditRun:
     """Audit what :func:`load_pair` returned; where it fails, a note says which of the two it is."""
-    run = audit_code(subject, None, settings, reproduce=reproduce, progress=progress)
+    run = auditing.audit(subject, None, settings, reproduce=reproduce, progress=progress)
     if run.verdict != "FAIL":
         return run
     modules: dict[str, Any] = {}
@@ -267,7 +260,7 @@ def audit_pair(
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
-        found = audit_code(code, contract, mine, progress=progress)
+        found = auditing.audit(code, contract, mine, progress=progress)
         verdicts.append(found.verdict)
         again = f"is {found.verdict} too: {mine.command(spec, contract)}"
         words.append(f"alone the {role} {'passes' if found.verdict == 'PASS' else again}")
@@ -356,7 +349,7 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
 
             reproduce = live.command(name, settings)
             auditor = partial(audit_on_models, live=live)
-    return supervised_audit(
+    return auditing.supervised_audit(
         load,
         contract,
         settings,
@@ -437,9 +430,7 @@ def self_test(options: SelfTestOptions) -> SelfTestRun:
     UsageError
         A size out of range.
     """
-    from simverify.auditing.run import self_test as run
-
-    return run(audit_settings(options), progress=options.progress)
+    return auditing.self_test(audit_settings(options), progress=options.progress)
 
 
 # ``simverify.replay``: one failing path or trial of an audit, run again.
@@ -476,7 +467,7 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> ReplayTe
     """
     load = _replay_loader(run)
     if run.counterexample is not None:
-        explanation = supervised_explain(load, run)
+        explanation = auditing.supervised_explain(load, run)
         count = len(explanation.trails)
         if count == number == 0:
             # The code never emits what is due: the rows and the two probabilities are all there is.
@@ -487,7 +478,7 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> ReplayTe
             )
         return ReplayText(render_explanation(explanation, only=number))
     if run.breach is not None:
-        texts = supervised_breach(load, run)
+        texts = auditing.supervised_breach(load, run)
         if not 0 <= number < len(texts):
             raise UsageError(
                 f"{name} has {len(texts)} paths that break the contract, numbered from 0: "
@@ -500,7 +491,9 @@ def replay(run: AuditRun, number: int = 0, *, name: str = "the run") -> ReplayTe
         )
     if number != 0:
         raise UsageError(f"{name} has one failing trial, number 0: got {number}")
-    return ReplayText((supervised_line if run.trial is None else supervised_trial)(load, run))
+    return ReplayText(
+        (auditing.supervised_line if run.trial is None else auditing.supervised_trial)(load, run)
+    )
 
 
 def _replay_loader(run: AuditRun) -> Callable[[], Subject]:
