@@ -31,8 +31,9 @@ from simverify.engines.base import locate_engine
 from simverify.reports.present import write_reports
 from simverify.results import TableMeta, TableRun
 from simverify.results.reading import read_document
+from simverify.simulators.run import default_threads
 from simverify.surveying.bisect import CheckoutError, get_environment, pip_steps
-from simverify.surveying.table import core_count, join_tables
+from simverify.surveying.table import join_tables
 
 FOLDER = Path(__file__).parents[1] / "reports" / "examples" / "engines"
 COMMAND = "python docs/engine_table.py"
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--from", dest="ready", default="", help="folders of ready checkouts")
     parser.add_argument("--engines", help="names of engines, comma-separated; all if not given")
     parser.add_argument("--work", type=Path, help="a folder that keeps what is fetched")
-    parser.add_argument("--jobs", type=int, default=core_count())
+    parser.add_argument("--jobs", type=int, default=default_threads())
     given = parser.parse_args()
     names = given.engines.split(",") if given.engines else None
     ready = [Path(folder).absolute() for folder in given.ready.split(",") if folder]

@@ -50,19 +50,13 @@ def bisect(options: BisectOptions) -> BisectRun:
     code = resolve_code(str(options.spec))
     if code.engine is not None and options.contract is not None:
         raise OptionError("{contract} is not for an engine, which has its own")
-    return bisect_versions(
-        code,
+    source = (
         Releases(code, options.package)
         if options.checkout is None
-        else Commits(code, Path(options.checkout)),
-        options.good,
-        options.bad,
-        what=options.what,
-        contract=options.contract,
-        sizes=options,
-        reproduce=_bisect_command(options),
-        progress=options.progress,
+        else Commits(code, Path(options.checkout))
     )
+    command = _bisect_command(options)
+    return bisect_versions(code, source, options.good, options.bad, options, command)
 
 
 def _bisect_command(options: BisectOptions) -> str:

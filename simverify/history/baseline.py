@@ -383,22 +383,23 @@ def tokens_from_counts(counts: tuple[int, ...], n: int) -> AcceptedTokens:
     return AcceptedTokens(sum(counts) / n, variance, n, n + 1.0, counts)
 
 
-def real_tokens(row: CompareResult, lanes: int) -> AcceptedTokens | None:
-    """Return the tokens of real models, whose blocks depend on each other within a lane.
+def _accepted_tokens(row: CompareResult, lanes: int | None) -> AcceptedTokens | None:
+    """Return the tokens of a row; ``lanes``: of real models, None where blocks are independent.
 
-    The error is that of the run's own interval, by Student's t over lanes. None if there are too
-    few lanes for one.
+    Blocks of real models depend on each other within a lane: the error is that of the run's own
+    interval, by Student's t over lanes. None if there are too few lanes for one.
     """
-    from scipy import stats  # half a second that few processes need
-
+    if lanes is None:
+        return simulated_tokens(row, f"{row.verifier} on {row.model}")
     if lanes < _MIN_LANES:
         return None
+    from scipy import stats  # half a second that few processes need
+
     estimate = row.measured
+    blocks = estimate.blocks
     half = max(estimate.ci_high - estimate.mean, estimate.mean - estimate.ci_low)
     error = half / float(stats.t.isf((1.0 - estimate.confidence) / 2.0, lanes - 1))
-    return AcceptedTokens(
-        estimate.mean, error**2 * estimate.blocks, estimate.blocks, lanes - 1.0, None
-    )
+    return AcceptedTokens(estimate.mean, error**2 * blocks, blocks, lanes - 1.0, None)
 
 
 def mean_pvalue(old: AcceptedTokens, new: AcceptedTokens) -> float:
@@ -574,7 +575,7 @@ def check_rows(
             _is_exact(one.expected_accepted) and one.acceptance.verdict == "PASS"
             for one in (earlier, row)
         )
-        before, after = _accepted_tokens(lanes[0], earlier), _accepted_tokens(lanes[1], row)
+        before, after = _accepted_tokens(earlier, lanes[0]), _accepted_tokens(row, lanes[1])
         if before is None or after is None:
             note = "3 lanes or more tell how sure a mean over real texts is"
             was, now = (f"{one.measured.mean:.4f}" for one in (earlier, row))
@@ -616,12 +617,6 @@ def _is_exact(told: Expected) -> bool:
 
 def _midpoint(told: Expected) -> str:
     return f"{(told.lower + told.upper) / 2.0:.7f}"
-
-
-def _accepted_tokens(lanes: int | None, row: CompareResult) -> AcceptedTokens | None:
-    if lanes is not None:
-        return real_tokens(row, lanes)
-    return simulated_tokens(row, f"{row.verifier} on {row.model}")
 
 
 def _judge_tests(

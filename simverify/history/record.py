@@ -362,20 +362,6 @@ _LOCK_TIMEOUT = 60.0
 """Seconds that a writer waits for others."""
 
 
-def make_table(store: sqlite3.Connection) -> None:
-    """Make the table of an empty store, or leave the one that is there."""
-    store.execute("BEGIN IMMEDIATE")
-    # Two processes may both have found an empty file; the second finds the table.
-    if not _store_version(store):
-        columns = ", ".join(f"{name} TEXT" for name in RUN_COLUMNS)
-        store.execute(
-            f"CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, document BLOB)"
-        )
-        store.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        store.execute(f"PRAGMA user_version = {STORE_VERSION}")
-    store.execute("COMMIT")
-
-
 def read_columns(store: sqlite3.Connection) -> dict[str, str]:
     """Return how each column is read: of an older store, which reading does not change, as null."""
     missing = {*_VERSION_2_COLUMNS} - {row[1] for row in store.execute("PRAGMA table_info(runs)")}
@@ -488,7 +474,15 @@ def init_store(path: Path) -> None:
     """
     make_folder(path.parent)
     with open_store(path, "rwc") as store:
-        make_table(store)
+        store.execute("BEGIN IMMEDIATE")
+        # Two processes may both have found an empty file; the second finds the table.
+        if not _store_version(store):
+            columns = ", ".join(f"{name} TEXT" for name in RUN_COLUMNS)
+            names = f"id INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, document BLOB"
+            store.execute(f"CREATE TABLE runs ({names})")
+            store.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            store.execute(f"PRAGMA user_version = {STORE_VERSION}")
+        store.execute("COMMIT")
 
 
 def check_store(path: Path) -> None:
@@ -550,9 +544,13 @@ def runs(
     rules: list[str] = ["1"]
     values: list[str | int] = []
     if search is not None:
+        try:
+            search.encode()
+        except UnicodeEncodeError:  # words from a shell need not be UTF-8
+            raise UsageError(f"search is {search!r}, which is not UTF-8: no run has it") from None
         condition = " OR ".join(f"instr(casefold({{{name}}}), ?)" for name in _SEARCHED_COLUMNS)
         rules.append(f"({condition})")
-        values += [_check_text("search", search).casefold()] * len(_SEARCHED_COLUMNS)
+        values += [search.casefold()] * len(_SEARCHED_COLUMNS)
     if verdict is not None:
         rules.append("verdict = ?")
         values.append(pick_name(verdict.upper(), get_args(Verdict), "verdict"))
@@ -593,15 +591,6 @@ def get_run(path: Path, number: int) -> tuple[Entry, Document]:
     except (zlib.error, TypeError) as error:
         raise UsageError(f"{path}: the document of run {number} is broken: {error}") from None
     return entry, read_text(text, f"{path}, run {number},")
-
-
-def _check_text(name: str, text: str) -> str:
-    """Return ``text``, which the store could hold; words from a shell need not be UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{name} is {text!r}, which is not UTF-8: no run has it") from None
-    return text
 
 
 def _parse_since(text: str) -> str:

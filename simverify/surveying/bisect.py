@@ -23,7 +23,6 @@ from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from msgspec.structs import replace as replace_struct
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
@@ -34,7 +33,8 @@ from simverify.engines import Engine, engine_names, unloaded_engine
 from simverify.engines.base import locate_engine, run_git
 from simverify.errors import UsageError
 from simverify.folders import cache_folder
-from simverify.options.surveys import SizeOptions
+from simverify.options.option import words_of
+from simverify.options.surveys import BisectOptions
 from simverify.results import ExactInstance, InstanceLaw, LawDifference
 from simverify.surveying.table import AuditOutcome, AuditProcesses, audit_words, failure_lines
 
@@ -112,10 +112,7 @@ def pip_steps(requirement: str, *, whole: bool) -> list[list[str]]:
 
 
 def get_environment(
-    steps: Sequence[Sequence[str]],
-    key: str,
-    project: Path | None = None,
-    root: Path | None = None,
+    steps: Sequence[Sequence[str]], key: str, project: Path | None = None, root: Path | None = None
 ) -> Environment:
     """Return the environment of a version, made if it is not there.
 
@@ -339,7 +336,10 @@ class Commits:
         self._code = code
         self._top = Path(top).resolve()
         self.package = self._top.name
-        self._below = _path_inside(Path(code.place) if code.is_file else start, self._top)
+        path = Path(code.place) if code.is_file else start
+        if not path.resolve().is_relative_to(self._top):
+            raise UsageError(f"{path} does not lie in {self._top}: name the checkout that holds it")
+        self._below = path.resolve().relative_to(self._top)
 
     def between(self, good: str, bad: str) -> tuple[str, ...]:
         """Return the commits from ``good`` to ``bad``, whole hashes, oldest first."""
@@ -401,13 +401,6 @@ class Commits:
         return commit
 
 
-def _path_inside(path: Path, top: Path) -> Path:
-    whole = path.resolve()
-    if not whole.is_relative_to(top):
-        raise UsageError(f"{path} does not lie in {top}: name the checkout that holds it")
-    return whole.relative_to(top)
-
-
 def _require_git(*words: str) -> None:
     # Large files, which no verifier is, stay where they are.
     environment = os.environ | {"GIT_LFS_SKIP_SMUDGE": "1"}
@@ -445,12 +438,7 @@ def law_differences(before: doc.AuditRun, after: doc.AuditRun) -> tuple[LawDiffe
         size = _law_distance(one, other)
         if size > rounding + (one.left_out or 0) + (other.left_out or 0):
             laws = (
-                InstanceLaw(
-                    max_abs_deviation=x.max_abs_deviation,
-                    tv=x.tv,
-                    expected_accepted=x.expected_accepted,
-                )
-                for x in (one, other)
+                InstanceLaw(x.max_abs_deviation, x.tv, x.expected_accepted) for x in (one, other)
             )
             entries.append((size, LawDifference(one.name, one.vocab_size, one.gamma, *laws)))
     entries.sort(key=lambda entry: -entry[0])
@@ -583,8 +571,6 @@ def _parse_version(text: str, name: str) -> Version:
 
 
 VersionSource = Commits | Releases
-Say = Callable[[str], None]
-Contract = Literal["verify", "step", "tree", "draft"]
 
 
 @dataclass
@@ -594,11 +580,9 @@ class _Bisection:
     code: BisectedCode
     source: VersionSource
     versions: tuple[str, ...]
-    sizes: SizeOptions
-    what: ComparedBy
-    contract: list[str]
+    options: BisectOptions
     processes: AuditProcesses
-    say: Say
+    say: Callable[[str], None]
     runs: dict[int, doc.AuditRun] = field(default_factory=dict)
     lines: dict[int, tuple[str, ...]] = field(default_factory=dict)
     visited: list[doc.Visited] = field(default_factory=list)
@@ -606,11 +590,13 @@ class _Bisection:
     def look(self, place: int) -> doc.Visited:
         """Audit a version and say whether it differs from the good one, which comes first."""
         version = self.versions[place]
+        words = words_of("contract", self.options.contract)
+        words += audit_words(self.options, self.code.engine)
         try:
             with self.source.laid_out(version) as layout:
                 audited = self.processes.audit(
-                    [*layout.words, *self.contract, *audit_words(self.sizes, self.code.engine)],
-                    self.sizes.limit,
+                    [*layout.words, *words],
+                    self.options.limit,
                     python_path=layout.python_path,
                     python=layout.python,
                 )
@@ -633,7 +619,7 @@ class _Bisection:
         change: bool | str | None = None
         if run is not None:
             self.runs[place] = run
-            change = has_changed(self.runs.get(0, run), run, self.what)
+            change = has_changed(self.runs.get(0, run), run, self.options.what)
         instances = run.instances if run is not None else ()
         return doc.Visited(
             version=version,
@@ -656,7 +642,7 @@ class _Bisection:
         name = f"good {short_version(good.version)}"
         if good.changed is None:
             raise UsageError(f"{name} cannot be judged: {good.reason}: {other}")
-        if self.what == "verdict" and good.verdict != "PASS":
+        if self.options.what == "verdict" and good.verdict != "PASS":
             first = self.runs[0].findings[0].text
             raise UsageError(f"{name} is not good: it is a FAIL: {first}: name an older one")
         bad = self.look(len(self.versions) - 1)
@@ -685,61 +671,49 @@ def bisect(
     source: VersionSource,
     good: str,
     bad: str,
-    *,
-    what: ComparedBy,
-    contract: Contract | None = None,
-    sizes: SizeOptions,
+    options: BisectOptions,
     reproduce: str,
-    progress: Say | None = None,
 ) -> doc.BisectRun:
     """Find the first version after ``good`` that differs from it, up to ``bad``.
 
+    ``options``: sizes, contract, what counts as a change, and progress; the rest has been used.
     Like every bisection it assumes one change: of several, or of one that was undone, it may miss
     some. Raises ``UsageError`` if ``good`` or ``bad`` is not in the source or cannot be judged, or
     if ``good`` is not good.
     """
-    stamp, say = start_meta(), progress or (lambda _line: None)
+    stamp, say = start_meta(), options.progress or (lambda _line: None)
     versions = source.between(good, bad)
     say(
         f"{len(versions)} {source.kind} of {source.package}, {short_version(versions[0])} to "
         f"{short_version(versions[-1])}"
     )
-    options = [] if contract is None else ["--contract", contract]
     with AuditProcesses() as processes:
-        search = _Bisection(code, source, versions, sizes, what, options, processes, say)
+        search = _Bisection(code, source, versions, options, processes, say)
         pair = search.narrow() if search.ends() else None
-    run = doc.BisectRun(
+    outcome: Literal["changed", "unchanged", "open"] = "unchanged"
+    low, high = pair or (0, 0)
+    if pair is not None:
+        outcome = "changed" if high - low == 1 else "open"
+    before, after = search.runs[low], search.runs[high]
+    return doc.BisectRun(
         schema_version=doc.SCHEMA_VERSION,
         spec=code.spec,
-        seed=sizes.seed,
-        what=what,
+        seed=options.seed,
+        what=options.what,
         source=source.kind,
         package=source.package,
         good=versions[0],
         bad=versions[-1],
         versions=versions,
-        outcome="unchanged",
-        last=None,
-        first=None,
-        how="",
-        differences=(),
-        lines=(),
+        outcome=outcome,
+        last=None if pair is None else versions[low],
+        first=None if pair is None else versions[high],
+        how=change_words(before, after),
+        differences=law_differences(before, after) or (),
+        lines=() if pair is None else search.lines[high],
         tried=tuple(search.visited),
         reproduce=reproduce,
         meta=stamp(),
-    )
-    if pair is None:
-        return run
-    low, high = pair
-    before, after = search.runs[low], search.runs[high]
-    return replace_struct(
-        run,
-        outcome="changed" if high - low == 1 else "open",
-        last=versions[low],
-        first=versions[high],
-        how=change_words(before, after),
-        differences=law_differences(before, after) or (),
-        lines=search.lines[high],
     )
 
 

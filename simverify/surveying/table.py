@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -90,16 +90,13 @@ class AuditOutcome:
     note: str = ""
 
 
-class AuditProcesses:
+class AuditProcesses(AbstractContextManager["AuditProcesses"]):
     """The processes of a survey; leaving the block ends all that still run."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._closed = False
-
-    def __enter__(self) -> "AuditProcesses":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -273,7 +270,10 @@ class TableSettings:
     def __post_init__(self) -> None:
         jobs = self.jobs
         check_ranges((("jobs", jobs, jobs is None or 1 <= jobs <= MAX_JOBS, f"1 to {MAX_JOBS}"),))
-        check_folders(self.folders)
+        for folder in self.folders:
+            if not folder.is_dir():
+                what = "is a file" if folder.is_file() else "does not exist"
+                raise UsageError(f"{folder} {what}: name a checkout, or a folder of checkouts")
         names = self.engines or ()
         for name in names:
             if names.count(name) > 1:
@@ -282,7 +282,9 @@ class TableSettings:
     @property
     def at_a_time(self) -> int:
         """So many audits run side by side."""
-        return self.jobs or core_count()
+        from simverify.simulators.run import default_threads
+
+        return self.jobs or default_threads()
 
     def command(self) -> str:
         """Return the command that makes the table again, run where the checkouts are."""
@@ -291,21 +293,6 @@ class TableSettings:
         if self.folders:
             words += ["--engine-path", ",".join(folder.name or "." for folder in self.folders)]
         return shlex.join([*words, *size_words(self.sizes)])
-
-
-def check_folders(folders: Sequence[Path]) -> None:
-    """Raise ``UsageError`` for the first that is no folder."""
-    for folder in folders:
-        if not folder.is_dir():
-            what = "is a file" if folder.is_file() else "does not exist"
-            raise UsageError(f"{folder} {what}: name a checkout, or a folder of checkouts")
-
-
-def core_count() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 # Rows of the table, from an engine and its audit.
@@ -338,26 +325,17 @@ def absent_row(engine: Engine, *, asked: bool, missing: Sequence[str] = ()) -> d
     )
 
 
-def pending_row(engine: Engine, place: SourceLocation) -> doc.EngineRow:
-    """Return the row of an engine that is here, before its audit."""
+def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) -> doc.EngineRow:
+    """Return the row of an engine whose audit has ended, one way or another."""
     row = absent_row(engine, asked=False)
     provider = engine.provider if place.folder is None else None
-    return replace_struct(
+    row = replace_struct(
         row,
         package=row.package if provider is None else provider[0],
         found="installed" if place.folder is None else "checkout",
         version=place.version,
         commit=place.commit,
         sha256=file_sha256(place.file),
-        state="crashed",
-        reason="its audit has not ended",
-    )
-
-
-def audited_row(engine: Engine, place: SourceLocation, audited: AuditOutcome) -> doc.EngineRow:
-    """Return the row of an engine whose audit has ended, one way or another."""
-    row = replace_struct(
-        pending_row(engine, place),
         state=audited.state,
         reason=strip_folder(audited.reason, place.top),
         exit_code=audited.exit_code,
@@ -494,17 +472,15 @@ def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.T
     rows: list[doc.EngineRow] = []
     seconds: list[float | None] = []
     for one in known:
-        audited = ended.get(one.engine.name)
         if one.place is None:
             asked = settings.engines is not None
             rows.append(absent_row(one.engine, asked=asked, missing=one.missing))
-        elif audited is None:
-            rows.append(pending_row(one.engine, one.place))
+            seconds.append(None)
         else:
+            audited = ended[one.engine.name]
             rows.append(audited_row(one.engine, one.place, audited))
-        seconds.append(None if audited is None else round(audited.seconds, 1))
-    meta = stamp()
-    fields = {name: getattr(meta, name) for name in doc.Meta.__struct_fields__}
+            seconds.append(round(audited.seconds, 1))
+    meta = structs.asdict(stamp())
     return doc.TableRun(
         schema_version=doc.SCHEMA_VERSION,
         seed=settings.sizes.seed,
@@ -512,7 +488,7 @@ def make_table(settings: TableSettings, *, progress: Say | None = None) -> doc.T
         reproduce=settings.command(),
         verdict=doc.table_verdict(tuple(rows)),
         rows=tuple(rows),
-        meta=doc.TableMeta(**fields, jobs=settings.at_a_time, row_seconds=tuple(seconds)),
+        meta=doc.TableMeta(**meta, jobs=settings.at_a_time, row_seconds=tuple(seconds)),
     )
 
 
@@ -583,11 +559,9 @@ def join_tables(runs: Sequence[doc.TableRun]) -> doc.TableRun:
 def engine_requirements(settings: TableSettings) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each engine's name, and in words where it is, or how to get it."""
     for one in find_candidates(settings.engines, settings.folders):
-        alone = ("runs on an NVIDIA GPU alone",) if one.engine.gpu else ()
-        yield (
-            one.engine.name,
-            (_engine_location(one), f"get it by: {one.engine.how_to_get}", *alone),
-        )
+        lines = [_engine_location(one), f"get it by: {one.engine.how_to_get}"]
+        lines += ["runs on an NVIDIA GPU alone"] if one.engine.gpu else []
+        yield one.engine.name, tuple(lines)
 
 
 def _engine_location(one: EngineCandidate) -> str:

@@ -128,13 +128,6 @@ def sweep_document(spec: SweepSpec, results: Mapping[int, SweepResult]) -> doc.S
     )
 
 
-def write_document(folder: SweepFolder, run: doc.SweepRun, meta: doc.Meta) -> None:
-    """Write the document; times and machine, which differ, stand in a file of their own."""
-    folder.replace(folder.path / DOCUMENT_FILE, document_text(run).encode())
-    text = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
-    folder.replace(folder.path / META_FILE, text)
-
-
 LOADS_PER_WORKER = 3
 """Loads out for each worker: one that it does, and what it does next."""
 
@@ -201,51 +194,35 @@ class _SweepRunner:
     def _jobs(self) -> Iterator[_PendingTask]:
         """Yield what is missing, made when it is asked for."""
         current = current_versions()
-        for cell in self.spec.cells():
-            state = CellState(cell, self.spec, self.folder)
-            self._mend(state)
+        cells = (CellState(cell, self.spec, self.folder) for cell in self.spec.cells())
+        audits = (AuditState(cell, self.folder) for cell in self.spec.audit_cells())
+        states: Iterator[State] = itertools.chain(cells, audits)
+        for state in states:
+            if state.damaged:
+                where = self.folder.cell_file(state.cell.index)
+                self.say(f"{where}: {state.damaged} damaged or cut short, done again")
+                state.mend()
+            self.progress.found += state.finished
+            file = self._file(state.cell)
             if state.result is not None:
-                self.results[cell.index] = state.result
-                continue
-            if state.counted:
-                yield self._judging(state)
-            for part, shards in state.missing(partial(self.pace.shards, cell, self.spec.shard)):
-                trials = self.spec.trials(*shards)
-                yield _PendingTask(
-                    state, CountTask(cell, part, shards, *trials, current, self._file(cell))
-                )
-        for audit in self.spec.audit_cells():
-            state_of_audit = AuditState(audit, self.folder)
-            self._mend(state_of_audit)
-            if state_of_audit.result is not None:
-                self.results[audit.index] = state_of_audit.result
+                self.results[state.cell.index] = state.result
+            elif isinstance(state, AuditState):
+                yield _PendingTask(state, AuditTask(state.cell, LIMIT, current, file))
             else:
-                yield _PendingTask(
-                    state_of_audit, AuditTask(audit, LIMIT, current, self._file(audit))
-                )
-
-    def _mend(self, state: State) -> None:
-        if state.damaged:
-            where = self.folder.cell_file(state.cell.index)
-            self.say(f"{where}: {state.damaged} damaged or cut short, done again")
-            state.mend()
-        self.progress.found += state.finished
+                if state.counted:
+                    yield self._judging(state)
+                most = partial(self.pace.shards, state.cell, self.spec.shard)
+                for part, shards in state.missing(most):
+                    trials = self.spec.trials(*shards)
+                    task = CountTask(state.cell, part, shards, *trials, current, file)
+                    yield _PendingTask(state, task)
 
     def _judging(self, state: CellState) -> _PendingTask:
-        alpha = self.spec.alpha_each
-        assert alpha is not None
-        return _PendingTask(
-            state,
-            JudgeTask(
-                state.cell,
-                self.spec.blocks,
-                alpha,
-                self.spec.detect,
-                state.packed(),
-                current_versions(),
-                self._file(state.cell),
-            ),
-        )
+        cell, spec, counts = state.cell, self.spec, state.packed()
+        assert spec.alpha_each is not None
+        numbers = spec.blocks, spec.alpha_each, spec.detect
+        task = JudgeTask(cell, *numbers, counts, current_versions(), self._file(cell))
+        return _PendingTask(state, task)
 
     def _file(self, cell: ComparisonCell | AuditCell) -> str | None:
         return self.files.get(referenced_name(cell))
@@ -315,9 +292,8 @@ class _SweepRunner:
     def _give_up(self, job: _PendingTask) -> None:
         """End what workers die of: an audit with a line, and anything else with the run."""
         if isinstance(job.task, AuditTask):
-            self._keep(
-                job, dead_worker_record(job.task, f"its worker died {MAX_TRIES} times, of it alone")
-            )
+            reason = f"its worker died {MAX_TRIES} times, of it alone"
+            self._keep(job, dead_worker_record(job.task, reason))
             return
         raise WorkersLost(
             f"workers died {MAX_TRIES} times at {job.task.cell.name}, of too little memory "
@@ -371,7 +347,10 @@ def run_sweep(
             raise SimverifyError(f"{error}; {RESUME_NOTE}") from None
         run = sweep_document(spec, sweep.results)
         meta = msgspec.structs.replace(stamp(), threads=size)
-        write_document(folder, run, meta)
+        text = msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n"
+        # Times and machine, which differ, stand in a file of their own.
+        folder.replace(folder.path / DOCUMENT_FILE, document_text(run).encode())
+        folder.replace(folder.path / META_FILE, text)
     return run
 
 
@@ -390,23 +369,19 @@ def status_lines(out: Path) -> list[str]:
     if note is None:
         raise UsageError(f"{out} holds no sweep: name the folder that --out named")
     spec = note.spec
-    cells = judged = shards = damaged = 0
+    judged = shards = damaged = ended = 0
     for state in (CellState(cell, spec, folder) for cell in spec.cells()):
-        cells += 1
         judged += state.result is not None
         shards += state.finished
         damaged += state.damaged
-    ended = 0
     for audit in (AuditState(one, folder) for one in spec.audit_cells()):
-        ended += audit.result is not None
+        ended += audit.finished
         damaged += audit.damaged
-    shards += ended
-    total = spec.number_of_shards
-    lines = [f"shards: {shards:,} of {total:,} done"]
-    if cells:
+    lines = [f"shards: {shards + ended:,} of {spec.number_of_shards:,} done"]
+    if cells := spec.number_of_cells:
         lines.append(f"cells: {judged:,} of {cells:,} judged")
-    if spec.audits:
-        lines.append(f"audits: {ended:,} of {sum(1 for _ in spec.audit_cells()):,} ended")
+    if audits := spec.number_of_audits:
+        lines.append(f"audits: {ended:,} of {audits:,} ended")
     if damaged:
         lines.append(f"damaged records: {damaged:,}, which the next run does again")
     whole = (out / DOCUMENT_FILE).is_file()

@@ -260,12 +260,7 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for gamma in self.gamma or (1,):
             for seed in {min(self.seeds, default=0), max(self.seeds, default=0)}:
                 check_comparison(
-                    (),
-                    gamma=gamma,
-                    cost_ratio=0.1,
-                    alpha=self.alpha,
-                    detect=self.detect,
-                    seed=seed,
+                    (), gamma=gamma, cost_ratio=0.1, alpha=self.alpha, detect=self.detect, seed=seed
                 )
         self._check_rules()
         ranges = {
@@ -344,15 +339,18 @@ class SweepSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(map(self._settings_of, self.models)) * len(self.verifiers)
 
     @property
+    def number_of_audits(self) -> int:
+        """How many audits there are."""
+        return len(self.audits) * max(len(self.audit_gamma), 1) * len(self.seeds)
+
+    @property
     def number_of_shards(self) -> int:
         """How many shards there are in all; an audit is one."""
         parts = sum(
             self._settings_of(model) * len(counted_parts(verifier, model, bool(self.drafts)))
             for model, verifier in itertools.product(self.models, self.verifiers)
         )
-        return parts * self.shards + len(self.audits) * max(len(self.audit_gamma), 1) * len(
-            self.seeds
-        )
+        return parts * self.shards + self.number_of_audits
 
     def _settings_of(self, model: str) -> int:
         """Return how many cells a verifier has on a model."""

@@ -66,12 +66,12 @@ def pack_record(record: Record, key: bytes) -> bytes:
 
 def frame_payload(payload: bytes, key: bytes) -> bytes:
     """Return a payload with its length and its hash."""
+    return _record_header(payload, key) + payload
+
+
+def _record_header(payload: bytes, key: bytes) -> bytes:
     length = len(payload).to_bytes(_LENGTH_BYTES, "little")
-    return RECORD_MAGIC + length + _record_hash(key, length, payload) + payload
-
-
-def _record_hash(key: bytes, length: bytes, payload: bytes) -> bytes:
-    return hashlib.sha256(key + length + payload).digest()
+    return RECORD_MAGIC + length + hashlib.sha256(key + length + payload).digest()
 
 
 def unpack_records(data: bytes, key: bytes) -> Iterator[Record | None]:
@@ -93,12 +93,9 @@ def unpack_records(data: bytes, key: bytes) -> Iterator[Record | None]:
 
 def _read_payload(data: bytes, at: int, key: bytes) -> bytes | None:
     head = data[at : at + HEADER_BYTES]
-    if len(head) < HEADER_BYTES or not head.startswith(RECORD_MAGIC):
-        return None
-    length = head[len(RECORD_MAGIC) : len(RECORD_MAGIC) + _LENGTH_BYTES]
-    payload = data[at + HEADER_BYTES : at + HEADER_BYTES + int.from_bytes(length, "little")]
-    same = _record_hash(key, length, payload) == head[-_HASH_BYTES:]
-    return payload if same else None
+    length = int.from_bytes(head[len(RECORD_MAGIC) : -_HASH_BYTES], "little")
+    payload = data[at + HEADER_BYTES : at + HEADER_BYTES + length]
+    return payload if head == _record_header(payload, key) else None
 
 
 def _next_valid_record(data: bytes, at: int, key: bytes) -> int:
@@ -138,9 +135,8 @@ def pack_counts(counts: Counts, *, small: bool) -> bytes:
 def unpack_counts(data: bytes) -> Counts:
     """Return what was packed; its hash was checked before."""
     packed = msgspec.msgpack.decode(zlib.decompress(data), type=_PackedCounts)
-    packed_arrays = (packed.accepted, packed.lengths, packed.transitions, packed.pits)
-    accepted, lengths, transitions, pits = map(_unpack_array, packed_arrays)
-    return Counts(packed.trials, accepted, lengths, transitions, pits, packed.unsupported)
+    trials, unsupported, *arrays = msgspec.structs.astuple(packed)
+    return Counts(trials, *map(_unpack_array, arrays), unsupported)
 
 
 def _pack_array(values: Ints) -> _PackedArray:
@@ -326,16 +322,13 @@ class SweepFolder:
         path = self.cell_file(index)
         self._make(path.parent)
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            try:
-                before = os.fstat(descriptor).st_size
+            with path.open("ab", buffering=0) as file:
+                before = os.fstat(file.fileno()).st_size
                 try:
-                    _write_all(descriptor, data)
+                    _write_all(file.fileno(), data)
                 except OSError:
-                    os.ftruncate(descriptor, before)
+                    os.ftruncate(file.fileno(), before)
                     raise
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise self._unwritable(path, error) from None
 
@@ -344,13 +337,9 @@ class SweepFolder:
         self._make(path.parent)
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            descriptor = os.open(temporary, flags, 0o666)
-            try:
-                _write_all(descriptor, data)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with temporary.open("wb", buffering=0) as file:
+                _write_all(file.fileno(), data)
+                os.fsync(file.fileno())
             temporary.rename(path)
         except OSError as error:
             with suppress(OSError):
@@ -391,14 +380,11 @@ def _manifest_difference(found: SweepManifest, asked: SweepManifest) -> str:
         there, here = getattr(found.spec, name), getattr(asked.spec, name)
         if there != here:
             return f"its {name} is {_value_text(there)}, here {_value_text(here)}"
-    if file := _first_changed(found.files, asked.files):
-        return f"{file} has changed since it was begun"
+    for file in found.files | asked.files:
+        if found.files.get(file) != asked.files.get(file):
+            return f"{file} has changed since it was begun"
     return version_difference(found.versions, asked.versions)
 
 
 def _value_text(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
-
-
-def _first_changed(before: dict[str, str | None], now: dict[str, str | None]) -> str | None:
-    return next((name for name in before | now if before.get(name) != now.get(name)), None)

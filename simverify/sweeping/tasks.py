@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from simverify.errors import UsageError
-from simverify.results import SweepAudit, SweepCell, SweepVersions, Verdict
+from simverify.options.option import words_of
+from simverify.results import AuditRun, SweepAudit, SweepCell, SweepVersions
 from simverify.results.surveys import State
 from simverify.sweeping.spec import (
     AuditCell,
@@ -118,15 +120,10 @@ def perform_load(load: TaskLoad) -> tuple[tuple[bytes, float], ...]:
     results = []
     for task in load:
         clock = time.perf_counter()
-        payload = msgspec.msgpack.encode(_perform_task(task))
+        record = _TASK_FUNCTIONS[type(task)](task)
+        payload = msgspec.msgpack.encode(record)
         results.append((payload, time.perf_counter() - clock))
     return tuple(results)
-
-
-def _perform_task(task: Task) -> Record:
-    if isinstance(task, CountTask):
-        return _count_shards(task)
-    return _judge_cell(task) if isinstance(task, JudgeTask) else _run_audit(task)
 
 
 def _count_shards(task: CountTask) -> CountsRecord:
@@ -139,16 +136,19 @@ def _count_shards(task: CountTask) -> CountsRecord:
 def _cell_kernel(cell: ComparisonCell) -> "ModelKernel":
     from simverify.comparing.sampled import ModelKernel
     from simverify.verifiers import get_verifier
-
-    model, tables = _load_once(cell.model, cell.distance, cell.temperature)
-    if cell.one_draft:
-        rule = get_verifier(cell.verifier)
-        return ModelKernel(rule, model, tables, cell.gamma, cell.seed, threads=1)
     from simverify.verifiers.trees import TREE_VERIFIERS
 
-    assert cell.drafting is not None
-    tree_rule, drafting = TREE_VERIFIERS[cell.verifier], cell.drafting
-    return ModelKernel(tree_rule, model, tables, cell.gamma, cell.seed, 1, drafting=drafting)
+    model, tables = _load_once(cell.model, cell.distance, cell.temperature)
+    single = cell.one_draft
+    return ModelKernel(
+        get_verifier(cell.verifier) if single else TREE_VERIFIERS[cell.verifier],
+        model,
+        tables,
+        cell.gamma,
+        cell.seed,
+        threads=1,
+        drafting=None if single else cell.drafting,
+    )
 
 
 def _judge_cell(task: JudgeTask) -> ResultRecord:
@@ -194,23 +194,41 @@ def _run_audit(task: AuditTask) -> ResultRecord:
     from simverify.surveying.table import AuditProcesses
 
     cell = task.cell
-    words = [_absolute_spec(cell.spec), "--seed", str(cell.seed)]
-    if cell.gamma is not None:
-        words += ["--gamma", str(cell.gamma)]
+    file, _, attribute = cell.spec.rpartition(":")
+    # An audit runs in a folder of its own: a file goes by its whole path.
+    spec = f"{Path(file).resolve()}:{attribute}" if file.endswith(".py") else cell.spec
+    words = [spec, *words_of("seed", cell.seed), *words_of("gamma", cell.gamma)]
     with AuditProcesses() as processes:
         audited = processes.audit(words, task.limit)
     reason = audited.reason
     if audited.state == "out of time":
         reason = f"not done within {task.limit:g} s: lower audit_gamma, or audit it by itself"
-    run = audited.run
+    return _audit_record(cell, audited.state, reason, audited.exit_code, audited.run)
+
+
+_TASK_FUNCTIONS: dict[type[Task], Callable[[Any], Record]] = {
+    CountTask: _count_shards,
+    JudgeTask: _judge_cell,
+    AuditTask: _run_audit,
+}
+
+
+def _audit_record(
+    cell: AuditCell, state: State, reason: str, exit_code: int | None, run: AuditRun | None
+) -> ResultRecord:
+    result = SweepAudit(
+        spec=cell.spec,
+        gamma=cell.gamma,
+        seed=cell.seed,
+        state=state,
+        verdict=None,
+        reason=reason,
+        exit_code=exit_code,
+    )
     if run is None:
-        return _audit_record(cell, audited.state, reason, audited.exit_code)
-    return _audit_record(
-        cell,
-        audited.state,
-        reason,
-        audited.exit_code,
-        msgspec.json.encode(run),
+        return ResultRecord(cell.index, "audit", msgspec.json.encode(result))
+    result = msgspec.structs.replace(
+        result,
         verdict=run.verdict,
         tier=run.tier,
         instances=len(run.instances),
@@ -220,42 +238,13 @@ def _run_audit(task: AuditTask) -> ResultRecord:
         findings=run.findings,
         reproduce=run.reproduce,
     )
-
-
-def _audit_record(
-    cell: AuditCell,
-    state: State,
-    reason: str,
-    exit_code: int | None,
-    document: bytes = b"",
-    *,
-    verdict: Verdict | None = None,
-    **of_run: Any,
-) -> ResultRecord:
-    result = SweepAudit(
-        spec=cell.spec,
-        gamma=cell.gamma,
-        seed=cell.seed,
-        state=state,
-        verdict=verdict,
-        reason=reason,
-        exit_code=exit_code,
-        **of_run,
-    )
-    return ResultRecord(cell.index, "audit", msgspec.json.encode(result), document)
+    encoded = msgspec.json.encode(result), msgspec.json.encode(run)
+    return ResultRecord(cell.index, "audit", *encoded)
 
 
 def dead_worker_record(task: AuditTask, reason: str) -> bytes:
     """Return the payload of an audit that no worker came back from."""
-    return msgspec.msgpack.encode(_audit_record(task.cell, "crashed", reason, None))
-
-
-def _absolute_spec(spec: str) -> str:
-    """Return a SPEC with its file by its whole path: an audit runs in a folder of its own."""
-    from pathlib import Path
-
-    file, colon, attribute = spec.rpartition(":")
-    return f"{Path(file).resolve()}:{attribute}" if colon and file.endswith(".py") else spec
+    return msgspec.msgpack.encode(_audit_record(task.cell, "crashed", reason, None, None))
 
 
 _LOAD_LOCK = Lock()
@@ -299,31 +288,43 @@ MAX_UNCOMPRESSED_BYTES = 1 << 20
 SweepResult = SweepCell | SweepAudit
 
 
-class CellState:
+class _StoredState:
+    """A cell or an audit as its file has it; ``damaged``: records that cannot be used."""
+
+    result_record: ResultRecord | None = None
+
+    def __init__(self, index: int, folder: SweepFolder) -> None:
+        self.folder = folder
+        self.damaged = 0
+        for record in unpack_records(folder.read(index), folder.key):
+            self.damaged += record is None or record.cell != index or not self._take(record)
+
+    def _take(self, record: Record) -> bool:
+        """Take a record in; False if there is no use for it."""
+        raise NotImplementedError
+
+
+class CellState(_StoredState):
     """A cell of a sweep: reads its file, adds to it, and knows which shards are missing."""
 
     def __init__(self, cell: ComparisonCell, spec: SweepSpec, folder: SweepFolder) -> None:
-        self.cell, self.spec, self.folder = cell, spec, folder
+        self.cell, self.spec = cell, spec
         self.done: dict[PartName, set[int]] = {part: set() for part in cell.parts}
         self.counts: dict[PartName, Counts] = {}
         self.result: SweepCell | None = None
-        self.damaged = 0
-        self._records = 0
-        self._loose = 0
-        self._result_payload = b""
-        for record in unpack_records(folder.read(cell.index), folder.key):
-            self._take(record)
+        self._records = self._loose = 0
+        super().__init__(cell.index, folder)
 
-    def _take(self, record: Record | None) -> None:
-        if isinstance(record, CountsRecord) and record.cell == self.cell.index:
-            self.damaged += not self._add(record)
-            self._loose += len(record.counts)
-        elif isinstance(record, ResultRecord) and record.cell == self.cell.index:
+    def _take(self, record: Record) -> bool:
+        if isinstance(record, ResultRecord):
             self.result = msgspec.json.decode(record.result, type=SweepCell)
-            self._result_payload = msgspec.msgpack.encode(record)
+            self.result_record = record
+        elif self._add(record):
+            self._loose += len(record.counts)
         else:
-            self.damaged += 1
+            return False
         self._records += 1
+        return True
 
     def _add(self, record: CountsRecord) -> bool:
         """Add the counts of a record; False if it is not of shards that are missing."""
@@ -365,14 +366,8 @@ class CellState:
 
     def keep(self, payload: bytes) -> bool:
         """Write the record of a shard, or of the result; False if there was one already."""
-        record = msgspec.msgpack.decode(payload, type=Record)
-        if isinstance(record, ResultRecord):
-            self._take(record)
-        elif not self._add(record):
+        if not self._take(msgspec.msgpack.decode(payload, type=Record)):
             return False
-        else:
-            self._records += 1
-            self._loose += len(record.counts)
         if self._to_be_folded():
             self.mend()
         else:
@@ -391,7 +386,7 @@ class CellState:
 
     def mend(self) -> None:
         """Write the file anew, with records added up and without what is damaged."""
-        records = [
+        records: list[Record] = [
             CountsRecord(
                 self.cell.index,
                 part,
@@ -400,32 +395,27 @@ class CellState:
             )
             for part, counts in self.counts.items()
         ]
+        if self.result_record is not None:
+            records.append(self.result_record)
         data = b"".join(pack_record(record, self.folder.key) for record in records)
-        if self.result is not None:
-            data += frame_payload(self._result_payload, self.folder.key)
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
-        self._records = len(records) + (self.result is not None)
-        self._loose = 0
+        self._records, self._loose = len(records), 0
 
 
-class AuditState:
+class AuditState(_StoredState):
     """An audit of a sweep: reads its file, or writes it."""
 
     def __init__(self, cell: AuditCell, folder: SweepFolder) -> None:
-        self.cell, self.folder = cell, folder
+        self.cell = cell
         self.result: SweepAudit | None = None
-        self.document = b""
-        """The whole document, with its times."""
-        self.damaged = 0
-        for record in unpack_records(folder.read(cell.index), folder.key):
-            if isinstance(record, ResultRecord) and record.cell == cell.index:
-                self._take(record)
-            else:
-                self.damaged += 1
+        super().__init__(cell.index, folder)
 
-    def _take(self, record: ResultRecord) -> None:
+    def _take(self, record: Record) -> bool:
+        if isinstance(record, CountsRecord):
+            return False
         self.result = msgspec.json.decode(record.result, type=SweepAudit)
-        self.document = record.document
+        self.result_record = record
+        return True
 
     @property
     def finished(self) -> int:
@@ -434,21 +424,16 @@ class AuditState:
 
     def mend(self) -> None:
         """Forget what is damaged: the audit is run again unless a whole record is there too."""
-        data = b""
-        if self.result is not None:
-            encoded = msgspec.json.encode(self.result)
-            data = pack_record(
-                ResultRecord(self.cell.index, "audit", encoded, self.document), self.folder.key
-            )
+        record = self.result_record
+        data = b"" if record is None else pack_record(record, self.folder.key)
         self.folder.replace(self.folder.cell_file(self.cell.index), data)
 
     def keep(self, payload: bytes) -> bool:
         """Write the result, and beside it the whole document."""
-        record = msgspec.msgpack.decode(payload, type=Record)
-        assert isinstance(record, ResultRecord)
+        record = msgspec.msgpack.decode(payload, type=ResultRecord)
         self._take(record)
-        if self.document:
-            text = msgspec.json.format(self.document, indent=2) + b"\n"
+        if record.document:
+            text = msgspec.json.format(record.document, indent=2) + b"\n"
             self.folder.replace(self.folder.audit_file(self.cell.index), text)
         self.folder.append(self.cell.index, frame_payload(payload, self.folder.key))
         return True

@@ -64,11 +64,16 @@ def dask_executor(address: str | None, workers: int | None) -> Iterator["DaskExe
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(logging.CRITICAL)  # what matters is said in a line of our own
+    # Without this variable of Dask's, memory is not handed back to the system wherever 64 kB of it
+    # are free. Counts of a large vocabulary are megabytes that come and go with every shard, and
+    # each of their pages would be asked for anew.
+    environment = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
+    environment.pop("MALLOC_TRIM_THRESHOLD_", None)
     settings = {
         "distributed.comm.timeouts.connect": f"{_CONNECT_SECONDS}s",
         "distributed.client.scheduler-info-interval": "2s",
         "distributed.worker.daemon": True,
-        "distributed.nanny.pre-spawn-environ": _worker_environment(),
+        "distributed.nanny.pre-spawn-environ": environment,
     }
     with dask.config.set(settings):
         try:
@@ -81,26 +86,19 @@ def dask_executor(address: str | None, workers: int | None) -> Iterator["DaskExe
             gc.collect()
 
 
-def _worker_environment() -> dict[str, Any]:
-    """Return the variables that workers of our own begin with: Dask's, but one.
-
-    That one has memory handed back to the system wherever 64 kB of it are free. Counts of a large
-    vocabulary are megabytes that come and go with every shard, and each of their pages would be
-    asked for anew.
-    """
-    import dask
-
-    theirs = dask.config.get("distributed.nanny.pre-spawn-environ")
-    return {name: value for name, value in theirs.items() if name != "MALLOC_TRIM_THRESHOLD_"}
-
-
 def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator["DaskExecutor"]:
     """Yield the workers at ``address``, or those of ``cluster``."""
     import distributed
+    from distributed.comm.registry import backends
 
     try:
         if address is not None:
-            _check_scheme(address)
+            scheme, separator, _ = address.partition("://")
+            if separator and scheme not in backends:
+                raise UsageError(
+                    f"executor is 'dask:{address}': Dask has no {scheme}://, expected one of "
+                    + ", ".join(f"{name}://" for name in backends)
+                )
             _check_scheduler(address)
         client = distributed.Client(  # type: ignore[no-untyped-call]
             cluster or address,
@@ -124,18 +122,6 @@ def _connect(address: str | None, cluster: Any, workers: int | None) -> Iterator
     finally:
         with suppress(Exception):  # a scheduler that is gone cannot be told
             client.close(timeout=2)  # type: ignore[no-untyped-call]
-
-
-def _check_scheme(address: str) -> None:
-    """Raise ``UsageError`` for an address of a kind that this Dask does not speak."""
-    from distributed.comm.registry import backends
-
-    scheme, separator, _ = address.partition("://")
-    if separator and scheme not in backends:
-        raise UsageError(
-            f"executor is 'dask:{address}': Dask has no {scheme}://, expected one of "
-            + ", ".join(f"{name}://" for name in backends)
-        )
 
 
 def _check_scheduler(address: str) -> None:
@@ -235,18 +221,16 @@ class DaskExecutor(Executor):
         # A cluster by its address may get workers any time, one of our own has them or is broken:
         # a scheduler whose clock is set takes its workers for dead.
         now = time.monotonic()
-        if not self._own or self._has_workers():
+        try:
+            staffed = not self._own or bool(self._client.nthreads())
+        except Exception:  # the scheduler is going: the client's status says so next time
+            staffed = True
+        if staffed:
             self._seen = now
         elif now - self._seen > _REPLACEMENT_SECONDS:
             raise WorkersLost(
                 f"the Dask cluster of this run had no worker for {_REPLACEMENT_SECONDS} s"
             )
-
-    def _has_workers(self) -> bool:
-        try:
-            return bool(self._client.nthreads())
-        except Exception:  # the scheduler is going: the client's status says so next time
-            return True
 
 
 def _transfer_result(done: Any, promise: Future[Any]) -> None:
@@ -276,6 +260,29 @@ MAX_WORKERS = 1024
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+def leave_with_parent() -> None:
+    """End this process as soon as the one that started it has, and leave Ctrl-C to that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        ended = [parent.sentinel]
+
+        def wait() -> None:
+            connection.wait(ended)
+            os._exit(1)
+
+        threading.Thread(target=wait, daemon=True).start()
+
+
+_EXECUTOR_FACTORIES: dict[str, Callable[[int], Executor]] = {
+    "threads": partial(ThreadPoolExecutor, thread_name_prefix="simverify-sweep"),
+    # A fork would copy the threads' locks, and compiled code with them.
+    "processes": partial(
+        ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=leave_with_parent
+    ),
+}
+
+
 def check_executor(executor: str | Executor, workers: int | None) -> None:
     """Raise ``UsageError`` for a name that is no executor's, or a number of workers out of range.
 
@@ -298,8 +305,10 @@ def open_workers(executor: str | Executor, workers: int | None) -> Iterator["Wor
 
     Raises ``UsageError`` as ``check_executor`` does, or without what the workers need.
     """
+    from simverify.simulators.run import default_threads
+
     check_executor(executor, workers)
-    size = workers or _core_count()
+    size = workers or default_threads()
     if isinstance(executor, Executor):
         yield WorkerPool(lambda: executor, size)
     elif executor in _EXECUTOR_FACTORIES:
@@ -370,32 +379,6 @@ class WorkerPool:
         gc.collect()
 
 
-def _thread_executor(size: int) -> Executor:
-    return ThreadPoolExecutor(size, thread_name_prefix="simverify-sweep")
-
-
-def _process_executor(size: int) -> Executor:
-    # A fork would copy the threads' locks, and compiled code with them.
-    return ProcessPoolExecutor(size, get_context("spawn"), initializer=leave_with_parent)
-
-
-_EXECUTOR_FACTORIES = {"threads": _thread_executor, "processes": _process_executor}
-
-
-def leave_with_parent() -> None:
-    """End this process as soon as the one that started it has, and leave Ctrl-C to that one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        ended = [parent.sentinel]
-
-        def wait() -> None:
-            connection.wait(ended)
-            os._exit(1)
-
-        threading.Thread(target=wait, daemon=True).start()
-
-
 @contextmanager
 def _single_threaded_children() -> Iterator[None]:
     """Have processes that begin here compute on one thread each."""
@@ -406,9 +389,3 @@ def _single_threaded_children() -> Iterator[None]:
     finally:
         for name in missing:
             os.environ.pop(name, None)
-
-
-def _core_count() -> int:
-    from simverify.simulators.run import default_threads
-
-    return default_threads()

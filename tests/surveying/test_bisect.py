@@ -23,7 +23,7 @@ import simverify
 from simverify import UsageError
 from simverify.cli import run
 from simverify.engines import get_engine
-from simverify.options.surveys import SizeOptions
+from simverify.options.surveys import BisectOptions
 from simverify.results import Localisation
 from simverify.results.reading import read_document
 from simverify.surveying.bisect import (
@@ -62,8 +62,8 @@ def bisect_shelf(folder, texts, what="law"):
     """Bisect rules with these texts, called 1.0, 1.1 and so on."""
     shelf = Shelf(folder, {f"1.{n}": text for n, text in enumerate(texts)})
     first, *_, last = shelf.texts
-    return bisect(resolve_code("rule.py:verify"), shelf, first, last,
-                  what=what, sizes=SizeOptions(), reproduce="again")  # fmt: skip
+    code = resolve_code("rule.py:verify")
+    return bisect(code, shelf, first, last, BisectOptions(what=what), "again")
 
 
 def bisect_releases(good, bad, **options):

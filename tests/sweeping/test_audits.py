@@ -268,13 +268,13 @@ def test_many_shards_and_large_ones_are_folded(
 ):
     """Before a cell is judged where its counts are many, and after it where they stay."""
     folds = []
-    fold = CellState._fold
+    mend = CellState.mend
 
     def counted(state):
         folds.append(state.result is not None)
-        fold(state)
+        mend(state)
 
-    monkeypatch.setattr(CellState, "_fold", counted)
+    monkeypatch.setattr(CellState, "mend", counted)
     monkeypatch.setattr(f"simverify.sweeping.tasks.{limit}", most)
     ends_as_expected(tmp_path / "sweep")
     assert set(folds) == judged
