@@ -1,14 +1,13 @@
 """Which lines of code a failure may come from, the likeliest first.
 
 Candidates are the lines that a wrong token depends on, along paths that emit it (a dynamic slice,
-Korel and Laski 1988). Nearer to the decision comes before farther from it. A line in which values
-come together that the code was handed apart, as a row of the target and one of the draft, comes
-before one that passes values on, and that before one that has nothing to do with them. A test in
-which they come together is a decision as well, also where it went one way on every path.
+Korel and Laski 1988), those near the decision first. A line in which values meet that the code was
+handed apart, as a row of the target and one of the draft, comes before one that passes values on,
+and that before any other. A test in which they meet counts as a decision.
 
-Where a decision is not as the rows demand, a number that it rests on is wrong, and what comes from
-other decisions comes last. Lines that it depends on by a test alone count as farther, and so do
-lines that the numbers of a right decision come from (a dice, Chen and Cheung 1997).
+Where a decision is not as the rows demand, what comes from other decisions comes last. Lines that
+it depends on by a test alone count as farther, and so do lines that the numbers of a right decision
+come from (a dice, Chen and Cheung 1997).
 """
 
 import itertools
@@ -23,28 +22,11 @@ import msgspec
 import numpy as np
 
 from simverify.arrays import Row
-from simverify.auditing.dependence import (
-    BranchPoint,
-    DependenceGraph,
-    Stage,
-    StatementRun,
-    TokensEvent,
-    branch_points,
-    decision_step,
-    leaves_through,
-    stage_events,
-)
+from simverify.auditing import dependence, rerun
 from simverify.auditing.exact_tier import make_counterexample, make_localisation
 from simverify.auditing.examiner import ExactResult, Examiner, judges_generations, rich_instance
 from simverify.auditing.instances import InstanceRows
 from simverify.auditing.replay import find_breach_paths
-from simverify.auditing.rerun import (
-    CALLS_BY_CONTRACT,
-    PATH_RUN_ERRORS,
-    CallPaths,
-    LineStep,
-    StepTracer,
-)
 from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import as_enumerable
 from simverify.results import Breach, Finding, Instance, Localisation
@@ -53,13 +35,11 @@ from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.provenance import parse_raise_site, portable_path
 from simverify.symbolic.races import DecisionKind
 
-# Decisions that are as the rows demand, so that the numbers behind them are right.
-#
-# A draft may be drawn from any law. A draft x that came from the law D is kept with the probability
+# Decisions that are as the rows demand, so that the numbers behind them are right. A draft may be
+# drawn from any law. A draft x that came from the law D is kept with the probability
 # min(1, p(x) / D(x)); what comes after a rejection is drawn in proportion to max(p - D, 0); a token
-# that is settled by one draw is the target's. A decision that is none of these rests on a wrong
-# number, or is wrong itself.
-
+# that is settled by one draw is the target's. Any other decision is wrong, or rests on a wrong
+# number.
 
 BranchPath = tuple[int, ...]  # a decision, by the branches that are taken before it
 NextTokenLaw = Mapping[int, float]
@@ -69,11 +49,7 @@ _LAW_TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class StepVerdicts:
-    """Steps of a path that decide as the rows demand, and those that do not.
-
-    Both are empty where nothing of the call is wrong by the rows: then something else than a number
-    is, as one that is used twice.
-    """
+    """Steps of a path that decide as the rows demand, and those that do not; both may be empty."""
 
     right: frozenset[int] = frozenset()
     wrong: frozenset[int] = frozenset()
@@ -92,12 +68,11 @@ class DecisionVerdicts:
         """Return what is known of a path."""
         if all(self.known.values()) and not self.always_kept:
             return StepVerdicts(undrawn=bool(self.known))
-        decisions: dict[bool, set[int]] = {True: set(), False: set()}
+        decisions: dict[bool | None, set[int]] = defaultdict(set)
         for begin, end in _decision_spans(leaf):
-            place = _branch_path(leaf, begin)
-            if place in self.known:
-                steps = (decision_step(leaf, depth) for depth in range(begin, end))
-                decisions[self.known[place]].update(step for step in steps if step is not None)
+            steps = (dependence.decision_step(leaf, depth) for depth in range(begin, end))
+            is_right = self.known.get(_branch_path(leaf, begin))
+            decisions[is_right].update(step for step in steps if step is not None)
         right, wrong = frozenset(decisions[True]), frozenset(decisions[False])
         return StepVerdicts(right, wrong, always_kept=self.always_kept)
 
@@ -155,7 +130,6 @@ class _Decision:
 
     @property
     def position(self) -> int:
-        """Index of the next token."""
         return len(self.before)
 
     def settled(self) -> NextTokenLaw | None:
@@ -173,8 +147,8 @@ class _Decision:
     ) -> tuple[NextTokenLaw, list[int]] | None:
         """Return the law of its drafts, and those kept without a coin; None if it drafts nothing.
 
-        A coin comes after a draft: its chances depend on what was drawn, and on one side of it the
-        token is the one that was drawn. What could be a coin itself drafts where it has the law q.
+        A coin's chances depend on the draft, which is the token on one side of it. What could be a
+        coin itself drafts where it has the law q.
         """
         if self.settled() is not None:
             return None
@@ -237,9 +211,7 @@ def _find_decisions(leaves: Sequence[RecordedPath]) -> Iterator[tuple[BranchPath
             at[place][way].append(leaf.tokens)
             kinds[place] = leaf.branches[begin].kind
             shares[place + way] = math.prod(own.weight for own in leaf.branches[begin:end])
-    for place, ways in at.items():
-        if len(ways) < 2:
-            continue
+    for place, ways in ((place, ways) for place, ways in at.items() if len(ways) > 1):
         outputs = list(itertools.chain.from_iterable(ways.values()))
         same = [a == b for a, b in zip(min(outputs), max(outputs), strict=False)]
         n = (*same, False).index(False)
@@ -254,14 +226,9 @@ def _find_decisions(leaves: Sequence[RecordedPath]) -> Iterator[tuple[BranchPath
 
 def _decision_spans(leaf: RecordedPath) -> Iterator[tuple[int, int]]:
     """Yield where decisions begin and end; comparisons of one draw in one line are one decision."""
-    begin, branches = 0, leaf.branches
-    for i in range(1, len(branches) + 1):
-        if (
-            i == len(branches)
-            or branches[i].draw is None
-            or (branches[i].draw, branches[i].where)
-            != (branches[begin].draw, branches[begin].where)
-        ):
+    begin, places = 0, [(branch.draw, branch.where) for branch in leaf.branches]
+    for i in range(1, len(places) + 1):
+        if i == len(places) or places[i][0] is None or places[i] != places[begin]:
             yield begin, i
             begin = i
 
@@ -274,19 +241,12 @@ MAX_SUSPECTS = 12  # lines that are named
 _PASS_THROUGH_COST, _NO_INPUT_COST = 1, 3
 """How much farther a line counts that no values meet in, and one without any of them."""
 
-_CORRECT_VALUE_COST = 3
-"""How much farther a line counts that something right comes from (Zhang et al. 2006)."""
-
-_FORWARDING_COST = 3  # how much farther a line counts that calls a function of names as they are
-_CONTROL_ONLY_COST = 3
-"""How much farther a line counts that a wrong number hangs on by a test alone."""
-
-_AFTER_DECISION_COST = 2
-"""How much farther a line counts that lies behind the end of a path and not behind a decision."""
-
+_CORRECT_VALUE_COST = 3  # of a line that something right comes from (Zhang et al. 2006)
+_FORWARDING_COST = 3  # of a line that calls a function of names as they are
+_CONTROL_ONLY_COST = 3  # of a line that a wrong number hangs on by a test alone
+_AFTER_DECISION_COST = 2  # of a line that lies behind the end of a path and not behind a decision
 _LAST_RANK = 1_000  # farther than any line of a path that is looked at
-_ARGMAX_FUNCTIONS = frozenset({"argmax", "argsort", "topk"})
-"""Names of functions that take the likeliest where others draw."""
+_ARGMAX_FUNCTIONS = {"argmax", "argsort", "topk"}  # they take the likeliest where others draw
 
 _MIN_SHARE = 1e-6
 
@@ -295,7 +255,7 @@ _MIN_SHARE = 1e-6
 class SlicingCriterion:
     """Steps of a path, and the one whose dependences are looked for."""
 
-    path: Sequence[LineStep]
+    path: Sequence[rerun.LineStep]
     start: int
     farther: int = 0  # how much farther the dependences count
     itself: bool = False  # the statement at ``start`` is one of them
@@ -311,10 +271,8 @@ class SlicingCriterion:
 def rank_suspects(criteria: Sequence[SlicingCriterion]) -> tuple[str, ...]:
     """Return the statements that the criteria depend on, as ``file:line``."""
     best: dict[str, tuple[int, int, int, int]] = {}
-    graphs: dict[int, DependenceGraph] = {}
-    for criterion in criteria:
-        if id(criterion.path) not in graphs:
-            graphs[id(criterion.path)] = DependenceGraph(criterion.path)
+    paths = {id(criterion.path): criterion.path for criterion in criteria}
+    graphs = {number: dependence.DependenceGraph(path) for number, path in paths.items()}
     right_values = _correct_value_steps(criteria, graphs)
     left_out = set()
     for number, criterion in enumerate(criteria):
@@ -344,7 +302,7 @@ def rank_suspects(criteria: Sequence[SlicingCriterion]) -> tuple[str, ...]:
 
 
 def _correct_value_steps(
-    criteria: Sequence[SlicingCriterion], graphs: Mapping[int, DependenceGraph]
+    criteria: Sequence[SlicingCriterion], graphs: Mapping[int, dependence.DependenceGraph]
 ) -> list[set[int]]:
     """Return, for each criterion, the steps that the values of right decisions come from.
 
@@ -367,7 +325,7 @@ def _correct_value_steps(
     return every
 
 
-def _correct_lines(graph: DependenceGraph, way: SlicingCriterion) -> set[str]:
+def _correct_lines(graph: dependence.DependenceGraph, way: SlicingCriterion) -> set[str]:
     """Return the lines behind a right result, and its caller: they are right as well."""
     if way.right is None or way.right not in graph.of:
         return set()
@@ -378,15 +336,15 @@ def _correct_lines(graph: DependenceGraph, way: SlicingCriterion) -> set[str]:
     return {graph.nodes[i].at for i in indices}
 
 
-def _step_cost(node: StatementRun) -> int:
+def _step_cost(node: dependence.StatementRun) -> int:
     return int(node.counts and not _is_forwarding(node))
 
 
-def _is_forwarding(node: StatementRun) -> bool:
+def _is_forwarding(node: dependence.StatementRun) -> bool:
     return node.statement.hands_on and bool(node.calls)
 
 
-def _doubt_cost(node: StatementRun) -> int:
+def _doubt_cost(node: dependence.StatementRun) -> int:
     if node.inputs == 0:
         return _NO_INPUT_COST
     return (0 if node.meets else _PASS_THROUGH_COST) + _FORWARDING_COST * _is_forwarding(node)
@@ -395,8 +353,8 @@ def _doubt_cost(node: StatementRun) -> int:
 class DecisionSites:
     """Paths that are looked at, by the line of a decision and the line that called for it.
 
-    ``to_end``: lines behind the end of the path count too, as where no line decides the token.
-    ``both``: so do those of a path that does not give the token, as where its kind is not known.
+    ``to_end``: lines behind the end of the path count too. ``both``: so do those of a path that
+    does not give the token.
     """
 
     def __init__(self, instance: Instance, *, to_end: bool, both: bool) -> None:
@@ -408,14 +366,18 @@ class DecisionSites:
         self._sites: dict[tuple[str, str], _DecisionSite] = defaultdict(_DecisionSite)
 
     def add(
-        self, call: CallPaths, parting: BranchPoint, event: TokensEvent, verdicts: DecisionVerdicts
+        self,
+        call: rerun.CallPaths,
+        parting: dependence.BranchPoint,
+        event: dependence.TokensEvent,
+        verdicts: DecisionVerdicts,
     ) -> None:
         """Look at the likeliest path through a decision with the event, and at one without it."""
         depth = len(parting.taken)
-        leaves = leaves_through(call.leaves, parting.taken)
+        leaves = dependence.leaves_through(call.leaves, parting.taken)
         for wanted in (True, False) if self.both else (True,):
             leaf = next((x for x in leaves if event(x.tokens) == wanted), None)
-            step = None if leaf is None else decision_step(leaf, depth)
+            step = None if leaf is None else dependence.decision_step(leaf, depth)
             if leaf is None or step is None:
                 continue
             caller = leaf.steps[step].caller
@@ -437,8 +399,7 @@ class DecisionSites:
     def ways(self, most: int) -> list[SlicingCriterion]:
         """Return where to look, by the decisions that move the most probability.
 
-        A token that a rule drafts itself, with the probabilities of the draft's own row, is drafted
-        as it should be: what it depends on comes last, as for any other right decision.
+        What a right decision depends on comes last, as of a token drafted by the draft's own row.
         """
         sites = sorted(self._sites.values(), key=lambda site: -site.moved)[:most]
         is_known = any(way.wrong for site in sites for way in site.ways.values())
@@ -453,17 +414,12 @@ class DecisionSites:
                 if self.to_end or way.known.always_kept:
                     farther = _AFTER_DECISION_COST * (not is_right) + _LAST_RANK * is_known
                     own = (i for i, step in enumerate(way.path) if step.own)
-                    at_end = replace(
-                        way,
-                        start=max(own, default=len(way.path) - 1),
-                        farther=way.farther + farther,
-                        itself=True,
-                        right=way.start if site.drafts else None,
-                    )
-                    result.append(at_end)
+                    start, right = max(own, default=len(way.path) - 1), way.start
+                    at_end = replace(way, start=start, farther=way.farther + farther, itself=True)
+                    result.append(replace(at_end, right=right if site.drafts else None))
         return result
 
-    def _is_drafted(self, parting: BranchPoint) -> bool:
+    def _is_drafted(self, parting: dependence.BranchPoint) -> bool:
         shares = sorted(share for share in parting.shares if share > _MIN_SHARE)
         return not parting.coin and any(
             len(row) == len(shares)
@@ -474,34 +430,22 @@ class DecisionSites:
 
 class _DecisionSite:
     def __init__(self) -> None:
-        self.moved = 0.0
-        self.drafts = True
-        self.weights = {True: 0.0, False: 0.0}
+        self.moved, self.drafts, self.weights = 0.0, True, {True: 0.0, False: 0.0}
         self.ways: dict[bool, SlicingCriterion] = {}
 
 
-# Deciding lines: where the paths of a failing instance branch.
-#
-# A law that leaves the target at one token of the output leaves it by the decisions that settle
-# this token and none before it. Which these are is read off the tree of all paths: a decision
-# settles an event where its branches give it different probabilities, and leaves an earlier event
-# alone where they do not. Where no decision settles the token alone, those that settle the output
-# up to it are named.
-
+# Deciding lines. A law that leaves the target at one token leaves it by the decisions that settle
+# this token and none before it, or, where there are none, by those that settle the output up to it.
 
 MAX_DECIDING_LINES = 3  # lines that are named, those that move the most probability first
 _MAX_BLAME_PATHS = 20_000
 _BLAME_SECONDS = 10.0
 _TRACED_SECONDS = 30.0  # following lines is slower
 
-
-@dataclass(frozen=True)
-class DecidingLines:
-    """The lines, as ``file:line``."""
-
-    lines: tuple[str, ...] = ()
-    alone: bool = True  # they decide the token and none before it
-    sources: tuple[str, ...] = ()  # of that decision's numbers, the likeliest mistake first
+# Lines, as ``file:line``; whether they decide the token and none before it; and the lines behind
+# that decision's numbers, the likeliest mistake first.
+DecidingLines = tuple[tuple[str, ...], bool, tuple[str, ...]]
+_NO_LINES: DecidingLines = ((), True, ())
 
 
 def locate_deviation(
@@ -509,53 +453,50 @@ def locate_deviation(
 ) -> Localisation | None:
     """Return where the law that was judged leaves the target, with the lines that decide it.
 
-    Where the failing instance leaves the code no choice, as rows of one token do, a richer one is
-    taken for the lines.
+    A richer instance is taken for the lines where the failing one leaves the code no choice.
     """
     place = make_localisation(shown)
     if place is None or subject.coin_bits is not None:
         return place
     named = _deciding_lines(subject, contract, shown)
-    if not named.lines:
+    if named == _NO_LINES:
         examiner = Examiner(subject, contract, tolerance).within(seconds=_BLAME_SECONDS)
         try:
             richer = examiner.judge(rich_instance(contract, shown.model))
-        except PATH_RUN_ERRORS:
+        except rerun.PATH_RUN_ERRORS:
             return place
         if richer.deviates:
             named = _deciding_lines(subject, contract, richer)
-    return msgspec.structs.replace(
-        place, lines=named.lines, alone=named.alone, sources=named.sources or msgspec.UNSET
-    )
+    lines, alone, sources = named
+    behind = sources or msgspec.UNSET
+    return msgspec.structs.replace(place, lines=lines, alone=alone, sources=behind)
 
 
 def _deciding_lines(subject: Subject, contract: Contract, judged: ExactResult) -> DecidingLines:
     """Return the lines where the first token at which the law leaves the target is decided.
 
-    Of a token's kind, they are the line that keeps the draft token, that draws after a rejection,
-    or that draws the bonus token. Of an output that never comes, or whose token is of another kind,
-    every token in that place is looked at. Files of installed packages are named from the package's
-    folder on. Where no line decides that token alone, as none is drawn for it, they are those that
-    decide the output up to it. Empty where the paths cannot be run again one by one, or where no
-    line of the code under audit decides it.
+    By the token's kind, they keep the draft token, draw after a rejection, or draw the bonus token.
+    Where the output never comes, or the token is of another kind, every token in that place is
+    looked at. Empty where the paths cannot be run again one by one, or no line of the code under
+    audit decides it.
     """
     place = make_localisation(judged)
     if place is None:
-        return DecidingLines()
+        return _NO_LINES
     shown_as = "step" if judges_generations(subject, contract) else contract
     example = make_counterexample(judged, shown_as)
     sequence, position, instance = example.sequence, place.position, example.instance
     if len(sequence) <= position:
-        return DecidingLines()
+        return _NO_LINES
     model = InstanceRows(instance)
     rule, contract = as_enumerable(subject.rule, contract, model.drafting)
-    if contract not in CALLS_BY_CONTRACT:
-        return DecidingLines()
-    run = partial(CALLS_BY_CONTRACT[contract], rule)
+    if contract not in rerun.CALLS_BY_CONTRACT:
+        return _NO_LINES
+    run = partial(rerun.CALLS_BY_CONTRACT[contract], rule)
     try:
         calls = list(run(model, sequence, Budget(_MAX_BLAME_PATHS, _BLAME_SECONDS)))
-    except PATH_RUN_ERRORS:
-        return DecidingLines()
+    except rerun.PATH_RUN_ERRORS:
+        return _NO_LINES
     every = range(len(model.target(model.prompt)))
     for alone, lasts in itertools.product((True, False), ((sequence[position],), every)):
         ends = [(*sequence[:position], last) for last in lasts]
@@ -569,7 +510,7 @@ def _deciding_lines(subject: Subject, contract: Contract, judged: ExactResult) -
         # Where no line decides the token alone, the way of what the code returns is followed too.
         stage = place.stage
         sites = DecisionSites(instance, to_end=stage is None or not alone, both=stage is None)
-        cut, steps, model = sequence[: position + 2], StepTracer(), InstanceRows(instance)
+        cut, steps, model = sequence[: position + 2], rerun.StepTracer(), InstanceRows(instance)
         try:
             with steps.following():
                 budget = Budget(_MAX_BLAME_PATHS, _TRACED_SECONDS)
@@ -583,25 +524,24 @@ def _deciding_lines(subject: Subject, contract: Contract, judged: ExactResult) -
                         for point, event in _settling_points(call, end, stage, alone):
                             if point.where in most:
                                 sites.add(call, point, event, verdicts)
-        except PATH_RUN_ERRORS:
+        except rerun.PATH_RUN_ERRORS:
             pass  # what was followed until then is as good
         lines = tuple(map(portable_path, most))
         behind = map(portable_path, rank_suspects(sites.ways(MAX_DECIDING_LINES)))
-        return DecidingLines(lines, alone, tuple(line for line in behind if line not in lines))
-    return DecidingLines()
+        return lines, alone, tuple(line for line in behind if line not in lines)
+    return _NO_LINES
 
 
 def _settling_points(
-    call: CallPaths, beginning: Tokens, stage: Stage | None, alone: bool
-) -> Iterator[tuple[BranchPoint, TokensEvent]]:
-    """Yield the decisions of a call that settle the last token of ``beginning``, and that event."""
-    before, event = stage_events(call, beginning, stage)
-    for point in branch_points(call.leaves, before if alone else None, event):
-        yield point, event
+    call: rerun.CallPaths, beginning: Tokens, stage: dependence.Stage | None, alone: bool
+) -> Iterator[tuple[dependence.BranchPoint, dependence.TokensEvent]]:
+    """Return the decisions of a call that settle the end of ``beginning``, and that event."""
+    before, event = dependence.stage_events(call, beginning, stage)
+    points = dependence.branch_points(call.leaves, before if alone else None, event)
+    return ((point, event) for point in points)
 
 
 # The lines behind an exception, read off a path on which the code raises it again.
-
 
 RAISES_KIND = "raises"  # what is broken where code raises, in a finding
 
@@ -610,18 +550,13 @@ def add_exception_sources(
     findings: Sequence[Finding], subject: Subject, contract: Contract, breach: Breach | None
 ) -> list[Finding]:
     """Return the findings, those of code that raised on ``found`` with the lines behind it."""
-    raised = [
-        finding.line
-        for finding in findings
-        if finding.broke == RAISES_KIND and finding.line is not None
-    ]
+    raised = [x for x in findings if x.broke == RAISES_KIND and x.line is not None]
     if breach is None or not raised or subject.coin_bits is not None:
         return list(findings)
     at, behind = _exception_sources(subject, contract, breach)
+    raised = [finding for finding in raised if behind and finding.line == at]
     return [
-        msgspec.structs.replace(finding, sources=behind)
-        if behind and finding.broke == RAISES_KIND and finding.line == at
-        else finding
+        msgspec.structs.replace(finding, sources=behind) if finding in raised else finding
         for finding in findings
     ]
 
@@ -630,11 +565,11 @@ def _exception_sources(
     subject: Subject, contract: Contract, breach: Breach
 ) -> tuple[str, tuple[str, ...]]:
     """Return the line that raises, and the statements that it depends on."""
-    steps = StepTracer()
+    steps = rerun.StepTracer()
     try:
         with steps.following():
             broken = find_breach_paths(subject.rule, contract, breach, steps)
-    except PATH_RUN_ERRORS:
+    except rerun.PATH_RUN_ERRORS:
         return "", ()
     for leaf in broken:
         for at in parse_raise_site(leaf.broke)[:1]:

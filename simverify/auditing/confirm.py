@@ -251,7 +251,12 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
     findings = _repeated_findings(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and certain_deviation(comparison) - repeats.missing > held.tolerance
-    if deviates and (calls := _calls_to_contradiction(free, judged)):
+    calls, emitted = 0, comparison.emitted
+    if isinstance(emitted, Transcripts):
+        calls = free.contradict_draft(judged.model, comparison) if deviates else 0
+    elif deviates:
+        calls = free.contradict(judged.model, _law_array(emitted, judged.model))
+    if calls:
         deviates = False
         repeats.otherwise = (
             f"{calls} calls on random numbers follow the target instead of the law that they add "
@@ -266,13 +271,6 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
     )
     note = _unrepeated_message(judged.model, repeats) if repeats.otherwise else ""
     return Confirmation(failure, note=note)
-
-
-def _calls_to_contradiction(free: SequentialCheck, judged: ExactResult) -> int:
-    """Return how many free calls contradict the law that failed; 0 if they do not."""
-    if isinstance(judged.comparison.emitted, Transcripts):
-        return free.contradict_draft(judged.model, judged.comparison)
-    return free.contradict(judged.model, _law_array(judged.comparison.emitted, judged.model))
 
 
 def _law_array(law: TokenLawArray | LawTree, model: SmallModel) -> TokenLawArray:

@@ -77,10 +77,9 @@ class Instructions:
 
     def is_complete(self) -> bool:
         """Whether every line and every branch was seen."""
-        if self.known == self._looked_at:
-            return False
-        self._looked_at = self.known
-        return not (self.missed_lines() or self.missed_branches())
+        looked_at, self._looked_at = self._looked_at, self.known
+        new = looked_at != self._looked_at
+        return new and not (self.missed_lines() or self.missed_branches())
 
     def reached_lines(self) -> set[int]:
         """Lines of which an instruction ran."""
@@ -157,7 +156,8 @@ class _FileLines:
     """One source file. ``lines``: those of the functions in it that count."""
 
     def __init__(self, file: str, instructions: Sequence[Instructions]) -> None:
-        self.name, self.source = display_path(file), _SourceText(file)
+        self.name, self.tree = display_path(file), _parse_source(file)
+        self.rows = linecache.getlines(file)
         lines: dict[int, str] = {}
         reached: set[int] = set()
         branches: dict[tuple[Branch, bool], bool] = {}
@@ -167,7 +167,7 @@ class _FileLines:
             reached |= seen.reached_lines()
             for key, was_seen in seen.outcomes().items():
                 branches[key] = branches.get(key, False) or was_seen
-        excused = self.source.excused
+        excused = self._excused()
         self.lines = {line: name for line, name in lines.items() if line not in excused}
         self.reached = reached & set(self.lines)
         counted = {k: v for k, v in branches.items() if k[0].at[0] not in excused}
@@ -181,7 +181,7 @@ class _FileLines:
             owner = self.lines[together[0]] if together else ""
             inside = f"{self.lines.get(line, '')}.".startswith(f"{owner}.")
             if together and (line in self.reached or not line or not inside):
-                why = self.source.arm_of(together[0], self.reached)
+                why = self._arm_of(together[0])
                 yield MissedLines(self.name, together[0], together[-1], why)
                 together = []
             if line and line not in self.reached:
@@ -194,25 +194,22 @@ class _FileLines:
             redundant = leads_to in self.lines and leads_to not in self.reached
             if line not in self.reached or redundant:
                 continue
-            text = self.source.text(branch.at)
+            text = self._text(branch.at)
             how = "goes round" if outcome else "comes to its end"
             is_never = f"{text} is never {str(outcome).lower()}"
             what = f"the loop over {text} never {how}" if branch.loop else is_never
             yield f"{self.name}:{line}: {what}"
 
-
-class _SourceText:
-    """A file's text. ``excused``: lines that its author says need not run."""
-
-    def __init__(self, file: str) -> None:
-        self.rows, self.tree = linecache.getlines(file), _parse_source(file)
-        self.excused = {n for n, row in enumerate(self.rows, 1) if _PRAGMA in row}
+    def _excused(self) -> set[int]:
+        """Lines that the file's author says need not run."""
+        excused = {n for n, row in enumerate(self.rows, 1) if _PRAGMA in row}
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in self.excused:
+            if isinstance(node, ast.stmt | ast.ExceptHandler) and node.lineno in excused:
                 last = (getattr(node, "body", None) or [node])[-1]
-                self.excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
+                excused |= set(range(node.lineno, (last.end_lineno or node.lineno) + 1))
+        return excused
 
-    def text(self, at: tuple[int, int, int, int]) -> str:
+    def _text(self, at: tuple[int, int, int, int]) -> str:
         """Return the text at a place (first and last line, columns in bytes), on one line."""
         first, last, start, end = at
         rows = [row.encode() for row in self.rows[first - 1 : last]]
@@ -222,12 +219,12 @@ class _SourceText:
         rows[0] = rows[0][start:]
         return _shorten_line(b" ".join(rows).decode(errors="replace"))
 
-    def arm_of(self, line: int, reached: set[int]) -> str:
+    def _arm_of(self, line: int) -> str:
         """Return the head of the outermost arm around ``line`` of which nothing ran, or ""."""
         for node in ast.walk(self.tree):
             for head, body in self._arms(node):
                 inside = range(body[0].lineno, (body[-1].end_lineno or body[-1].lineno) + 1)
-                if line in inside and reached.isdisjoint(inside):
+                if line in inside and self.reached.isdisjoint(inside):
                     return head
         return ""
 

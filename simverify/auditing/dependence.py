@@ -1,9 +1,8 @@
 """What each statement that a path ran depends on: a dynamic dependence graph.
 
 A statement depends on what last wrote the names that it reads, on what the functions that it calls
-return, on what its function was called with, and on the tests around it. All of this is read off
-the source and the lines that ran (Agrawal and Horgan 1990); what a library or another thread did
-between them is not seen.
+return, on what its function was called with, and on the tests around it, all read off the source
+and the lines that ran (Agrawal and Horgan 1990). Libraries and other threads are not seen.
 """
 
 import ast
@@ -22,9 +21,6 @@ from simverify.symbolic.engine import RecordedPath
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.races import DecisionKind
 
-# Statements of a file: what each reads, changes and calls, and the tests around it.
-
-
 NameSet = frozenset[str]
 
 
@@ -32,8 +28,8 @@ NameSet = frozenset[str]
 class Argument:
     """What is handed over in a call: the names whose values count, and the functions called."""
 
-    names: NameSet
-    functions: NameSet
+    names: NameSet = frozenset()
+    functions: NameSet = frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,18 +44,11 @@ class CallSite:
 
     def argument(self, param: str, params: tuple[str, ...]) -> Argument | None:
         """Return what is handed over as ``param``; None where that is not known."""
-        if not self.known:
-            return None
-        if param in self.keywords:
-            return self.keywords[param]
         places = params[1:] if self.method and params[:1] in (("self",), ("cls",)) else params
-        if param not in places:
+        if not self.known or param not in (*self.keywords, *places):
             return None
-        i = places.index(param)
-        return self.places[i] if i < len(self.places) else _NO_ARGUMENT
-
-
-_NO_ARGUMENT = Argument(frozenset(), frozenset())
+        given = dict(zip(places, self.places, strict=False)) | self.keywords
+        return given.get(param, Argument())
 
 
 @dataclass(frozen=True)
@@ -95,12 +84,9 @@ def statements_by_line(file: str) -> dict[int, Statement]:
 
 @functools.lru_cache(maxsize=32)
 def _parse_statements(text: str) -> dict[int, Statement]:
-    """Return the statement of each line, by the text: a file may be edited and audited again."""
-    result: dict[int, Statement] = {}
-    for statement in _read_statements(parse_module(text).body, _Context((), "", ())):
-        for line in range(statement.first, statement.last + 1):
-            result[line] = statement
-    return result
+    # By the text, for a file may be edited and audited again.
+    statements = _read_statements(parse_module(text).body, _Context((), "", ()))
+    return {line: x for x in statements for line in range(x.first, x.last + 1)}
 
 
 def parse_module(text: str) -> ast.Module:
@@ -135,11 +121,13 @@ class _Context:
 
 def _read_statements(body: Sequence[ast.stmt], place: _Context) -> Iterator[Statement]:
     for node in body:
-        if isinstance(node, ast.ClassDef):
-            yield from _read_statements(node.body, place)
-            continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inside = _Context((), node.name, _parameter_names(node.args))
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = place
+            if not isinstance(node, ast.ClassDef):
+                given = node.args
+                spread = [x for x in (given.vararg, given.kwarg) if x is not None]
+                params = [*given.posonlyargs, *given.args, *given.kwonlyargs, *spread]
+                inside = _Context((), node.name, tuple(x.arg for x in params))
             yield from _read_statements(node.body, inside)
             continue
         blocks = [getattr(node, name, ()) for name in ("body", "orelse", "finalbody")]
@@ -147,16 +135,8 @@ def _read_statements(body: Sequence[ast.stmt], place: _Context) -> Iterator[Stat
         inner = [part for block in blocks for part in block if isinstance(part, ast.stmt)]
         last = min((part.lineno for part in inner), default=(node.end_lineno or node.lineno) + 1)
         yield _make_statement(node, set(inner), max(last - 1, node.lineno), place)
-        if isinstance(node, _CONTROL_STATEMENTS):
-            inside = replace(place, around=(*place.around, node.lineno))
-        else:
-            inside = place
-        yield from _read_statements(inner, inside)
-
-
-def _parameter_names(given: ast.arguments) -> tuple[str, ...]:
-    spread = [x for x in (given.vararg, given.kwarg) if x is not None]
-    return tuple(x.arg for x in [*given.posonlyargs, *given.args, *given.kwonlyargs, *spread])
+        around = (node.lineno,) * isinstance(node, _CONTROL_STATEMENTS)
+        yield from _read_statements(inner, replace(place, around=place.around + around))
 
 
 def _make_statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Context) -> Statement:
@@ -172,7 +152,10 @@ def _make_statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Con
             if not any(one is whole for whole in stored):
                 (reads if isinstance(one.ctx, ast.Load) else writes).add(one.id)
         elif isinstance(one, ast.Subscript | ast.Attribute) and isinstance(one.ctx, ast.Store):
-            stored.append(_root_expression(one))
+            root: ast.AST = one
+            while isinstance(root, ast.Subscript | ast.Attribute):
+                root = root.value
+            stored.append(root)
             partly |= _names_in(one.value)
         elif isinstance(one, ast.AugAssign):
             reads |= _names_in(one.target)
@@ -220,13 +203,6 @@ def _forwards_names(node: ast.stmt) -> bool:
     )
 
 
-def _root_expression(node: ast.AST) -> ast.AST:
-    """Return what a part of is written: ``x`` of ``x.y[i]``."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    return node
-
-
 def _reads_metadata_only(node: ast.AST) -> bool:
     """Whether an expression takes nothing of the values that stand in it, as ``len(x)``."""
     if isinstance(node, ast.Attribute):
@@ -253,18 +229,11 @@ def _call_site(node: ast.Call) -> CallSite:
 
 
 def _make_argument(node: ast.expr) -> Argument:
-    names: set[str] = set()
-    functions: set[str] = set()
-    waiting: list[ast.AST] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Name):
-            names.add(one.id)
-        elif isinstance(one, ast.Call):
-            functions.add(_function_name(one))
-        if not _reads_metadata_only(one):
-            waiting += ast.iter_child_nodes(one)
-    return Argument(frozenset(names), frozenset(functions))
+    nodes: list[ast.AST] = [node]
+    for one in nodes:  # grows while it is gone through
+        nodes += [] if _reads_metadata_only(one) else ast.iter_child_nodes(one)
+    calls = frozenset(_function_name(one) for one in nodes if isinstance(one, ast.Call))
+    return Argument(frozenset(one.id for one in nodes if isinstance(one, ast.Name)), calls)
 
 
 def _function_name(node: ast.Call) -> str:
@@ -352,19 +321,16 @@ class DependenceGraph:
         waiting = sorted((far, start) for start, far in starts.items())
         while waiting:
             far, i = heappop(waiting)
-            if i in distances:
-                continue
-            distances[i] = far
-            node = self.nodes[i]
-            for j in (*node.data, *node.tests, *node.calls.values()):
-                heappush(waiting, (far + cost(self.nodes[j]), j))
+            if i not in distances:
+                distances[i], node = far, self.nodes[i]
+                for j in (*node.data, *node.tests, *node.calls.values()):
+                    heappush(waiting, (far + cost(self.nodes[j]), j))
         return distances
 
     def values(self, steps: Iterable[int], decided: Iterable[int]) -> set[int]:
         """Return the nodes that the values at these steps come from; no test is followed.
 
-        Nothing is followed behind what is drawn before, or ``decided`` at these steps: it is what
-        it is by chance, whatever its chances were.
+        Nor is anything behind an earlier draw, or behind what is ``decided`` at these steps.
         """
         starts = {self.of[step] for step in steps if step in self.of}
         stops = {self.of[step] for step in decided if step in self.of}
@@ -373,10 +339,10 @@ class DependenceGraph:
         while waiting:
             i = waiting.pop()
             node = self.nodes[i]
-            if i in visited or i in stops or (i not in starts and _makes_draw(node.statement)):
-                continue
-            visited.add(i)
-            waiting += [*node.data, *node.calls.values()]
+            drawn = i not in starts and _makes_draw(node.statement)
+            if not (drawn or i in visited or i in stops):
+                visited.add(i)
+                waiting += [*node.data, *node.calls.values()]
         return visited
 
     def _run(self, i: int, step: LineStep, statement: Statement) -> None:
@@ -400,11 +366,8 @@ class DependenceGraph:
         self.nodes.append(node)
         if _makes_draw(statement):
             node.inputs = self._input()
-        for name in statement.reads:
-            node.read |= self._sources(call, statement.params, name)
-        node.data |= node.read
-        for name in statement.partly:
-            node.data |= self._sources(call, statement.params, name)
+        node.read = self._sources(call, statement.params, statement.reads)
+        node.data = node.read | self._sources(call, statement.params, statement.partly)
         node.tests = {self._tests[call][x] for x in statement.around if x in self._tests[call]}
         self._tests[call][statement.first] = n
         outer = self._outer[call]
@@ -447,8 +410,7 @@ class DependenceGraph:
             if not known or len(returned.parts) != len(parts):
                 continue
             for names, part in zip(parts, returned.parts, strict=True):
-                sources = (self._sources(last.call, returned.params, name) for name in part)
-                read = set().union(*sources)
+                read = self._sources(last.call, returned.params, part)
                 self.nodes.append(replace(last, data=read, read=read))
                 # What is handed over counts as far as the function's own lines make use of it.
                 calls = {call: len(self.nodes) - 1}
@@ -456,7 +418,10 @@ class DependenceGraph:
                 for name in names:
                     self._written[node.call][name] = (len(self.nodes) - 1,)
 
-    def _sources(self, call: int, params: tuple[str, ...], name: str) -> set[int]:
+    def _sources(self, call: int, params: tuple[str, ...], names: Iterable[str]) -> set[int]:
+        return {source for name in names for source in self._sources_of(call, params, name)}
+
+    def _sources_of(self, call: int, params: tuple[str, ...], name: str) -> set[int]:
         """Return where ``name`` comes from: written in a call, handed to it, or from around it."""
         at: int | None = call
         while at is not None:
@@ -490,8 +455,8 @@ class DependenceGraph:
         self.nodes.append(node)
         sites = [x for x in caller.statement.calls if x.name == self._function[call]]
         given = sites[0].argument(name, params) if len(sites) == 1 else None
-        for one in caller.statement.reads if given is None else given.names:
-            node.data |= self._sources(caller.call, caller.statement.params, one) - {outer}
+        names = caller.statement.reads if given is None else given.names
+        node.data = self._sources(caller.call, caller.statement.params, names) - {outer}
         node.calls = {
             other: j
             for other, j in caller.calls.items()
@@ -524,11 +489,8 @@ def _makes_draw(statement: Statement) -> bool:
     return any(_DRAWING_FUNCTIONS.fullmatch(site.name) for site in statement.calls)
 
 
-# Decisions that settle what is emitted, read off the tree of all paths.
-#
-# A decision settles an event where its branches give it different probabilities, and leaves an
-# earlier event alone where they do not.
-
+# Decisions, read off the tree of all paths. A decision settles an event where its branches give it
+# different probabilities, and leaves an earlier event alone where they do not.
 
 Stage = Literal["accepted", "residual", "bonus"]
 
@@ -541,21 +503,18 @@ def stage_events(
     call: CallPaths, beginning: Tokens, stage: Stage | None
 ) -> tuple[TokensEvent, TokensEvent]:
     """Return what is settled before the last token of ``beginning``, and what settles it."""
-    end = len(beginning)
-    position, x = end - 1, call.drafted
+    end, x = len(beginning), call.drafted
+    place = end - 1
     if stage is None or x is None:
-        return (
-            lambda out: out[:position] == beginning[:position],
-            lambda out: out[:end] == beginning,
-        )
+        return lambda out: out[:place] == beginning[:place], lambda out: out[:end] == beginning
     if stage == "accepted":
         return (
-            lambda out: len(out) > position and out[:position] == x[:position],
+            lambda out: len(out) > place and out[:place] == x[:place],
             lambda out: len(out) > end and out[:end] == x[:end],
         )
     return (
-        lambda out: len(out) == end and out[:position] == x[:position],
-        lambda out: len(out) == end and out == (*x[:position], beginning[-1]),
+        lambda out: len(out) == end and out[:place] == x[:place],
+        lambda out: len(out) == end and out == (*x[:place], beginning[-1]),
     )
 
 
@@ -615,13 +574,12 @@ def branch_points(
 
 def leaves_through(leaves: Sequence[RecordedPath], taken: tuple[int, ...]) -> list[RecordedPath]:
     """Return the paths that begin with these branches, the likeliest first."""
-    depth = len(taken)
-    paths = [x for x in leaves if tuple(branch.taken for branch in x.branches[:depth]) == taken]
+    paths = [x for x in leaves if tuple(y.taken for y in x.branches[: len(taken)]) == taken]
     return sorted(paths, key=lambda leaf: -leaf.weight)
 
 
 def decision_step(leaf: RecordedPath, depth: int) -> int | None:
     """Return the step at which a path takes its branch ``depth``; None if it was not followed."""
     branch = leaf.branches[depth]
-    ran = [i for i, step in enumerate(leaf.steps[: branch.steps]) if step.at == branch.where]
-    return ran[-1] if ran else None
+    ran = (i for i, step in enumerate(leaf.steps[: branch.steps]) if step.at == branch.where)
+    return max(ran, default=None)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 import numpy as np
@@ -21,9 +21,6 @@ from simverify.results import Instance
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
 
 # Rows of the small instances: pairs of target and draft rows, as integer weights.
-#
-# Hand-made ones by what they are for, and seeded random ones where vocabularies are larger.
-
 
 RowWeights = tuple[int, ...]
 RowPair = tuple[RowWeights, RowWeights]
@@ -85,7 +82,6 @@ Targets hold every token, so residuals are wide: a list of five, or a mask of ei
 too short for them. Drafts of few tokens keep the paths few.
 """
 
-
 NEAR_ONE_RATIO_ROWS: tuple[RowPair, ...] = (
     ((999, 501, 500), (1_000, 500, 500)),
     ((9_995, 5_003, 5_002), (10_000, 5_000, 5_000)),
@@ -106,20 +102,20 @@ def large_rows(rng: random.Random, vocab: int, most: int) -> list[RowPair]:
 
 def random_rows(rng: random.Random, vocab: int, count: int) -> list[RowPair]:
     """Random rows with zeros here and there; every row has some mass."""
-
-    def row() -> RowWeights:
-        weights = [rng.choice((0, 1, 1, 2, 3, 5, 8)) for _ in range(vocab)]
-        weights[rng.randrange(vocab)] += 1
-        return tuple(weights)
-
+    row = partial(_random_row, rng, vocab, (0, 1, 1, 2, 3, 5, 8))
     return [(row(), row()) for _ in range(count)]
+
+
+def _random_row(rng: random.Random, vocab: int, choices: Sequence[int]) -> RowWeights:
+    weights = [rng.choice(choices) for _ in range(vocab)]
+    weights[rng.randrange(vocab)] += 1
+    return tuple(weights)
 
 
 def sweep_rows() -> Iterator[RowPair]:
     """Yield rows of two tokens whose q steps through (0, 1) by .01, with p/q all over (0, 1).
 
-    Code that goes wrong for probabilities or ratios of a narrow range goes wrong on one. Then rows
-    of three tokens with p/q next to 1, and with p and q next to 0 and 1.
+    Then rows of three tokens with p/q next to 1, and with p and q next to 0 and 1.
     """
     golden = (math.sqrt(5) - 1) / 2
     for k in range(100):
@@ -146,9 +142,7 @@ CORE_INSTANCES = {
     ),
 }
 """Names of the instances that a verdict needs, by contract: they expose every catalogued fault
-which shows in the law of a call or of a generation. Smaller ones stand first, and a fault that
-shows at two tokens needs no larger one.
-"""
+which shows in the law of a call or of a generation."""
 
 
 @dataclass(frozen=True)
@@ -220,11 +214,10 @@ class SmallModel:
         prefixes = dict.fromkeys(
             x for length in range(depth + 1) for x in itertools.product(tokens, repeat=length)
         )
-        for end in range(1, len(sequence)):
-            for drafted in range(self.gamma + 1):
-                for x in itertools.product(tokens, repeat=drafted):
-                    if end + drafted > depth:
-                        prefixes[sequence[:end] + x] = None
+        for end, drafted in itertools.product(range(1, len(sequence)), range(self.gamma + 1)):
+            if end + drafted > depth:
+                drafts = itertools.product(tokens, repeat=drafted)
+                prefixes |= dict.fromkeys(sequence[:end] + x for x in drafts)
 
         def table(rows: tuple[RowWeights, ...]) -> dict[str, tuple[float | str, ...]]:
             def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
@@ -274,9 +267,8 @@ _SWEEP_FAMILY = "sweep"
 def instance_battery(max_gamma: int, max_vocab: int, *, seed: int = 0) -> Iterator[SmallModel]:
     """Yield the instances from small to large, by an estimate of the paths they take.
 
-    Hand-made rows for V = 2 and 3, the first pair alone (the same row everywhere) before all
-    of them, and seeded random rows up to V = 12; gamma up to ``max_gamma`` (4 at most for V
-    up to 5, 2 beyond). Last a sweep of V = 2, which is for the odd fault that the others miss.
+    Hand-made rows for V = 2 and 3, the first pair also alone, and seeded random rows up to V = 12;
+    gamma up to ``max_gamma`` (4 at most for V up to 5, 2 beyond). Last a sweep of V = 2.
     """
     models: list[SmallModel] = []
     of_pairs = SmallModel.of_pairs
@@ -330,11 +322,10 @@ def instances_for(
 ) -> list[SmallModel]:
     """Return the battery for a contract.
 
-    Rules that draft themselves get V, gamma up to 3 and a few larger vocabularies; they are
-    also run on after an earlier generation, cut short or ended by end of sequence, and up to
-    an end of sequence inside a block. ``eos``: the id that the code under audit takes for end
-    of sequence: then it is one wherever the vocabulary has it. Without it the last token is,
-    and only where nothing but generations is judged.
+    Rules that draft themselves get V, gamma up to 3 and a few larger vocabularies; they also run on
+    after an earlier generation, cut short or ended by end of sequence, and up to an end of sequence
+    inside a block. ``eos``: the code's id of it, wherever the vocabulary has it; without it the
+    last token is, and only where nothing but generations is judged.
     """
     models = list(instance_battery(max_gamma, max_vocab, seed=seed))
     if contract == "step":
@@ -375,11 +366,10 @@ def _step_models(models: list[SmallModel], eos: int | None) -> list[SmallModel]:
 def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
     """Yield instances for rules that draft themselves.
 
-    A block that is compared to its end, with residuals of two tokens: drafts are nearly all
-    certain, so that its paths stay few. Outputs that follow a prompt: a long one, one shorter
-    than a block, one of odd length that begins high and falls. A generation whose
-    first draft is the end of sequence, often accepted with a rejection behind it: greedy block
-    then still owes something, which the next generation does not.
+    A block that is compared to its end, with residuals of two tokens and drafts that are nearly all
+    certain. Outputs after a prompt: a long one, one shorter than a block, one of odd length that
+    begins high and falls. A generation whose first draft is the end of sequence, often accepted
+    with a rejection behind it: greedy block then still owes something.
     """
     yield SmallModel(
         "sparse, V=3, gamma=3, whole block",
@@ -405,11 +395,8 @@ def _step_only_instances(eos: int | None) -> Iterator[SmallModel]:
         yield SmallModel(name, 3, p, q, earlier_calls=1, eos=end)
 
 
-# Small instances for rules that judge draft trees: rows, shapes, and the scheme of the siblings.
-#
-# A shape is small or has few drafts: V^n trees of n nodes are drafted where all are sampled. Every
-# tree that a shape can become is among them: equal siblings, ids 0 and V-1, siblings in any order.
-
+# Small instances for rules that judge draft trees. A shape is small or has few drafts: V^n trees of
+# n nodes are drafted where all are sampled, and every tree that a shape can become is among them.
 
 _TREE_LEVELS = {
     2: parse_rows("1, 2, 1 1, 1 2, 2 1, 3, 2 2, 3 1, 2 1 1, 1 1 1 1"),
@@ -427,8 +414,8 @@ _IRREGULAR_SHAPES = {
 """Shapes that are no levels: parents, by name."""
 
 _TREE_ROWS = {3: _row_pairs("thin residual: 6 3 3 / 5 6 1, 2 5 3 / 5 4 1, 3 2 5 / 1 5 4")}
-"""Rows for trees alone, by vocabulary: what a rejection leaves of p is below q at some token, so
-that a coin is taken for the second sibling too. On others it is accepted, or not, for certain."""
+"""Rows for trees alone, by vocabulary: after a rejection p is below q at some token, so that the
+second sibling takes a coin too."""
 
 _LARGE_TREES: tuple[tuple[int, tuple[int, ...], int], ...] = (
     (6, (1, 1), 3),
@@ -476,22 +463,18 @@ def tree_instances(
                 most = _MAX_NODES_BY_FAMILY.get(family, _DEFAULT_MAX_NODES)
                 if random_only or len(tree) <= most or shape is not None:
                     title = f"{family}, V={vocab}, {name}"
-                    models.append(_tree_model(title, pairs, tree, scheme, family, needed and rich))
+                    core, drafting = needed and rich, Drafting(tree, scheme)
+                    models.append(_tree_model(title, pairs, drafting, family, core))
     models += _large_tree_instances(scheme, rng, shape)
     fitting = _fitting(models, max_gamma, max_vocab)
     return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.name))
 
 
 def _tree_model(
-    name: str,
-    pairs: Iterable[RowPair],
-    shape: TreeShape,
-    scheme: Scheme,
-    family: str = "",
-    core: bool = False,
+    name: str, pairs: Iterable[RowPair], drafting: Drafting, family: str = "", core: bool = False
 ) -> SmallModel:
-    drafting = Drafting(shape, scheme)
-    return SmallModel.of_pairs(name, shape.depth, pairs, family, core=core, drafting=drafting)
+    depth = drafting.shape.depth
+    return SmallModel.of_pairs(name, depth, pairs, family, core=core, drafting=drafting)
 
 
 def max_tree_count(model: SmallModel) -> int:
@@ -504,11 +487,9 @@ def max_tree_count(model: SmallModel) -> int:
 
 
 def fault_revealing_trees(models: Sequence[SmallModel]) -> list[SmallModel]:
-    """Return the few of ``models`` on which the catalogued faults of draft trees show.
-
-    Of the core, the smaller ones; where a rule takes no shape of the core, plain chains do.
-    """
+    """Return the few of ``models`` on which the catalogued faults of draft trees show."""
     small = [m for m in models if max_tree_count(m) <= _MAX_FAULT_TREES]
+    # Where a rule takes no shape of the core, plain chains do.
     return [m for m in small if m.core] or [m for m in small if m.family == "plain"]
 
 
@@ -522,7 +503,8 @@ def _large_tree_instances(
     for vocab, tree, most in cases:
         if most ** len(tree) <= _MAX_LARGE_VOCAB_TREES:
             name = f"large, V={vocab}, tree of {len(tree)}, drafts of {most}"
-            yield _tree_model(name, large_rows(rng, vocab, most), tree, scheme, "large")
+            pairs = large_rows(rng, vocab, most)
+            yield _tree_model(name, pairs, Drafting(tree, scheme), "large")
 
 
 def _tree_shapes(
@@ -540,11 +522,8 @@ def _tree_shapes(
         yield name, shape_of_levels(children), (vocab, children) in core
 
 
-# Small instances for drafters: rows of the draft model, and trees that are drafted call by call.
-#
-# A call is asked for one to four siblings, and once for eight, more than a row has tokens on some;
-# the calls of a chain or a tree show what depends on an earlier one.
-
+# Small instances for drafters: rows of the draft model, and trees that are drafted call by call. A
+# call is asked for one to four siblings, and once for eight, more than some rows have tokens.
 
 _DRAFT_ROWS = {
     vocab: {name: [row for (row,) in rows] for name, rows in _parse_families(text).items()}
@@ -600,16 +579,16 @@ def draft_instances(
             for name, tree, needed in shapes:
                 title = f"{family}, V={vocab}, {name}"
                 core = needed and (family == "plain" or shape is not None)
-                models.append(_drafter_model(title, rows, tree, scheme, family, core))
+                drafting = Drafting(tree, scheme)
+                models.append(_tree_model(title, _mirrored(rows), drafting, family, core))
     rng = random.Random(seed)
-    siblings = shape_of_levels([_LARGE_VOCAB_SIBLINGS])
+    siblings = Drafting(shape or shape_of_levels([_LARGE_VOCAB_SIBLINGS]), scheme)
     for vocab in (6, 8, _LARGEST_VOCAB):
-        row = [rng.choice((0, 1, 2, 3, 5, 8)) for _ in range(vocab)]
-        row[rng.randrange(vocab)] += 1
-        models.append(_drafter_model(f"large, V={vocab}", [tuple(row)], shape or siblings, scheme))
+        row = _random_row(rng, vocab, (0, 1, 2, 3, 5, 8))
+        models.append(_tree_model(f"large, V={vocab}", _mirrored([row]), siblings))
     if shape is None:
         name = f"after a prompt of {len(_LONG_PROMPT)}, V=3, tree 2"
-        after = _drafter_model(name, _DRAFT_ROWS[3]["plain"], siblings, scheme)
+        after = _tree_model(name, _mirrored(_DRAFT_ROWS[3]["plain"]), siblings)
         models.append(replace(after, prompt=_LONG_PROMPT))
     fitting = _fitting(models, max_gamma, max_vocab)
     fitting = [m for m in fitting if m.core or max_tree_count(m) <= _MAX_SPECIAL_TREES]
@@ -617,20 +596,9 @@ def draft_instances(
     return sorted(fitting, key=lambda m: (max_tree_count(m), m.gamma, m.family != "plain", m.name))
 
 
-def _drafter_model(
-    name: str,
-    rows: Sequence[RowWeights],
-    shape: TreeShape,
-    scheme: Scheme,
-    family: str = "",
-    core: bool = False,
-) -> SmallModel:
+def _mirrored(rows: Sequence[RowWeights]) -> list[RowPair]:
     # Nothing is verified, so that the target's rows, which have to be there, matter to nobody.
-    pairs = [(row[::-1], row) for row in rows]
-    return _tree_model(name, pairs, shape, scheme, family, core)
-
-
-# The rows of an instance in a result file, as functions of a prefix again.
+    return [(row[::-1], row) for row in rows]
 
 
 class InstanceRows:
@@ -638,8 +606,7 @@ class InstanceRows:
 
     def __init__(self, instance: Instance) -> None:
         self.name, self.gamma, self.vocab_size = instance.name, instance.gamma, instance.vocab_size
-        self.earlier_calls = instance.earlier_calls
-        self.eos = instance.eos
+        self.earlier_calls, self.eos = instance.earlier_calls, instance.eos
         self.prompt = instance.prompt
         self.drafting = instance_drafting(instance)
         self.missing = ""

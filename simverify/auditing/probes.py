@@ -383,15 +383,12 @@ def forced_generator(code: Any) -> Iterator[tuple[ForcedUniforms, Callable[[], A
                 """Uniform on [0, 1)."""
                 single = np.dtype(dtype) == np.float32
                 bits = 24 if single else DOUBLE_BITS
-                shape = np.shape(out) if out is not None else size
-                if shape is None:
+                if size is None and out is None:
                     return source.draw(bits)
-                values = np.empty(shape, dtype=np.float32 if single else np.float64)
-                values.reshape(-1)[:] = [source.draw(bits) for _ in range(values.size)]
-                if out is None:
-                    return values
-                out[...] = values
-                return out
+                of_type = np.float32 if single else np.float64
+                values = np.empty(size, dtype=of_type) if out is None else out
+                values.flat[:] = [source.draw(bits) for _ in range(values.size)]
+                return values
 
         yield source, Generator
 

@@ -10,13 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify import results as doc
+from simverify import trees
+from simverify.auditing import coverage
 from simverify.auditing.comparison import TOLERANCE_BY_DTYPE
-from simverify.auditing.coverage import (
-    CoverageMonitor,
-    call_monitored,
-    find_reachable,
-    monitor_coverage,
-)
 from simverify.auditing.enumeration import check_token_ids, takes_tree_arguments
 from simverify.auditing.invocation import build_step_rule, make_finding, read_result
 from simverify.auditing.probes import probe_findings, run_subject_probes
@@ -31,16 +27,8 @@ from simverify.battery import battery
 from simverify.checks import MAX_GAMMA
 from simverify.drafting.method import DraftMethod
 from simverify.errors import OptionError, UsageError
+from simverify.models import transformer
 from simverify.models.trace import open_trace
-from simverify.models.transformer import (
-    BUNDLED,
-    Dtype,
-    Sampling,
-    TransformerPair,
-    load_pair,
-    read_prompts,
-    use_threads,
-)
 from simverify.simulators.decoding.job import TokenSums, make_job
 from simverify.simulators.decoding.loop import (
     RULES,
@@ -54,28 +42,8 @@ from simverify.simulators.decoding.loop import (
 )
 from simverify.simulators.decoding.replayed import TraceReplay, trace_blocks
 from simverify.simulators.decoding.trees import TreeBlock, TreeExpectation, decode_trees
+from simverify.symbolic import watchdog
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
-from simverify.symbolic.watchdog import (
-    DeadlineExpired,
-    contain_process,
-    deadline,
-    is_user_interrupt,
-    report_activity,
-)
-from simverify.trees import (
-    ROOT,
-    SCHEMES,
-    Drafting,
-    DraftTree,
-    RowAfter,
-    TreeShape,
-    get_scheme,
-    parse_levels,
-    shape_of_levels,
-)
-
-# Calls of code under audit on the rows of real models, and what is recorded of them.
-
 
 STEP_SECONDS = 600.0
 """As :data:`CALL_HANG_SECONDS`, of a call that asks models for rows, which may be slow ones."""
@@ -112,7 +80,7 @@ class BlockCaller(_Caller):
         self, _position: int, p: Any, q: Any, drafts: Any, rng: np.random.Generator
     ) -> list[int]:
         """Return the tokens of a block."""
-        report_activity("a block of real models")
+        watchdog.report_activity("a block of real models")
         x = tuple(int(token) for token in drafts)
         given = p.copy(), q.copy(), np.array(x, np.int64)
         tokens = self._tokens(*given, rng, seconds=CALL_HANG_SECONDS)
@@ -133,11 +101,13 @@ class TreeCaller(_Caller):
             built = _call_within(build_tree_rule, rule, seconds=CALL_HANG_SECONDS)
             self._rule, self._reset = built.tree, partial(reset_tree_rule, built)
 
-    def judge(self, tree: DraftTree, given: Mapping[str, Any], rng: np.random.Generator) -> Tokens:
+    def judge(
+        self, tree: trees.DraftTree, given: Mapping[str, Any], rng: np.random.Generator
+    ) -> Tokens:
         """Return the tokens of a call on ``tree``; ``given``: its arguments by their names."""
-        report_activity("a draft tree of a model")
+        watchdog.report_activity("a draft tree of a model")
         tokens = self._tokens(*given.values(), rng, seconds=CALL_HANG_SECONDS)
-        if tokens[:-1] not in {tree.text(node) for node in range(ROOT, len(tree.tokens))}:
+        if tokens[:-1] not in {tree.text(node) for node in range(trees.ROOT, len(tree.tokens))}:
             raise ContractMisuse(
                 f"not-a-prefix: returned {tokens} for the tree {tree.drawn()}: all but the last "
                 f"token must be a way from its root"
@@ -156,13 +126,13 @@ class StepCaller(_Caller):
     def step(
         self,
         prefix: Tokens,
-        target: RowAfter,
-        draft: RowAfter,
+        target: trees.RowAfter,
+        draft: trees.RowAfter,
         gamma: int,
         rng: np.random.Generator,
     ) -> Tokens:
         """Return the tokens that follow ``prefix``."""
-        report_activity("a call on real models")
+        watchdog.report_activity("a call on real models")
         return self._tokens(prefix, target, draft, gamma, rng, seconds=STEP_SECONDS)
 
 
@@ -180,7 +150,7 @@ class CallRecorder:
         lanes: int,
         seed: int,
         drafted: bool,
-        drafting: Drafting | None = None,
+        drafting: trees.Drafting | None = None,
         state: bool = False,
     ) -> None:
         # Of a rule that may carry state, as one without drafts, absolute positions alone follow
@@ -219,10 +189,10 @@ class CallRecorder:
             self._accepted.interval(weights, _INTERVAL_CONFIDENCE)
             for weights in ((1.0, 0.0), (0.0, 1.0), (1.0, -1.0))
         )
-        reference, where = "block's", "blocks"
+        where, reference = "blocks" if self._trees is None else "trees", "block's"
         if self._trees is not None:
             counted = self._trees.by == "counting"
-            reference, where = "no rule's above" if counted else "the best rule's", "trees"
+            reference = "no rule's above" if counted else "the best rule's"
         return (
             f"E[tau] = {tau.mean:.4f} ({tau.low:.4f} to {tau.high:.4f}), {reference} "
             f"{best.mean:.4f} "
@@ -232,21 +202,18 @@ class CallRecorder:
 
 def _call_within(call: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
     try:
-        with deadline(seconds):
-            return call_monitored(call, *arguments)
-    except DeadlineExpired:
+        with watchdog.deadline(seconds):
+            return coverage.call_monitored(call, *arguments)
+    except watchdog.DeadlineExpired:
         raise ContractMisuse(f"hangs: did not return within {seconds:g} s") from None
     except (ContextExceeded, ModelError):
         raise  # no fault of the code
     except InvalidTokens as error:
         raise ContractMisuse(f"{error.kind}: {error}") from None
     except BaseException as error:  # the code may raise anything, SystemExit too
-        if is_user_interrupt(error):
+        if watchdog.is_user_interrupt(error):
             raise
         raise ContractMisuse(f"raises: {describe_exception(error)}") from None
-
-
-# An audit on rows: edge probes, calls, tests, and their document.
 
 
 _CERTIFICATE_DELTA = 1e-3
@@ -287,8 +254,10 @@ def audit_on_rows(
     stamp = battery.start_meta()
     of_tier: list[doc.Finding] = []
     judged = None
-    watch = CoverageMonitor(find_reachable(subject.rule).codes, always=settings.strict_coverage)
-    with contain_process(), monitor_coverage(watch):
+    watch = coverage.CoverageMonitor(
+        coverage.find_reachable(subject.rule).codes, always=settings.strict_coverage
+    )
+    with watchdog.contain_process(), coverage.monitor_coverage(watch):
         say("edge probes")
         of_probes, probed_as = (subject, contract) if probed is None else (probed, "step")
         assert probed_as != "tree"
@@ -308,8 +277,7 @@ def audit_on_rows(
     if judged is not None:
         n = record.tokens.features.n
         notes.append(f"{n:,} tokens are judged; what is promised is of: {judged.deviation}")
-        if not findings and record.optimality is not None:
-            notes.append(record.optimality)
+        notes += [record.optimality] if record.optimality and not findings else []
         if not findings and judged.detectable > settings.detect:
             verdict = "INCONCLUSIVE"
             inconclusive = (
@@ -400,9 +368,9 @@ class LiveModels:
     gamma: int = 4
     tokens: int | None = None  # to emit; None for as many as ``detect`` needs
     contract: Contract | None = None  # None where the code says its own
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: transformer.Sampling = field(default_factory=transformer.Sampling)
     device: str = "cpu"
-    dtype: Dtype = "float32"
+    dtype: transformer.Dtype = "float32"
     threads: int | None = None  # of torch; None leaves them
     scheme: str | None = None
     tree: str | None = None
@@ -412,15 +380,15 @@ class LiveModels:
         if not 1 <= self.gamma <= MAX_GAMMA:
             raise UsageError(f"gamma is {self.gamma}: expected 1 to {MAX_GAMMA}")
 
-    def load(self) -> tuple[TransformerPair, Sequence[str]]:
+    def load(self) -> tuple[transformer.TransformerPair, Sequence[str]]:
         """Return the models and the texts of the prompts."""
-        texts = read_prompts(self.prompts or BUNDLED / "prompts.jsonl")
-        pair = load_pair(
+        texts = transformer.read_prompts(self.prompts or transformer.BUNDLED / "prompts.jsonl")
+        pair = transformer.load_pair(
             self.target, self.draft, sampling=self.sampling, device=self.device, dtype=self.dtype
         )
         return pair, texts
 
-    def drafting(self, subject: Subject, contract: Contract) -> Drafting | None:
+    def drafting(self, subject: Subject, contract: Contract) -> trees.Drafting | None:
         """Return how trees are drafted for ``subject``; None for code that judges no trees.
 
         Raises ``UsageError`` for a scheme or a tree that is missing, or not for this code.
@@ -433,12 +401,12 @@ class LiveModels:
             return None
         name = self.scheme or subject.scheme
         if name is None:
-            known = ", ".join(SCHEMES)
+            known = ", ".join(trees.SCHEMES)
             raise UsageError(f"--contract tree needs --scheme, how siblings are drafted: {known}")
         if self.tree is not None:
-            shape = parse_levels(self.tree)
+            shape = trees.parse_levels(self.tree)
         else:
-            two, one = (shape_of_levels([k] + [1] * (self.gamma - 1)) for k in (2, 1))
+            two, one = (trees.shape_of_levels([k] + [1] * (self.gamma - 1)) for k in (2, 1))
             shape = two if subject.fits(two) else one
         if shape.depth > self.gamma:
             raise UsageError(
@@ -448,20 +416,14 @@ class LiveModels:
         if not subject.fits(shape):
             given = f"{subject.name} does not take the tree {_shape_text(shape)}"
             raise UsageError(f"{given}: name another one")
-        return Drafting(shape, get_scheme(name))
+        return trees.Drafting(shape, trees.get_scheme(name))
 
     def command(self, spec: str, settings: AuditSettings) -> str:
         """Return the command that repeats the audit of ``spec``."""
         law = self.sampling
+        own = ("target", "draft", "prompts", "gamma", "tokens", "contract", "scheme", "tree")
         given: tuple[tuple[str, Any, Any], ...] = (
-            ("--target", self.target, None),
-            ("--draft", self.draft, None),
-            ("--prompts", self.prompts, None),
-            ("--gamma", self.gamma, None),
-            ("--tokens", self.tokens, None),
-            ("--contract", self.contract, None),
-            ("--scheme", self.scheme, None),
-            ("--tree", self.tree, None),
+            *((f"--{name}", getattr(self, name), None) for name in own),
             ("--temperature", law.temperature, 1.0),
             ("--top-k", law.top_k, None),
             ("--top-p", law.top_p, None),
@@ -485,17 +447,17 @@ def audit_on_models(
     live: LiveModels,
     settings: AuditSettings,
     *,
-    loaded: tuple[TransformerPair, Sequence[str]] | None = None,
+    loaded: tuple[transformer.TransformerPair, Sequence[str]] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> doc.AuditRun:
     """Put ``subject`` on trial in the decoding loop, on a pair of real models.
 
-    A ``verify`` rule is handed the blocks of a batch of requests, and a ``tree`` rule their draft
-    trees; a ``step`` rule decodes request after request and asks for any row. Every emitted token
-    is judged against the target's row before it. Of ``settings``, the error rates, the seed and
-    what is strict count. ``loaded``: the pair and the prompts, if they are there already. Raises
-    ``UsageError`` if the code is under another contract or takes whole batches, a model does not
-    load, a prompt is missing or too long, or the code looks beyond the models' context.
+    A ``verify`` rule gets the blocks of a batch of requests, a ``tree`` rule their draft trees; a
+    ``step`` rule decodes request after request. Every emitted token is judged against the target's
+    row before it. Of ``settings``, the error rates, the seed and what is strict count. ``loaded``:
+    the pair and the prompts, if they are there already. Raises ``UsageError`` if the code is under
+    another contract, takes whole batches or looks beyond the models' context, a model does not
+    load, or a prompt is missing or too long.
     """
     contract = check_contract(subject, live.contract, settings.batch)
     if contract == "draft":
@@ -514,11 +476,11 @@ def audit_on_models(
     gamma = live.gamma if drafting is None else drafting.shape.depth
     say = progress or (lambda _: None)
     enough = battery.output_tokens(settings.detect, settings.alpha)
-    tokens = enough if live.tokens is None else live.tokens
     if loaded is None:
         say(f"loading {live.target}" + (f" and {live.draft}" if live.draft else ""))
         loaded = live.load()
     pair, texts = loaded
+    tokens = enough if live.tokens is None else live.tokens
     job = make_job(pair, texts, gamma=gamma, tokens=tokens, seed=settings.seed)
     total = job.lanes * job.lane_tokens
     detectable = battery.output_detectable(total, settings.alpha)
@@ -553,7 +515,7 @@ def audit_on_models(
     rule = subject.generator_rule()
 
     def call() -> None:
-        use_threads(live.threads)
+        transformer.use_threads(live.threads)
         if drafting is not None:
             caller = partial(TreeCaller, rule, pair.vocab_size, builds=builds)
             decode_trees(pair, job, drafting, caller, record.tree, live.method)
@@ -566,11 +528,8 @@ def audit_on_models(
     return audit_on_rows(ground, subject, contract, settings, record, call, say, probed=probed)
 
 
-def _shape_text(shape: TreeShape) -> str:
+def _shape_text(shape: trees.TreeShape) -> str:
     return shape.words().removesuffix(" children per level")
-
-
-# Code under audit on a trace: called on recorded rows and drafts, judged by what it emits.
 
 
 def audit_on_trace(

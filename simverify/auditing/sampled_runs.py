@@ -16,27 +16,16 @@ from typing import Any, Literal
 import numpy as np
 
 from simverify.arrays import Floats, Ints
+from simverify.auditing import enumeration
 from simverify.auditing.coverage import begin_instance, call_monitored
-from simverify.auditing.enumeration import (
-    check_token_ids,
-    cut_at_eos,
-    decode_generation,
-    read_tokens,
-    takes_step_arguments,
-)
 from simverify.auditing.instances import SmallModel, parse_rows
 from simverify.auditing.sandbox import suppress_warnings
 from simverify.battery.battery import detectable_faults, slot_rows
 from simverify.errors import SimverifyError
 from simverify.models.base import Model, compact
+from simverify.symbolic import watchdog
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
 from simverify.symbolic.provenance import CallBroken, CannotEnumerate
-from simverify.symbolic.watchdog import (
-    DeadlineExpired,
-    deadline,
-    is_user_interrupt,
-    report_activity,
-)
 from simverify.verifiers import Verifier
 
 
@@ -350,7 +339,7 @@ class TrialRunner:
 
         Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``.
         """
-        report_activity(f"the sampled tier on {self.instance.name}")
+        watchdog.report_activity(f"the sampled tier on {self.instance.name}")
         begin_instance()
         count = trials - len(self.emissions)
         outputs, firsts = self._outputs(count)
@@ -390,10 +379,10 @@ class TrialRunner:
             raise TimeLimitReached
         pause = time.monotonic() + _SLICE_SECONDS
         try:
-            with deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
+            with watchdog.deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
                 while len(results) < count and time.monotonic() < pause:
                     results.append(next(emitted))
-        except DeadlineExpired:
+        except watchdog.DeadlineExpired:
             took = time.monotonic() - self._call_started
             if took >= self._hang:
                 misuse = ContractMisuse(f"hangs: did not return within {self._hang:g} s")
@@ -431,7 +420,7 @@ class TrialRunner:
         for first, result in zip(calls, returned, strict=True):
             results = self._unstack(result, rows) if self.rows else [result]
             for block, tokens in zip(blocks[first : first + rows], results, strict=True):
-                emitted = cut_at_eos(self._checked(tokens), self.instance.eos)
+                emitted = enumeration.cut_at_eos(self._checked(tokens), self.instance.eos)
                 if len(emitted) > gamma + 1:
                     message = f"too-many: returned {len(emitted)} tokens for gamma = {gamma}"
                     raise ContractMisuse(message)
@@ -457,7 +446,7 @@ class TrialRunner:
 
     def _steps(self, count: int) -> Iterator[tuple[Tokens, int]]:
         gamma = self.instance.gamma
-        is_step = takes_step_arguments(self._rule)
+        is_step = enumeration.takes_step_arguments(self._rule)
         target = _memoised_rows(self.instance.model.target, self.length + gamma)
         draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
 
@@ -473,7 +462,7 @@ class TrialRunner:
                     firsts.append(len(tokens))
                 return tokens
 
-            out = decode_generation(
+            out = enumeration.decode_generation(
                 more,
                 getattr(rule, "reset", None),
                 length=self.length,
@@ -487,8 +476,8 @@ class TrialRunner:
 
     def _checked(self, result: Any) -> Tokens:
         try:
-            tokens = read_tokens(result)
-            check_token_ids(tokens, self.tables.vocab_size)
+            tokens = enumeration.read_tokens(result)
+            enumeration.check_token_ids(tokens, self.tables.vocab_size)
         except InvalidTokens as error:
             raise ContractMisuse(f"{error.kind}: {error}") from None
         return tokens
@@ -500,12 +489,12 @@ class TrialRunner:
                 return call_monitored(call, *arguments)
             except CannotEnumerate:
                 continue  # draws that the code kept from the exact tier are gone after a few calls
-            except (DeadlineExpired, ContractMisuse, SimverifyError):
+            except (watchdog.DeadlineExpired, ContractMisuse, SimverifyError):
                 raise
             except (InvalidTokens, CallBroken) as error:
                 raise ContractMisuse(f"{error.kind}: {error}") from None
             except BaseException as error:  # the code may raise anything, SystemExit too
-                if is_user_interrupt(error):
+                if watchdog.is_user_interrupt(error):
                     raise
                 raise ContractMisuse(f"raises: {describe_exception(error)}") from None
         raise StaleDraw

@@ -339,32 +339,26 @@ class LookBudget:
     alpha: float  # the instance's share; the e-process of the named faults spends its own part once
     fraction: float  # what this look spends of the rest
     last: bool  # the named faults' test of fixed size comes at the last look alone
+    power: float
 
 
 def judge_emissions(
-    tables: InstanceTables,
-    emissions: Emissions,
-    contract: Contract,
-    look: LookBudget,
-    *,
-    power: float,
-    uniforms: Floats,
-    rows: int | None,
+    runner: TrialRunner, contract: Contract, look: LookBudget, uniforms: Floats
 ) -> LookResult:
-    """Test the emissions of one instance.
-
-    ``uniforms`` (n,) in [0, 1) randomise the PITs; ``rows``: ``batch`` of :func:`sample_callable`.
-    """
+    """Test the emissions of one instance; ``uniforms`` (n,) in [0, 1) randomise the PITs."""
+    tables, emissions = runner.tables, runner.emissions
     shares = battery.callable_shares(look.alpha)
     levels = {name: share * look.fraction for name, share in shares.items()}
     slots = counts_by_position(tables, emissions)
     verify = contract == "verify"
     faults = counts_by_slot(tables, emissions) if verify else _position_directions(slots)
     judged = battery.judge_tokens(
-        slots, faults, shares, fraction=look.fraction, last=look.last, power=power
+        slots, faults, shares, fraction=look.fraction, last=look.last, power=look.power
     )
     joint = list(_joint_tests(tables, emissions, levels["joint"]))
-    pairs = list(independence_tests(tables, emissions, uniforms, rows, levels["independence"]))
+    pairs = list(
+        independence_tests(tables, emissions, uniforms, runner.rows, levels["independence"])
+    )
     tests = [*judged.tests, *joint, *pairs]
     lossy = optimum_test(tables, emissions, levels["acceptance"]) if verify else None
     tests += [lossy] if lossy else []
@@ -673,8 +667,9 @@ class _SampledRun:
             if not 0 < value < 1:
                 raise ValueError(f"{name} is {value}: pass a number strictly between 0 and 1")
         if self.samples < 1 or not self.seconds > 0:
-            given = f"samples={self.samples}, seconds={self.seconds}"
-            raise ValueError(f"{given}: both must be positive")
+            raise ValueError(
+                f"samples={self.samples}, seconds={self.seconds}: both must be positive"
+            )
         if self.batch is not None and (self.batch < 1 or self.contract == "step"):
             given = f"batch is {self.batch} under {self.contract}"
             raise ValueError(f"{given}: pass 1 or more rows, under verify")
@@ -718,16 +713,10 @@ class _SampledRun:
             for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
                 look = schedule[min(at, len(schedule) - 1)]
                 runner.run(whole_batches(look.samples, self.batch or 1))
-                result = judge_emissions(
-                    runner.tables,
-                    runner.emissions,
-                    self.contract,
-                    LookBudget(share, look.alpha / share, last=look is schedule[-1]),
-                    uniforms=u[: len(runner.emissions)],
-                    power=self.power,
-                    rows=self.batch,
-                )
-                judged.append(result)
+                last = look is schedule[-1]
+                budget = LookBudget(share, look.alpha / share, last, self.power)
+                part = u[: len(runner.emissions)]
+                judged.append(judge_emissions(runner, self.contract, budget, part))
             self.judged, self.looks = judged, at + 1
             if any(result.findings for result in judged):
                 break

@@ -161,8 +161,7 @@ def _await_result(
     patience = StallDetector()
     while True:
         if not reader.poll(_POLL_SECONDS):
-            how = patience.ended(shown, time.monotonic(), _processor_seconds(child))
-            if how is not None:
+            if how := patience.ended(shown, time.monotonic(), _processor_seconds(child)):
                 return ChildDeath(how, shown.place, hung=True)
             continue
         try:
@@ -205,7 +204,6 @@ class StallDetector:
 
 
 def _processor_seconds(child: int) -> float | None:
-    """Return the processor seconds that a process has had, where the system tells."""
     import psutil  # few children say nothing for so long
 
     try:

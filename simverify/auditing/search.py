@@ -8,7 +8,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -16,12 +16,9 @@ from simverify.auditing.coverage import FIRST_CALLS, BranchTarget, CoverageMonit
 from simverify.auditing.instances import RowPair, RowWeights, SmallModel, max_tree_count
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
-# Instances made for the literals in the code under audit.
-#
-# A literal 50 may be a limit of the vocabulary, of a token's id, of the length of a prefix or of a
-# draft; a literal .995 one of a probability or of p/q. Each gives small instances on either side of
-# it, whatever the sizes that the battery keeps to: rows of few tokens keep the paths few.
-
+# Instances made for the literals in the code under audit. A literal 50 may be a limit of the
+# vocabulary, of an id, or of the length of a prefix or a draft; a literal .995 one of a probability
+# or of p/q. Each gives small instances on either side of it; rows of few tokens keep the paths few.
 
 Contract = Literal["verify", "step", "tree", "draft"]
 
@@ -36,7 +33,6 @@ _MAX_FULL_ROW_VOCAB = 24  # V of rows that hold all ids where the code drafts it
 WEIGHT_UNIT = 10_000_000
 RELATIVE_OFFSET = Fraction(1, 400)
 """How far from a number the instances on either side of it are, relative to it."""
-
 
 _MOSTLY_CERTAIN_ROWS: tuple[RowPair, ...] = (((1, 2), (0, 1)), ((3, 1), (1, 1)), ((2, 3), (1, 0)))
 
@@ -83,18 +79,16 @@ class LiteralHints:
     @property
     def numbers(self) -> tuple[float, ...]:
         """All of them."""
-        kinds = self.sizes, self.drafts, self.parts, self.lengths, self.counts, self.ends
-        return tuple(sorted({x for numbers in kinds for x in numbers}))
+        return tuple(sorted({x for numbers in astuple(self) for x in numbers}))
 
     def models(self, contract: Contract, eos: int | None = None) -> list[SmallModel]:
         """Return the instances; ``eos`` ends a generation where the vocabulary has it."""
         models = [model for x in self.parts for model in ratio_rows(x)]
-        for n in self.drafts:
-            name = f"around {n}, V=2, gamma={n}"
-            models.append(SmallModel.of_pairs(name, n, _MOSTLY_CERTAIN_ROWS))
+        rows, name = _MOSTLY_CERTAIN_ROWS, "around {0}, V=2, gamma={0}"
+        models += [SmallModel.of_pairs(name.format(n), n, rows) for n in self.drafts]
         models += [_prompt_instances(k, eos) for k in self.lengths]
-        for k in (*self.sizes, _BYTE_RANGE):
-            models += _vocab_instances(k, contract)
+        sizes = (*self.sizes, _BYTE_RANGE)
+        models += [model for k in sizes for model in _vocab_instances(k, contract)]
         models += [_last_id_instance(k, vocab) for k in self.ends for vocab in (k, k + 1)]
         end = math.inf if eos is None else eos
         return [replace(m, eos=eos) if end < m.vocab_size else m for m in models]
@@ -162,24 +156,15 @@ def _three_token_row(first: Fraction, parts: int) -> RowWeights:
     return tuple(max(1, round(share * WEIGHT_UNIT)) for share in shares)
 
 
-# Instances made for a test of which one outcome never came, from the numbers that lead to it.
-#
-# One number leads to a few instances, which are in the battery (``LiteralHints``). Where a test
-# asks for several things at once (the third token is 7, of 40, and its ratio is below .3) they are
-# drawn together, and what led to something new is varied further, as coverage-guided fuzzers do.
+# Instances made for a test of which one outcome never came, from the numbers that lead to it. Where
+# a test asks for several things at once (the third token is 7, of 40, and its ratio is below .3)
+# they are drawn together, and what led to something new is varied, as coverage-guided fuzzers do.
 # Source: Boehme, Pham and Roychoudhury, "Coverage-based Greybox Fuzzing as Markov Chain", CCS 2016.
 
-
 _MAX_LAW_ENTRIES = 100_000  # blocks of one instance at most, V^(gamma+1): their laws are arrays
-_NEAR_RATE = 0.7
-"""How often a number is taken from the test and those around it, and not from all its function."""
-
-_CERTAIN_RATE = 0.5
-"""How often drafts are certain, where no number is a fraction: such instances have few paths."""
-
-_NARROW_RATIO = Fraction(21, 20)
-"""Two numbers whose ratio is smaller are taken for the ends of a range."""
-
+_NEAR_RATE = 0.7  # how often a number is from the test itself, and not from all its function
+_CERTAIN_RATE = 0.5  # how often drafts are certain, where no number is a fraction: few paths
+_NARROW_RATIO = Fraction(21, 20)  # two numbers of a smaller ratio are the ends of a range
 _DEFAULT_SHARES = (Fraction(1, 5), Fraction(1, 2), Fraction(4, 5))
 _MAX_ROWS = 3
 _MAX_IDS = 2
@@ -251,8 +236,7 @@ class RecipeSampler:
         about[self._rng.randrange(5)] = focus
         ids = self._ids(about[0])
         vocab = self._vocab(about[1], ids)
-        count = self._rng.randint(1, _MAX_ROWS)
-        parts = tuple(self._part(about[2]) for _ in range(count))
+        parts = self._parts(about[2])
         gamma, after = self._gamma(about[3]), self._after(about[4])
         return _shrink_to_fit(Recipe(vocab, gamma, ids, parts, after))
 
@@ -303,21 +287,18 @@ class RecipeSampler:
 
     def rows(self, recipe: Recipe, aim: BranchTarget) -> Recipe:
         """Return the recipe with other rows, on the same tokens."""
-        count = self._rng.randint(1, _MAX_ROWS)
-        parts = tuple(self._part(aim) for _ in range(count))
+        parts = self._parts(aim)
         ids = self._rng.sample(recipe.ids, len(recipe.ids))
         return replace(recipe, parts=parts, ids=tuple(ids))
 
     def _number(self, aim: BranchTarget) -> float:
-        kinds = aim.kinds
-        kind = kinds[0] if self._rng.random() < _NEAR_RATE else kinds[-1]
+        kind = aim.kinds[0 if self._rng.random() < _NEAR_RATE else -1]
         return self._rng.choice(sorted(kind))
 
     def _whole(
         self, aim: BranchTarget, least: int, most: int, steps: tuple[int, ...]
     ) -> int | None:
-        number = self._number(aim)
-        value = math.floor(number) + self._rng.choice(steps)
+        value = math.floor(self._number(aim)) + self._rng.choice(steps)
         return value if least <= value <= most else None
 
     def _ids(self, aim: BranchTarget) -> tuple[int, ...]:
@@ -338,6 +319,9 @@ class RecipeSampler:
         if self._contract != "step" or self._rng.random() < 0.5:
             return 0
         return self._whole(aim, 0, MAX_LITERAL_PROMPT, (-1, 0, 1)) or 0
+
+    def _parts(self, aim: BranchTarget) -> tuple[RowShares, ...]:
+        return tuple(self._part(aim) for _ in range(self._rng.randint(1, _MAX_ROWS)))
 
     def _part(self, aim: BranchTarget) -> RowShares:
         """Draw p and q on a side of numbers, or p/q."""
@@ -386,17 +370,11 @@ def _recipe_row(vocab: int, token: int, share: Fraction, others: list[int]) -> R
     return tuple(row)
 
 
-# Draft trees and drafter instances on either side of the literals in the code.
-#
-# A literal 7 may be a limit of the vocabulary, of a token's id, of the children of a node, of the
-# nodes of a tree, of its depth or, for a drafter, of the prefix. Rows of few tokens keep the trees
-# few.
-
+# Draft trees and drafter instances. A literal 7 may also be a limit of the children of a node, or
+# of the nodes or the depth of a tree.
 
 MAX_WEIGHTED_TREES = 600  # trees of an instance at most, where each of them has a probability
-_DEFAULT_ROOT_CHILDREN = (2, 3, 4)
-"""Children of the root beside those that a number asks for, where the vocabulary is what it is."""
-
+_DEFAULT_ROOT_CHILDREN = (2, 3, 4)  # beside those that a number asks for
 _MAX_CHAIN_DEPTH = 8
 
 _MAX_FRACTION_NODES = 4  # nodes of a tree, at most, for rows around a fraction, which are many
@@ -409,16 +387,14 @@ def literal_tree_instances(
     shape: TreeShape | None = None,
 ) -> list[SmallModel]:
     """Return the instances; ``shape``: the one tree that the code is made for."""
-    models: list[SmallModel] = []
-    for tree in [shape] if shape is not None else _literal_tree_shapes(hints):
-        models += _shape_instances(tree, scheme)
+    shapes = [shape] if shape is not None else _literal_tree_shapes(hints)
+    models = [model for tree in shapes for model in _shape_instances(tree, scheme)]
     wide = dict.fromkeys((*_DEFAULT_ROOT_CHILDREN, *hints.counts))
     # V with the id that rows are put around: below, at and above each number.
     vocabularies = [case for k in hints.counts for case in ((k, k - 1), (k + 1, k))]
     for vocab, near in vocabularies + [(k + 2, k) for k in hints.sizes]:
         few = [shape] if shape is not None else [shape_of_levels([k]) for k in wide if k < vocab]
-        for tree in few:
-            models += _vocabulary_instances(vocab, near, tree, scheme)
+        models += [m for tree in few for m in _vocabulary_instances(vocab, near, tree, scheme)]
     pair = shape or shape_of_levels([2])
     if len(pair) <= _MAX_FRACTION_NODES:
         drafting = Drafting(pair, scheme)
@@ -481,10 +457,10 @@ def _vocabulary_instances(
 def _max_tree_count(shape: TreeShape, scheme: Scheme, tokens: int) -> int:
     """Return how many trees there are at most where a row of the draft holds so many tokens."""
     count = 1
-    for children in shape.children.values():
-        sampled = len(children) - min(len(children), scheme.certain(len(children)))
-        sampled = min(sampled, tokens) if not scheme.replaced else sampled
-        count *= tokens**sampled if scheme.replaced else math.perm(tokens, sampled)
+    for siblings in map(len, shape.children.values()):
+        sampled = siblings - min(siblings, scheme.certain(siblings))
+        ways = tokens**sampled if scheme.replaced else math.perm(tokens, min(sampled, tokens))
+        count *= ways
     return count
 
 
@@ -498,14 +474,10 @@ def _literal_tree_model(
 MAX_SEARCH_TREES = 64  # draft trees of one instance at most: each is one or more paths
 MAX_SEARCH_NODES = 5
 _SMALL_TREE_NODES = 3  # nodes of a tree, at most; and of half the trees that are drawn
-TARGETED_EXAMPLES = 200
-"""Instances that are tried at most; most end before, for what they may cost is spent."""
-
+TARGETED_EXAMPLES = 200  # instances that are tried at most
 _ROW_VARIATIONS = 8  # instances of other rows that are tried where something new was reached
 _MAX_GOALS = 4  # outcomes that are aimed at in turn
-_LATEST_RECIPES = 4
-"""Of what led to something new, so many are varied: what came last has come the furthest."""
-
+_LATEST_RECIPES = 4  # of what led to something new are varied: the last have come the furthest
 _VARIATION_RATE = 0.6  # how often what led to something new is varied, where anything did
 
 
@@ -526,9 +498,8 @@ def search_failure(
 ) -> SmallModel | None:
     """Return the simplest failing instance that Hypothesis finds and shrinks, if any.
 
-    ``fails`` is asked for at most some multiple of ``examples`` instances with integer weights up
-    to 8, 50 or 1000; what is shrunk first is gamma, or the tree, then V, the number of different
-    rows, and the weights.
+    ``fails`` is asked for at most some multiple of ``examples`` instances. Gamma or the tree is
+    shrunk first, then V, the number of different rows, and the weights.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, find, settings
     from hypothesis import strategies as st
@@ -558,9 +529,8 @@ def search_failure(
         return SmallModel(name, gamma, draw(rows), draw(rows), drafting=drafting)
 
     def is_within(model: SmallModel) -> bool:
-        if model.drafting is None:
-            return True
-        return max_tree_count(model) <= MAX_SEARCH_TREES or model.drafting.shape == within.shape
+        free = model.drafting is None or model.drafting.shape == within.shape
+        return free or max_tree_count(model) <= MAX_SEARCH_TREES
 
     options = settings(
         max_examples=examples,
@@ -570,9 +540,9 @@ def search_failure(
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    rng = random.Random(seed)
+    strategy, rng = models().filter(is_within), random.Random(seed)
     try:
-        return find(models().filter(is_within), fails, settings=options, random=rng)
+        return find(strategy, fails, settings=options, random=rng)
     except (Flaky, NoSuchExample):
         # Code that fails now and then draws from something that is not followed.
         return None
