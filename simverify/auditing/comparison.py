@@ -260,12 +260,11 @@ def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float
 
 def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:
     """Return the probability of sequences in which a token has p = 0 after those before it."""
-    weights = [
-        weight
-        for tokens, weight in probabilities.items()
-        if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
-    ]
-    return float(np.sum(weights))
+
+    def is_impossible(tokens: Tokens) -> bool:
+        return any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
+
+    return float(np.sum([x for tokens, x in probabilities.items() if is_impossible(tokens)]))
 
 
 HALF_PRECISIONS = ("float16", "bfloat16")
@@ -353,13 +352,11 @@ def assess_reported_precision(
     """
     comparison = compare(None)
     dtype, gap = comparison.dtype, certain_deviation(comparison)
-    if tolerance is not None:
-        return PrecisionCheck(comparison, tolerance, dtype)
-    if gap <= _DOUBLE:
+    if tolerance is None and gap <= _DOUBLE:
         return PrecisionCheck(comparison, _DOUBLE, "float64")
-    if gap <= _SINGLE and (dtype != "float64" or _is_rounding(compare)):
+    if tolerance is None and gap <= _SINGLE and (dtype != "float64" or _is_rounding(compare)):
         return PrecisionCheck(comparison, _SINGLE, "float32")
-    return PrecisionCheck(comparison, _DOUBLE, dtype)
+    return PrecisionCheck(comparison, _DOUBLE if tolerance is None else tolerance, dtype)
 
 
 def _is_rounding(compare: PromotedComparison) -> bool:
@@ -371,9 +368,8 @@ def _is_rounding(compare: PromotedComparison) -> bool:
 def _is_single_rounding(compare: PromotedComparison, comparison: Comparison) -> bool:
     """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
     left = certain_deviation(comparison)
-    if left <= TOLERANCE_BY_DTYPE[comparison.dtype]:
-        return True
-    return left <= _SINGLE and _is_rounding(compare)
+    usual = TOLERANCE_BY_DTYPE[comparison.dtype]
+    return left <= usual or (left <= _SINGLE and _is_rounding(compare))
 
 
 def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) -> Comparison | None:
@@ -395,10 +391,7 @@ def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) ->
 def law_fields(
     laws: Sequence[tuple[float, ExactLaw | ComposedLaw]], dtypes: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the fields of a comparison that say how its laws, by probability, were run.
-
-    ``dtypes``: precisions that were met besides.
-    """
+    """Return a comparison's fields of how its laws were run; ``dtypes``: precisions met besides."""
     findings: dict[str, Finding] = {}
     pruned = lost = 0.0
     for mass, law in laws:
