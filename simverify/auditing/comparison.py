@@ -26,6 +26,7 @@ from simverify.auditing.enumeration import (
     block_arguments,
     enumerate_block,
 )
+from simverify.results import DraftCall, Localisation
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
 from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
@@ -181,35 +182,6 @@ class OutputSequence:
 
 
 @dataclass(frozen=True)
-class FirstDeviation:
-    """Where a law first leaves its target.
-
-    ``position`` is the token's index in the call; ``stage`` says which kind of token carries
-    the deviation there (None where tokens alone do not tell); ``tv`` is the distance of the
-    law of the tokens up to it.
-    """
-
-    position: int
-    stage: Stage | None
-    tv: float
-
-
-@dataclass(frozen=True)
-class DraftCall:
-    """A call of a drafter whose answers are looked at, as ``worst`` is of a comparison.
-
-    ``asked`` tokens after ``prefix``; with probability ``share`` so many come back, of the law
-    (V,) ``reported``. ``before``: the tokens of the calls before it.
-    """
-
-    prefix: Tokens
-    asked: int
-    reported: tuple[float, ...]
-    share: float
-    before: tuple[Tokens, ...]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """An exact law against its target.
 
@@ -226,7 +198,7 @@ class Comparison:
     max_abs_deviation: float
     tv: float
     worst: OutputSequence
-    place: FirstDeviation | None
+    place: Localisation | None
     expected_accepted: float | None
     bonus: float | None
     paths: int
@@ -463,7 +435,7 @@ def compare_tokens(
         max_abs_deviation=worst.gap + law.pruned,
         tv=tvs[-1],
         worst=OutputSequence(worst.tokens, worst.one, worst.other),
-        place=None if position is None else FirstDeviation(position, None, tvs[position]),
+        place=None if position is None else Localisation(position, None, tvs[position]),
         expected_accepted=accepted,
         bonus=None,
         emitted=emitted,
@@ -510,7 +482,7 @@ def compare_laws(
             most = expected.sum(axis=tuple(range(position + 1, gamma + 1)))
             if np.any(accepted[position] > most + bound):
                 stage = "accepted"
-        place = FirstDeviation(position, stage, tvs[position])
+        place = Localisation(position, stage, tvs[position])
     deviation = np.abs(difference)
     worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
     tokens = tuple(int(i) for i in worst)

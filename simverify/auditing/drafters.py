@@ -11,8 +11,6 @@ from simverify.arrays import Row
 from simverify.auditing.comparison import (
     TOLERANCE_BY_DTYPE,
     Comparison,
-    DraftCall,
-    FirstDeviation,
     OutputSequence,
     Transcripts,
     law_fields,
@@ -20,6 +18,7 @@ from simverify.auditing.comparison import (
 from simverify.auditing.coverage import call_monitored
 from simverify.auditing.enumeration import check_token_ids, read_tokens, takes_draft_arguments
 from simverify.auditing.instances import SmallModel
+from simverify.results import DraftCall, Localisation
 from simverify.symbolic import Enumeration
 from simverify.symbolic.engine import Budget
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
@@ -314,7 +313,7 @@ def compare_drafts(
         max_abs_deviation=gap + law.pruned,
         tv=max(tvs, default=0.0),
         worst=OutputSequence((), 0.0, 0.0),
-        place=None if first is None else FirstDeviation(first, None, tvs[first]),
+        place=None if first is None else Localisation(first, None, tvs[first]),
         expected_accepted=None,
         bonus=None,
         emitted=Transcripts(emitted),

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -366,24 +366,22 @@ def make_counterexample(judged: ExactResult, contract: Contract) -> results.Coun
     """Return a failure's instance with its rows, and the output or call that deviates most."""
     comparison, model = judged.comparison, judged.model
     call, sequence = comparison.call, comparison.worst.tokens
-    details: dict[str, Any] = {}
-    if call is not None:
-        depth = model.gamma
-        details["call"] = results.DraftCall(**asdict(call))
-    else:
+    tree: tuple[Branch, ...] = ()
+    if call is None:
         depth = _rows_depth(model, output_length(model, contract), contract)
         sequence = cut_at_eos(sequence, model.eos)
-        details["tree"] = next_token_branches(
+        tree = next_token_branches(
             comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
         )
     return results.Counterexample(
-        instance=model.document(depth, sequence) if call is None else model.document(depth),
+        instance=model.document(depth, sequence) if call is None else model.document(model.gamma),
         sequence=sequence,
         probability_emitted=comparison.worst.emitted,
         probability_expected=comparison.worst.due,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
-        **details,
+        tree=tree,
+        call=call,
     )
 
 
@@ -428,8 +426,7 @@ def _rows_depth(model: SmallModel, length: int, contract: Contract) -> int:
 
 def make_localisation(judged: ExactResult) -> results.Localisation | None:
     """Return where the law leaves the target first; None if no position stands out."""
-    place, call = judged.comparison.place, judged.comparison.call
-    return None if place is None or call is not None else results.Localisation(**asdict(place))
+    return judged.comparison.place if judged.comparison.call is None else None
 
 
 def next_token_branches(
