@@ -26,6 +26,7 @@ from simverify.auditing.enumeration import (
     block_arguments,
     enumerate_block,
 )
+from simverify.results import DraftCall, Localisation
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
 from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
@@ -181,35 +182,6 @@ class OutputSequence:
 
 
 @dataclass(frozen=True)
-class FirstDeviation:
-    """Where a law first leaves its target.
-
-    ``position`` is the token's index in the call; ``stage`` says which kind of token carries
-    the deviation there (None where tokens alone do not tell); ``tv`` is the distance of the
-    law of the tokens up to it.
-    """
-
-    position: int
-    stage: Stage | None
-    tv: float
-
-
-@dataclass(frozen=True)
-class DraftCall:
-    """A call of a drafter whose answers are looked at, as ``worst`` is of a comparison.
-
-    ``asked`` tokens after ``prefix``; with probability ``share`` so many come back, of the law
-    (V,) ``reported``. ``before``: the tokens of the calls before it.
-    """
-
-    prefix: Tokens
-    asked: int
-    reported: tuple[float, ...]
-    share: float
-    before: tuple[Tokens, ...]
-
-
-@dataclass(frozen=True)
 class Comparison:
     """An exact law against its target.
 
@@ -226,7 +198,7 @@ class Comparison:
     max_abs_deviation: float
     tv: float
     worst: OutputSequence
-    place: FirstDeviation | None
+    place: Localisation | None
     expected_accepted: float | None
     bonus: float | None
     paths: int
@@ -260,12 +232,11 @@ def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float
 
 def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:
     """Return the probability of sequences in which a token has p = 0 after those before it."""
-    weights = [
-        weight
-        for tokens, weight in probabilities.items()
-        if any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
-    ]
-    return float(np.sum(weights))
+
+    def is_impossible(tokens: Tokens) -> bool:
+        return any(row(tokens[:i])[token] == 0 for i, token in enumerate(tokens))
+
+    return float(np.sum([x for tokens, x in probabilities.items() if is_impossible(tokens)]))
 
 
 HALF_PRECISIONS = ("float16", "bfloat16")
@@ -353,13 +324,11 @@ def assess_reported_precision(
     """
     comparison = compare(None)
     dtype, gap = comparison.dtype, certain_deviation(comparison)
-    if tolerance is not None:
-        return PrecisionCheck(comparison, tolerance, dtype)
-    if gap <= _DOUBLE:
+    if tolerance is None and gap <= _DOUBLE:
         return PrecisionCheck(comparison, _DOUBLE, "float64")
-    if gap <= _SINGLE and (dtype != "float64" or _is_rounding(compare)):
+    if tolerance is None and gap <= _SINGLE and (dtype != "float64" or _is_rounding(compare)):
         return PrecisionCheck(comparison, _SINGLE, "float32")
-    return PrecisionCheck(comparison, _DOUBLE, dtype)
+    return PrecisionCheck(comparison, _DOUBLE if tolerance is None else tolerance, dtype)
 
 
 def _is_rounding(compare: PromotedComparison) -> bool:
@@ -371,9 +340,8 @@ def _is_rounding(compare: PromotedComparison) -> bool:
 def _is_single_rounding(compare: PromotedComparison, comparison: Comparison) -> bool:
     """Whether rounding to float32 or float64, seen or hidden, explains the deviation."""
     left = certain_deviation(comparison)
-    if left <= TOLERANCE_BY_DTYPE[comparison.dtype]:
-        return True
-    return left <= _SINGLE and _is_rounding(compare)
+    usual = TOLERANCE_BY_DTYPE[comparison.dtype]
+    return left <= usual or (left <= _SINGLE and _is_rounding(compare))
 
 
 def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) -> Comparison | None:
@@ -395,10 +363,7 @@ def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) ->
 def law_fields(
     laws: Sequence[tuple[float, ExactLaw | ComposedLaw]], dtypes: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the fields of a comparison that say how its laws, by probability, were run.
-
-    ``dtypes``: precisions that were met besides.
-    """
+    """Return a comparison's fields of how its laws were run; ``dtypes``: precisions met besides."""
     findings: dict[str, Finding] = {}
     pruned = lost = 0.0
     for mass, law in laws:
@@ -470,7 +435,7 @@ def compare_tokens(
         max_abs_deviation=worst.gap + law.pruned,
         tv=tvs[-1],
         worst=OutputSequence(worst.tokens, worst.one, worst.other),
-        place=None if position is None else FirstDeviation(position, None, tvs[position]),
+        place=None if position is None else Localisation(position, None, tvs[position]),
         expected_accepted=accepted,
         bonus=None,
         emitted=emitted,
@@ -517,7 +482,7 @@ def compare_laws(
             most = expected.sum(axis=tuple(range(position + 1, gamma + 1)))
             if np.any(accepted[position] > most + bound):
                 stage = "accepted"
-        place = FirstDeviation(position, stage, tvs[position])
+        place = Localisation(position, stage, tvs[position])
     deviation = np.abs(difference)
     worst = np.unravel_index(int(deviation.argmax()), deviation.shape)
     tokens = tuple(int(i) for i in worst)

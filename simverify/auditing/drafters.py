@@ -11,8 +11,6 @@ from simverify.arrays import Row
 from simverify.auditing.comparison import (
     TOLERANCE_BY_DTYPE,
     Comparison,
-    DraftCall,
-    FirstDeviation,
     OutputSequence,
     Transcripts,
     law_fields,
@@ -20,6 +18,7 @@ from simverify.auditing.comparison import (
 from simverify.auditing.coverage import call_monitored
 from simverify.auditing.enumeration import check_token_ids, read_tokens, takes_draft_arguments
 from simverify.auditing.instances import SmallModel
+from simverify.results import DraftCall, Localisation
 from simverify.symbolic import Enumeration
 from simverify.symbolic.engine import Budget
 from simverify.symbolic.outcomes import InvalidTokens, Tokens
@@ -38,11 +37,10 @@ _DEFAULT_SUM_TOLERANCE, _MAX_SUM_ERROR = 1e-6, 1e-2
 
 @dataclass(frozen=True)
 class DraftResult:
-    """One call of a drafter.
+    """One call of a drafter, asked for ``asked`` tokens after ``prefix``.
 
-    It was asked for ``asked`` tokens after ``prefix``, with the draft model's row (V,) ``given``,
-    and returned ``tokens``, ``asked`` of them at most, said to come from the row (V,)
-    ``reported``, which came in ``dtype``. ``node``: whose children they are.
+    ``given``: the draft model's row (V,). ``tokens``: ``asked`` of them at most, said to come from
+    the row (V,) ``reported``, which came in ``dtype``. ``node``: whose children they are.
     """
 
     node: int
@@ -153,9 +151,8 @@ def _read_reported_row(result: Any, vocab: int, dtype: str, lawful: bool) -> Row
     """Read the law that the tokens are said to come from."""
     advice = f"report the row of {vocab} probabilities that the siblings are drawn from"
     if result is None:
-        raise InvalidTokens(
-            "no-law", f"reports None: {advice} (one-hot where the token is certain)"
-        )
+        text = f"reports None: {advice} (one-hot where the token is certain)"
+        raise InvalidTokens("no-law", text)
     raw = result.tolist() if hasattr(result, "tolist") else result
     if not isinstance(raw, list | tuple):
         raise InvalidTokens("no-law", f"reports a {type(result).__name__}: {advice}")
@@ -274,8 +271,7 @@ def compare_drafts(
 ) -> Comparison:
     """Compare the law of the tokens that ``rule`` drafts on ``model`` with what it reports.
 
-    A tree is drafted call by call, so that a call depends on those before. Raises as
-    :func:`~simverify.auditing.enumeration.enumerate_verify`.
+    A call depends on those before. Raises as ``enumerate_verify``.
     """
     assert model.drafting is not None, "drafters are tried on trees"
     shape, scheme = model.drafting.shape, model.drafting.scheme
@@ -317,7 +313,7 @@ def compare_drafts(
         max_abs_deviation=gap + law.pruned,
         tv=max(tvs, default=0.0),
         worst=OutputSequence((), 0.0, 0.0),
-        place=None if first is None else FirstDeviation(first, None, tvs[first]),
+        place=None if first is None else Localisation(first, None, tvs[first]),
         expected_accepted=None,
         bonus=None,
         emitted=Transcripts(emitted),

@@ -17,7 +17,7 @@ other one only that it is reached is known.
 
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -61,9 +61,21 @@ def enumerate_verify(
     that cannot be followed; it says which and where. Raises :class:`TooManyPaths` or
     :class:`OutOfTime` where the budget ends first.
     """
-    block = _check_block(target_probs, draft_probs, draft_tokens)
+    target, draft = (np.array(x, dtype=np.float64) for x in (target_probs, draft_probs))
+    tokens = np.array(draft_tokens, dtype=np.int64)
+    gamma = tokens.shape[0] if tokens.ndim == 1 else -1
+    if gamma < 1 or target.ndim != 2 or target.shape[0] != gamma + 1:
+        raise ValueError(
+            f"draft_tokens {tokens.shape} and target_probs {target.shape}: pass (gamma,) with "
+            "gamma at least 1 and (gamma+1, V)"
+        )
+    expected = gamma, target.shape[1]
+    if draft.shape != expected:
+        raise ValueError(f"draft_probs has shape {draft.shape}: pass (gamma, V) = {expected}")
+    if tokens.min() < 0 or tokens.max() >= target.shape[1]:
+        raise ValueError(f"draft_tokens {tokens.tolist()}: pass ids in 0..{target.shape[1] - 1}")
     with Enumeration(verify, prune=prune) as enumeration:
-        return enumerate_block(enumeration, verify, *block, budget)
+        return enumerate_block(enumeration, verify, target, draft, tokens, budget)
 
 
 class TargetAndDraft(Protocol):
@@ -124,9 +136,8 @@ def make_checked_call(
     ``wrong(tokens)``: why what was accepted is no part of the draft, or "".
     """
     vocab = arguments["target_probs"].shape[1]
-    given = [x.copy() for x in arguments.values()]
+    given, find = [x.copy() for x in arguments.values()], enumeration.source.find
     images = [x.tobytes() for x in arguments.values()]
-    find = enumeration.source.find
 
     def call() -> Tokens:
         try:
@@ -137,9 +148,8 @@ def make_checked_call(
                     find("inputs-modified", "violation", f"changes its argument {name} in place")
                     given[i] = original.copy()
         if len(tokens) > gamma + 1:
-            raise InvalidTokens(
-                "too-many", f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}"
-            )
+            text = f"returned {len(tokens)} tokens, gamma + 1 = {gamma + 1}"
+            raise InvalidTokens("too-many", text)
         check_token_ids(tokens, vocab)
         if why := wrong(tokens):
             find("not-a-prefix", "violation", why)
@@ -164,10 +174,7 @@ def accepts_arguments(signature: inspect.Signature, count: int) -> bool:
 
 
 def _takes_arguments(name: str, count: int, call: str, rule: Callable[..., Any]) -> bool:
-    """Tell a function from a class or factory of objects by what it can be called with.
-
-    Raises ``ValueError`` for what is neither.
-    """
+    """Tell a function from a class or factory of objects; ``ValueError`` for what is neither."""
     if not callable(rule):
         raise ValueError(
             f"{name} is a function, class or factory, got {type(rule).__name__}: an instance "
@@ -235,28 +242,8 @@ def check_token_ids(tokens: Tokens, vocab: int) -> None:
     """Raise :class:`InvalidTokens` for an id outside the vocabulary."""
     for token in tokens:
         if not 0 <= token < vocab:
-            raise InvalidTokens(
-                "out-of-range", f"returned token {token}, vocabulary 0..{vocab - 1}"
-            )
-
-
-def _check_block(
-    target_probs: npt.ArrayLike, draft_probs: npt.ArrayLike, draft_tokens: npt.ArrayLike
-) -> tuple[Row, Row, npt.NDArray[np.int64]]:
-    target, draft = (np.array(x, dtype=np.float64) for x in (target_probs, draft_probs))
-    tokens = np.array(draft_tokens, dtype=np.int64)
-    gamma = tokens.shape[0] if tokens.ndim == 1 else -1
-    if gamma < 1 or target.ndim != 2 or target.shape[0] != gamma + 1:
-        raise ValueError(
-            f"draft_tokens {tokens.shape} and target_probs {target.shape}: pass (gamma,) with "
-            "gamma at least 1 and (gamma+1, V)"
-        )
-    expected = gamma, target.shape[1]
-    if draft.shape != expected:
-        raise ValueError(f"draft_probs has shape {draft.shape}: pass (gamma, V) = {expected}")
-    if tokens.min() < 0 or tokens.max() >= target.shape[1]:
-        raise ValueError(f"draft_tokens {tokens.tolist()}: pass ids in 0..{target.shape[1] - 1}")
-    return target, draft, tokens
+            text = f"returned token {token}, vocabulary 0..{vocab - 1}"
+            raise InvalidTokens("out-of-range", text)
 
 
 # One generation as a decoding loop makes it: calls, end of sequence, reset.
@@ -633,11 +620,6 @@ class _Composition:
     complete: bool = True
     is_mixed: bool = False
 
-    @property
-    def within(self) -> int:
-        """Paths that those of them that can be left out stay within."""
-        return SECOND_CALL_PATHS if self.merges else SEPARATE_HISTORY_PATHS
-
     def law(self) -> ComposedLaw:
         self._interception = -1
         self._drifts = ""
@@ -650,12 +632,12 @@ class _Composition:
         root.image = self._start
         self.nodes[root.place, root.image] = root
         self._run_all(lambda node: self._is_first(node) and node.image != self._start)
-        seconds = list(self._after(root, self.within, due=self.beyond.due, wanted=True))
-        self._run_all(lambda node: self._is_first(node) and self._fits(self.within), anew=True)
+        # Calls that can be left out stay within these paths.
+        within = SECOND_CALL_PATHS if self.merges else SEPARATE_HISTORY_PATHS
+        seconds = self._run_after(root, within, due=self.beyond.due, wanted=True)
+        self._run_all(lambda node: self._is_first(node) and self._fits(within), anew=True)
         for second in seconds:
-            more = self.beyond.every_way
-            for _ in self._after(second, THIRD_CALL_PATHS, due=False, wanted=more):
-                pass
+            self._run_after(second, THIRD_CALL_PATHS, due=False, wanted=self.beyond.every_way)
         self._check_history()
         law = compose_laws(self.nodes, self.generation, self._start)
         return replace(law, paths=self.spending.paths)
@@ -666,14 +648,11 @@ class _Composition:
         ``anew``: a rule without hidden state is built for the call, as if the tokens before were
         its prompt: that spares the calls of a history.
         """
-        while True:
-            waiting = [
-                node
-                for node in self.nodes.values()
-                if node.law is None and self._goes_on(node.place) and wanted(node)
-            ]
-            if not waiting:
-                return
+        while waiting := [
+            node
+            for node in self.nodes.values()
+            if node.law is None and self._goes_on(node.place) and wanted(node)
+        ]:
             node = min(waiting, key=lambda node: (node.order, node.place.tokens))
             alike = anew and node.image == self._start and node.place.tokens
             self._run(node, History(node.place) if alike else None)
@@ -689,12 +668,14 @@ class _Composition:
         """Whether one more call like the dearest so far stays within so many paths."""
         return self.spending.paths + self.dearest <= within
 
-    def _after(self, node: CallNode, within: int, *, due: bool, wanted: bool) -> Iterator[CallNode]:
+    def _run_after(self, node: CallNode, within: int, *, due: bool, wanted: bool) -> list[CallNode]:
         """Run the likeliest call after each number of tokens that the call of ``node`` emits.
 
         The most tokens first, then the fewest. With hidden state all calls are run that emit the
-        same tokens. ``due``: one is run in any case. ``wanted``: more are, if they fit.
+        same tokens. ``due``: one is run in any case. ``wanted``: more are, if they fit. Returns
+        those without hidden state.
         """
+        plain: list[CallNode] = []
         best: dict[int, Any] = {}
         for end in node.law.ends if node.law is not None else ():
             likeliest = best.setdefault(len(end.tokens), end)
@@ -711,7 +692,8 @@ class _Composition:
             elif due or (wanted and self._fits(min(within, self.beyond.within))):
                 due, wanted = False, self.beyond.every_way
                 self._run(after)
-                yield after
+                plain.append(after)
+        return plain
 
     def _continues(self, tokens: Tokens, within: int, node: CallNode) -> bool:
         """Whether a call emits what may follow ``tokens``, up to one full call and one more."""
@@ -740,9 +722,8 @@ class _Composition:
             if left.enough is not None:
                 most = self.spending.budget.paths // _CALL_PATH_DIVISOR
                 left = replace(left, paths=min(left.paths, most))
-            return self.enumeration.run(
-                self._call(at, way), left, since=way.choices, mark=lambda: self._image
-            )
+            call = self._call(at, way)
+            return self.enumeration.run(call, left, since=way.choices, mark=lambda: self._image)
 
         law = self.spending.take(run)
         if self._drifts:
@@ -755,22 +736,16 @@ class _Composition:
 
         def call() -> Tokens:
             looks = enumeration.intercepting and source.plan is None
-            run = GenerationRun(
-                self.generation,
-                self.rule,
-                enumeration.rng,
-                is_step=enumeration.is_step,
-                at=way.begin,
-                built=source.sequences.is_built,
-            )
+            given = self.generation, self.rule, enumeration.rng
+            is_step, built = enumeration.is_step, source.sequences.is_built
+            run = GenerationRun(*given, is_step=is_step, at=way.begin, built=built)
             if looks:
                 self._begin(run.instance)
             for _ in range(way.calls):
                 run.call()
             if run.place != at:
-                source.refuse(
-                    f"{UNTRACKED_RANDOMNESS}: a repeated path went elsewhere", UntrackedRandomness
-                )
+                text = f"{UNTRACKED_RANDOMNESS}: a repeated path went elsewhere"
+                source.refuse(text, UntrackedRandomness)
             source.slack = 0.0
             new = run.call()
             if looks:

@@ -8,7 +8,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -210,16 +210,12 @@ class _BatteryRun:
             # The small instances that follow need some paths too.
             share = paths // LARGE_INSTANCE_SHARE
             rest = min(rest - self.wasted - share, share)
-            if rest <= 0:
-                tier.skipped.append(model)
-                return False
-        if not model.core:
-            rest = min(rest, self._affordable(rest))
-            if rest <= 0:
-                tier.skipped.append(model)
-                return False
-        else:
-            self._affordable(rest)
+        if model.is_small or rest > 0:
+            affordable = self._affordable(rest)
+            rest = rest if model.core else min(rest, affordable)
+        if rest <= 0 and not (model.is_small and model.core):
+            tier.skipped.append(model)
+            return False
         examiner = self.examiner.within(paths=rest)
         fair = finite_path_bound(examiner, model)
         fits = examiner.budget.paths >= fair
@@ -238,11 +234,8 @@ class _BatteryRun:
             if self.endless == _MAX_ENDLESS:
                 self._stop(_too_many_paths_error(examiner, model, fair))
             return False
-        if not judged.failed:
-            tier.judged.append(judged)
-            return False
-        if is_context_limit(judged):
-            tier.beyond.append(judged)
+        if not judged.failed or is_context_limit(judged):
+            (tier.beyond if judged.failed else tier.judged).append(judged)
             return False
         confirmed = confirm_failure(examiner, judged)
         if confirmed.limit is not None:  # nothing of the failure repeats
@@ -370,30 +363,25 @@ def instance_document(judged: ExactResult) -> results.ExactInstance:
 
 
 def make_counterexample(judged: ExactResult, contract: Contract) -> results.Counterexample:
-    """Return the instance of a failure with its rows, and the output that deviates most.
-
-    Of a drafter the call that deviates most.
-    """
+    """Return a failure's instance with its rows, and the output or call that deviates most."""
     comparison, model = judged.comparison, judged.model
     call, sequence = comparison.call, comparison.worst.tokens
-    details: dict[str, Any] = {}
-    if call is not None:
-        depth = model.gamma
-        details["call"] = results.DraftCall(**asdict(call))
-    else:
+    tree: tuple[Branch, ...] = ()
+    if call is None:
         depth = _rows_depth(model, output_length(model, contract), contract)
         sequence = cut_at_eos(sequence, model.eos)
-        details["tree"] = next_token_branches(
+        tree = next_token_branches(
             comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
         )
     return results.Counterexample(
-        instance=model.document(depth, sequence) if call is None else model.document(depth),
+        instance=model.document(depth, sequence) if call is None else model.document(model.gamma),
         sequence=sequence,
         probability_emitted=comparison.worst.emitted,
         probability_expected=comparison.worst.due,
         max_abs_deviation=comparison.max_abs_deviation,
         tv=comparison.tv,
-        **details,
+        tree=tree,
+        call=call,
     )
 
 
@@ -438,10 +426,7 @@ def _rows_depth(model: SmallModel, length: int, contract: Contract) -> int:
 
 def make_localisation(judged: ExactResult) -> results.Localisation | None:
     """Return where the law leaves the target first; None if no position stands out."""
-    place = judged.comparison.place
-    if place is None or judged.comparison.call is not None:
-        return None
-    return results.Localisation(**asdict(place))
+    return judged.comparison.place if judged.comparison.call is None else None
 
 
 def next_token_branches(
@@ -475,10 +460,7 @@ def expected_accepted(name: str, model: SmallModel) -> float:
 
 
 def optimal_acceptance(model: SmallModel) -> float:
-    """E[tau] of block verification: the most that a lossless rule without state accepts.
-
-    Sun et al. 2025, Theorem 2.
-    """
+    """E[tau] of block verification, the most without state (Sun et al. 2025, Theorem 2)."""
     return expected_accepted("block", model)
 
 
@@ -586,10 +568,9 @@ def run_exact_tier(
     kinds = searching and contract != "draft"
     if kinds and tier.failure is not None and tier.failure.comparison.complete:
         report_activity("the rows that a failure needs")
-        with make_enumeration(subject, contract, _TRUSTED_LEAF_COUNT) as enumeration:
-            examiner = Examiner(
-                subject, contract, tolerance, budget, enumeration, _TRUSTED_LEAF_COUNT
-            )
+        leaves = _TRUSTED_LEAF_COUNT
+        with make_enumeration(subject, contract, leaves) as enumeration:
+            examiner = Examiner(subject, contract, tolerance, budget, enumeration, leaves)
             tier.rows = confirm.find_failing_rows(tier.failure, models, row_kind_runner(examiner))
     return tier
 
@@ -627,9 +608,8 @@ def _search_counterexample(
     if enumeration is not None:
         enumeration.release()
     battery = total_effort(enumeration.source) if enumeration else tier.paths
-    budget: float = (
-        3 * SEARCH_EFFORT if failure else TARGETED_SEARCH_SHARE * min(SEARCH_EFFORT, battery)
-    )
+    targeted = TARGETED_SEARCH_SHARE * min(SEARCH_EFFORT, battery)
+    budget: float = 3 * SEARCH_EFFORT if failure else targeted
     spent, found_one = 0.0, failure is not None
     # Hypothesis asks again for what it has found: the answer must not depend on the budget.
     known: dict[SmallModel, bool] = {}
@@ -662,13 +642,10 @@ def _search_counterexample(
     # The numbers in the code are not compared with those of a tree: its nodes, its siblings.
     if start is None and watch is not None and (contract == "verify" or contract == "step"):
         # The battery has had its instances for single numbers of the code.
+        eos = next((model.eos for model in models if model.core), None)
+        given: dict[str, Any] = {"eos": eos, "seed": seed}
         start = search_branch_targets(
-            fails,
-            watch,
-            contract,
-            eos=next((model.eos for model in models if model.core), None),
-            seed=seed,
-            affordable=lambda: spent < budget,
+            fails, watch, contract, affordable=lambda: spent < budget, **given
         )
     if not found_one:
         budget = SEARCH_EFFORT
@@ -689,10 +666,7 @@ def _search_counterexample(
 
 
 def default_paths(rule: Callable[..., Any]) -> int:
-    """Return the paths that code has by default, where it is no rule for trees.
-
-    They are fewer where torch is among the names that the code sees.
-    """
+    """Return the default paths, but for draft trees: fewer where the code's names show torch."""
     module = sys.modules.get(getattr(rule, "__module__", ""), None)
     names = {**(vars(module) if module else {}), **getattr(rule, "__globals__", {})}
     modules = (x.__name__ for x in names.values() if isinstance(x, ModuleType))

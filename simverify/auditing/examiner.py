@@ -128,9 +128,9 @@ class Examiner:
                 model,
                 model.gamma,
                 bits=self.subject.coin_bits,
+                coins=self.subject.coins,
                 tolerance=self.tolerance,
                 max_calls=self.budget.paths,
-                coins=self.subject.coins,
                 seconds=self.budget.seconds,
             )
         with ExitStack() as stack:
@@ -154,10 +154,7 @@ class Examiner:
             return compare_blocks(enumeration, rule, model, model.gamma, **limits)
 
     def _another(self, lift: Float64Promotion | None) -> Enumeration:
-        """Return a new enumeration; of lifted code the earlier one, if there is one.
-
-        It has looked for untracked randomness already.
-        """
+        """Return a new enumeration; of lifted code the one that has been checked already."""
         if lift is not None and lift in self.lifted:
             return self.lifted[lift]
         made = make_enumeration(self.subject, self.contract, self.leaves, lift)
@@ -178,23 +175,12 @@ class Examiner:
         elif extra is None:
             every_way = model.core or model.name in instances.ALL_HISTORIES_INSTANCES
             extra = ExtraCalls(every_way=every_way, due=model.core)
-        generation = Generation(
-            model.target,
-            model.draft,
-            model.gamma,
-            output_length(model, "step"),
-            model.prompt,
-            model.earlier_calls,
-            model.eos,
-        )
+        given = model.target, model.draft, model.gamma, output_length(model, "step")
+        generation = Generation(*given, model.prompt, model.earlier_calls, model.eos)
         law = enumerate_generation(enumeration, rule, generation, budget, beyond=extra)
         target = eos_absorbing(model.target, model.eos)
-        return compare_tokens(
-            law,
-            lambda tokens: target(model.prompt + tokens),
-            tolerance=self.tolerance,
-            accepted=law.accepted,
-        )
+        known: Any = {"tolerance": self.tolerance, "accepted": law.accepted}
+        return compare_tokens(law, lambda tokens: target(model.prompt + tokens), **known)
 
     def fails(self, model: SmallModel) -> bool:
         """Whether the code fails on ``model``; what cannot be enumerated does not count."""
@@ -220,12 +206,9 @@ def judges_generations(subject: Subject, contract: Contract) -> bool:
 
 def output_length(model: SmallModel, contract: Contract) -> int:
     """How many tokens of the output are compared on ``model``."""
-    if contract == "step" and model.gamma > 2:
-        # The paths of a rule that drafts itself go through every block of every call.
-        few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
-        if not few:
-            return 2
-    return model.gamma + 1
+    # The paths of a rule that drafts itself go through every block of every call.
+    few = (model.vocab_size == 2 or model.certain_drafts) and not model.earlier_calls
+    return 2 if contract == "step" and model.gamma > 2 and not few else model.gamma + 1
 
 
 # The catalogued faults: which of them a law resembles, and which a clean law refutes.
@@ -285,10 +268,7 @@ def nearest_faults(
     if not laws:
         return ()
     # The cheaper instance first: what is far off there need not be run on the other.
-    (cheap, its_law), *others = sorted(
-        laws,
-        key=lambda x: max_tree_count(x[0]) if x[0].drafting else x[0].vocab_size ** x[0].gamma,
-    )
+    (cheap, its_law), *others = sorted(laws, key=lambda x: _draft_count(x[0]))
     bounds = []
     for fault in _candidate_faults(contract, cheap):
         if (law := _fault_comparison(fault, contract, cheap)) is not None:
@@ -303,11 +283,14 @@ def nearest_faults(
                 pairs.append((at, other))
         # A fault that is right here is near every small deviation.
         if len(pairs) == len(laws) and any(at.tv > _LOSSLESS_TV for at, _ in pairs):
-            diagnoses.append(
-                Diagnosis(fault=name, distance=max(_fault_distance(*pair) for pair in pairs))
-            )
+            distance = max(_fault_distance(*pair) for pair in pairs)
+            diagnoses.append(Diagnosis(fault=name, distance=distance))
             diagnoses = sorted(diagnoses, key=lambda d: (d.distance, d.fault))[:most]
     return tuple(diagnoses)
+
+
+def _draft_count(model: SmallModel) -> int:
+    return max_tree_count(model) if model.drafting else int(model.vocab_size**model.gamma)
 
 
 def _fault_distance(one: Comparison, other: Comparison) -> float:
@@ -340,22 +323,16 @@ def refuted_faults(
         telling = [*(by_size[size] for size in first if size in by_size), *rich[:2]]
     # Few faults need the calls that look for what is hidden; only these get them.
     calls: tuple[ExtraCalls | None, ...] = (NO_EXTRA_CALLS, None) if contract == "step" else (None,)
+    tries = [(model, tolerance, beyond) for beyond in calls for model in telling]
     return tuple(
         fault.name
         for fault in (_candidate_faults(contract, telling[0]) if telling else ())
-        if any(
-            _fault_deviates(fault, contract, model, tolerance, beyond)
-            for beyond in calls
-            for model in telling
-        )
+        if any(_fault_deviates(fault, contract, *given) for given in tries)
     )
 
 
 def _candidate_faults(contract: Contract, model: SmallModel) -> list[Fault]:
-    """Return the faults of blocks and steps, or those of trees or drafters as on ``model``.
-
-    On another scheme the rule that a fault is a slip of is lossy too, and tells nothing.
-    """
+    """Return the faults of ``model``'s scheme: on another their right rule is lossy too."""
     scheme = model.drafting.scheme.name if model.drafting else None
     drafts = contract == "draft"
     return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
@@ -390,14 +367,11 @@ def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
 def _fault_examiner(
     fault: Fault, contract: Contract, tolerance: float | None, beyond: ExtraCalls | None = None
 ) -> Examiner | None:
-    """Return what examines the fault under ``contract``, None if it has no form there.
-
-    The faults of whole batches are right on every single block.
-    """
-    rule = fault.rule
-    if fault.batch is None and (fault.contract, contract) == ("verify", "step"):
-        rule = verify_as_step(rule)
-    elif fault.batch is not None or fault.contract != contract:
+    """Return what examines the fault under ``contract``, None if it has no form there."""
+    stepped = (fault.contract, contract) == ("verify", "step")
+    # The faults of whole batches are right on every single block.
+    if fault.batch is not None or not (stepped or fault.contract == contract):
         return None
+    rule = verify_as_step(fault.rule) if stepped else fault.rule
     subject = Subject(fault.name, rule, contract)
     return Examiner(subject, contract, tolerance, leaves=_TRUSTED_LEAVES, beyond=beyond)

@@ -119,11 +119,7 @@ END_IDS = make_case(
 SINGLE_DRAFT = make_case("gamma = 1", 1, ([5, 1, 6], [6, 2, 4]), ([6, 3, 3], [5, 6, 1]))
 
 UNDRAFTABLE_TOKENS = make_case(
-    "p = q = 0",
-    2,
-    ([2, 1, 0], [1, 2, 0]),
-    ([0, 1, 2], [0, 2, 1]),
-    ([1, 1, 0], [1, 1, 0]),
+    "p = q = 0", 2, ([2, 1, 0], [1, 2, 0]), ([0, 1, 2], [0, 2, 1]), ([1, 1, 0], [1, 1, 0])
 )
 """With the drafts (2, 0) each draft token has p = q = 0."""
 
@@ -270,12 +266,9 @@ def read_result(result: Any) -> Tokens:
 def _call_verify(
     rule: Rule, case: ProbeCase, rng: Any, drafted: Tokens, *, writable: bool = True
 ) -> CallOutcome:
-    targets, drafts = case.block()
-    given: dict[str, npt.NDArray[Any]] = {
-        "target_probs": targets,
-        "draft_probs": drafts,
-        "draft_tokens": np.array(drafted, dtype=np.int64),
-    }
+    names = ("target_probs", "draft_probs", "draft_tokens")
+    block: Any = *case.block(), np.array(drafted, dtype=np.int64)
+    given: dict[str, npt.NDArray[Any]] = dict(zip(names, block, strict=True))
     images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
     for x in given.values():
         x.flags.writeable = writable

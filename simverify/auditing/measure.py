@@ -3,14 +3,13 @@
 import inspect
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from simverify.arrays import Row
 from simverify.auditing.comparison import (
     Comparison,
     assess_precision,
@@ -41,7 +40,7 @@ from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
 from simverify.symbolic.watchdog import contain_process
-from simverify.trees import Drafting, RowAfter, draw_tree
+from simverify.trees import Drafting, draw_tree
 
 # The workload: what code is asked on a model, and under which contract.
 
@@ -89,17 +88,16 @@ def workload_contract(subject: Subject) -> VerifierContract:
         return "step"  # what builds an object
     named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.default is p.empty and p.kind in named]
-    if len(required) == 4 and required[0].name == "prefix":
-        raise UsageError(f"{subject.name} is a drafter: expected a verifier")
     if len(required) == 4:
+        if required[0].name == "prefix":
+            raise UsageError(f"{subject.name} is a drafter: expected a verifier")
         return "verify"
     if len(required) == 5:
         return "tree" if "parents" in required[3].name else "step"
     raise UsageError(
         f"{subject.name} takes {len(required)} arguments: expected verify(target_probs, "
-        "draft_probs, "
-        "draft_tokens, rng), step(prefix, target, draft, gamma, rng) or tree(target_probs, "
-        "draft_probs, tokens, parents, rng)"
+        "draft_probs, draft_tokens, rng), step(prefix, target, draft, gamma, rng) or "
+        "tree(target_probs, draft_probs, tokens, parents, rng)"
     )
 
 
@@ -178,8 +176,8 @@ def measure_calls(subject: Subject, contract: VerifierContract, workload: Worklo
     """Return the exact law of ``subject`` on a model, if it can be had, and what calls emit."""
     with contain_process():
         exact, broken = exact_workload_law(subject, contract, workload)
-        rule, calling = as_enumerable(subject.generator_rule(), contract, workload.drafting)
-        counted = _CallCounter(rule, calling, workload)
+        rule = subject.generator_rule()
+        counted = _CallCounter(*as_enumerable(rule, contract, workload.drafting), workload)
         clock = time.perf_counter()
         if not broken:
             try:
@@ -227,7 +225,6 @@ class _CallCounter:
                 if (missing := tau + 1 - len(self.accepted)) > 0:
                     self.accepted = np.pad(self.accepted, (0, missing))
                 self.accepted[tau] += 1
-            # Tokens are judged with their rows, until as many are as were asked for.
             if head := tokens[: self._left]:
                 self._left -= len(head)
                 ends = [prefix + head[:i] for i in range(len(head))]
@@ -249,7 +246,7 @@ class _CallCounter:
 
     def _tree(self, prefix: Tokens, drafting: Rng, rng: Rng) -> tuple[Tokens, int]:
         assert self._workload.drafting is not None
-        target, draft = (partial(_row_after, prefix, row) for row in self._rows.both)
+        target, draft = (lambda text, row=row: row(prefix + text) for row in self._rows.both)
         tree = draw_tree(self._workload.drafting, draft, drafting)
         caller = TreeCaller(self._rule, self._workload.model.vocab_size)
         tokens = caller.judge(tree, tree_arguments(tree, target, draft), rng)
@@ -260,16 +257,8 @@ class _CallCounter:
         caller = StepCaller(self._rule, self._workload.model.vocab_size)
         caller.reset()
         # The code under audit may write into a row.
-        target, draft = (partial(_copied_row, row) for row in self._rows.both)
+        target, draft = (lambda text, row=row: row(tuple(text)).copy() for row in self._rows.both)
         first = tokens = caller.step(prefix, target, draft, gamma, rng)
         while len(tokens) < length:
             tokens += caller.step(prefix + tokens, target, draft, gamma, rng)
         return tokens[:length], len(first) - 1
-
-
-def _row_after(prefix: Tokens, row: RowAfter, text: Tokens) -> Row:
-    return row(prefix + text)
-
-
-def _copied_row(row: RowAfter, prefix: Sequence[int]) -> Row:
-    return row(tuple(prefix)).copy()

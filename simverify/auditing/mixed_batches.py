@@ -62,11 +62,10 @@ def embed_in_batch(subject: Subject, place: BatchSlot) -> Subject:
     The code is ``verify(batch, rng)`` with a :class:`~simverify.engines.adapt.MixedRequests`
     and returns an ``Emitted``, (tokens, num_emitted), or B rows of tokens padded with -1.
     """
-    batched = subject.rule
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
         batch, expected = make_batch(place, target_probs, draft_probs, draft_tokens)
-        rows = tokens_per_request(batched(batch, rng), BATCH_SIZE)
+        rows = tokens_per_request(subject.rule(batch, rng), BATCH_SIZE)
         for b, (row, right) in enumerate(zip(rows, expected, strict=True)):
             if right is not None and row != right:
                 raise NeighbourError(
@@ -231,7 +230,7 @@ class MixedBatchResult:
 def try_mixed_batches(
     subject: Subject, kinds: tuple[str, ...], settings: AuditSettings, say: ReportProgress
 ) -> MixedBatchResult:
-    """Judge ``subject`` in mixed batches of these kinds, at every place of each.
+    """Judge ``subject`` at every place of mixed batches of these kinds.
 
     What the exact tier cannot follow is sampled, unless something has failed by then.
     """
@@ -252,13 +251,12 @@ def try_mixed_batches(
             return trial
     if "seeds" in kinds:
         say("mixed batch: seeds")
+        seconds = settings.seconds
         try:
-            with deadline(settings.seconds):
+            with deadline(seconds):
                 trial.seeds = find_neighbour_dependence(subject, settings.seed)
         except DeadlineExpired:
-            trial.open = (
-                f"seeds: {_NEIGHBOUR_TRIALS} batches take longer than {settings.seconds:g} s"
-            )
+            trial.open = f"seeds: {_NEIGHBOUR_TRIALS} batches take longer than {seconds:g} s"
     if not trial.caught and not trial.open:
         late = trial.late
         open_ = [x for x in trial.tried if x not in late and not is_complete(x.tier)]
@@ -273,33 +271,28 @@ def _slot_models(place: BatchSlot, settings: AuditSettings) -> Iterator[SmallMod
             continue
         model = replace(known[name], name=f"{name}{SLOT_SEPARATOR}{place.name}", core=True)
         vocab = model.vocab_size
+        one_hot = [tuple(row) for row in np.eye(vocab, dtype=int).tolist()]
         if place.greedy:
-            certain = tuple(_one_hot_weights(row.index(max(row)), vocab) for row in model.targets)
+            certain = tuple(one_hot[row.index(max(row))] for row in model.targets)
             model = replace(model, targets=certain)
-        if place.kind == "one-hot":
-            # A drafter that is certain: the law is due after every token that it may draft.
-            for shift in range(vocab):
-                tokens = ((i + shift) % vocab for i in range(len(model.drafts)))
-                drafts = tuple(_one_hot_weights(token, vocab) for token in tokens)
-                shifted = f"{name}, drafts {shift + 1}{SLOT_SEPARATOR}{place.name}"
-                yield replace(model, drafts=drafts, name=shifted)
+        if place.kind != "one-hot":
+            yield model
             continue
-        yield model
-
-
-def _one_hot_weights(token: int, vocab: int) -> tuple[int, ...]:
-    return tuple(int(x == token) for x in range(vocab))
+        # A drafter that is certain: the law is due after every token that it may draft.
+        for shift in range(vocab):
+            drafts = tuple(one_hot[(i + shift) % vocab] for i in range(len(model.drafts)))
+            shifted = f"{name}, drafts {shift + 1}{SLOT_SEPARATOR}{place.name}"
+            yield replace(model, drafts=drafts, name=shifted)
 
 
 def _as_seeded_rule(subject: Subject) -> Callable[..., Any]:
     """Return batched code as a rule with a batch axis; its requests get seeds drawn from rng."""
-    batched = subject.rule
 
     def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, rng: Any) -> Any:
         size = len(draft_tokens)
         seeds = rng.integers(2**62, size=size)
         batch = _make_requests(draft_tokens, target_probs, draft_probs, seeds)
-        return tokens_per_request(batched(batch, rng), size)
+        return tokens_per_request(subject.rule(batch, rng), size)
 
     return subject.around(verify).rule
 
@@ -341,9 +334,8 @@ def _call_batch(
     subject: Subject, target: Any, draft: Any, tokens: Any, seeds: Any, rng: Any
 ) -> Any:
     batch = _make_requests(tokens.copy(), target.copy(), draft.copy(), seeds.copy())
-    return tokens_per_request(
-        subject.rule(batch, np.random.default_rng(rng.integers(2**62))), BATCH_SIZE
-    )
+    result = subject.rule(batch, np.random.default_rng(rng.integers(2**62)))
+    return tokens_per_request(result, BATCH_SIZE)
 
 
 def _sample_slots(
@@ -396,10 +388,7 @@ def _sampled_instances(tried: SlotResult, settings: AuditSettings) -> Iterator[S
 def audit_mixed_batches(
     subject: Subject, settings: AuditSettings, reproduce: str | None, say: Callable[[str], None]
 ) -> doc.AuditRun:
-    """Judge batched code among the kinds of requests that the settings name.
-
-    Edge probes are not run: they are of code that takes one block.
-    """
+    """Judge batched code among the kinds of requests named; edge probes are of one block."""
     assert settings.batch_mix is not None
     stamp = start_meta()
     trial = try_mixed_batches(subject, parse_batch_mixes(settings.batch_mix), settings, say)

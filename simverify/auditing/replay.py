@@ -16,14 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from simverify.arrays import Row
 from simverify.auditing import coins, drafters
 from simverify.auditing.comparison import sequence_probability
 from simverify.auditing.enumeration import (
     DEFAULT_BUDGET,
     block_arguments,
     check_token_ids,
-    decode_generation,
     takes_step_arguments,
 )
 from simverify.auditing.instances import InstanceRows, instance_drafting
@@ -32,11 +30,16 @@ from simverify.auditing.invocation import (
     ProbeCase,
     Rule,
     attempt_call,
-    build_step_rule,
     make_caller,
     read_result,
 )
-from simverify.auditing.rerun import CALLS_BY_CONTRACT, StepTracer, record_paths, trace_calls
+from simverify.auditing.rerun import (
+    CALLS_BY_CONTRACT,
+    StepTracer,
+    record_paths,
+    run_generation,
+    trace_calls,
+)
 from simverify.auditing.sampled_runs import Contract as SampledContract
 from simverify.auditing.sampled_runs import (
     ContractMisuse,
@@ -124,7 +127,14 @@ def explain_output(
     """
     model = InstanceRows(instance)
     rule, contract = as_enumerable(rule, contract, model.drafting)
-    tokens = _check_explain(instance, contract, sequence)
+    if contract not in CALLS_BY_CONTRACT:
+        raise ValueError(f"contract {contract!r}: pass one of {', '.join(CALLS_BY_CONTRACT)}")
+    tokens = tuple(int(x) for x in sequence)
+    most = instance.gamma + 1
+    if not tokens or (contract != "step" and len(tokens) > most):
+        raise ValueError(f"sequence of {len(tokens)} tokens: pass 1 to gamma + 1 = {most}")
+    if min(tokens) < 0 or max(tokens) >= instance.vocab_size:
+        raise ValueError(f"sequence {list(tokens)}: pass ids in 0..{instance.vocab_size - 1}")
     paths = [
         ExplainedPath(
             call.drafted,
@@ -175,18 +185,6 @@ def _explain_paths(
     )
 
 
-def _check_explain(instance: Instance, contract: Contract, sequence: Sequence[int]) -> Tokens:
-    if contract not in CALLS_BY_CONTRACT:
-        raise ValueError(f"contract {contract!r}: pass one of {', '.join(CALLS_BY_CONTRACT)}")
-    tokens = tuple(int(x) for x in sequence)
-    most = instance.gamma + 1
-    if not tokens or (contract != "step" and len(tokens) > most):
-        raise ValueError(f"sequence of {len(tokens)} tokens: pass 1 to gamma + 1 = {most}")
-    if min(tokens) < 0 or max(tokens) >= instance.vocab_size:
-        raise ValueError(f"sequence {list(tokens)}: pass ids in 0..{instance.vocab_size - 1}")
-    return tokens
-
-
 # Every path on which a drafter answers a call in the same way, shown draw by draw.
 
 
@@ -208,14 +206,8 @@ def explain_draft(
         source.handing(enumeration.rng)
         drafter = drafters.build_drafter(rule)
         source.sequences.is_built()
-        grown = drafters.draft_tree(
-            drafter,
-            drafting.shape,
-            model.draft,
-            enumeration.rng,
-            model.prompt,
-            most=len(call.before) + 1,
-        )
+        given = drafter, drafting.shape, model.draft, enumeration.rng, model.prompt
+        grown = drafters.draft_tree(*given, most=len(call.before) + 1)
         numbers = drafters.encode_calls(grown.calls, reports)
         source.end(numbers)
         return numbers
@@ -224,9 +216,8 @@ def explain_draft(
         enumeration.run(run, budget)
     like: list[ExplainedPath] = []
     for leaf in source.take():
-        replies = list(drafters.decode_calls(leaf.tokens, drafting.shape, model.prompt))
-        before = tuple(answer.tokens for answer in replies[:-1])
-        last = replies[-1]
+        *replies, last = drafters.decode_calls(leaf.tokens, drafting.shape, model.prompt)
+        before = tuple(answer.tokens for answer in replies)
         alike = (before, last.report) == (call.before, asked_for)
         if alike and len(last.tokens) == len(example.sequence):
             like.append(
@@ -274,9 +265,8 @@ def draft_breach_call(rule: Callable[..., Any], breach: Breach) -> Callable[[Any
     assert drafting is not None, "a breach of the draft contract says how is drafted"
 
     def run(rng: Any) -> tuple[Tokens, str]:
-        grown = drafters.draft_tree(
-            drafters.build_drafter(rule), drafting.shape, model.draft, rng, model.prompt
-        )
+        drafter = drafters.build_drafter(rule)
+        grown = drafters.draft_tree(drafter, drafting.shape, model.draft, rng, model.prompt)
         return drafters.encode_calls(grown.calls, drafters.ReportedRows()), ""
 
     return lambda rng: attempt_call(lambda: run(rng))
@@ -299,10 +289,8 @@ def render_explanation(explanation: Explanation, *, most: int = 10, only: int | 
         "",
     ]
     for place in e.positions:
-        lines += [
-            f"position {place.index}: token {place.token}",
-            f"  p = {_row_text(place.target)}",
-        ]
+        lines.append(f"position {place.index}: token {place.token}")
+        lines.append(f"  p = {_row_text(place.target)}")
         if place.draft is not None:
             lines.append(f"  q = {_row_text(place.draft)}")
     if not e.trails:
@@ -421,9 +409,9 @@ def _breach_leaves(
 def _block_call(rule: Rule, breach: Breach) -> Callable[[Any], CallOutcome]:
     drafted = breach.draft_tokens
     assert drafted is not None, "a breach of the verify contract has draft tokens"
-    targets, drafts, _ = _breach_block(breach)
-    name, gamma = breach.instance.name, breach.instance.gamma
-    case = ProbeCase(name, gamma, targets, np.vstack([drafts, drafts[:1]]))
+    model = InstanceRows(breach.instance)
+    targets, drafts, _ = block_arguments(model, drafted, model.prompt)
+    case = ProbeCase(model.name, model.gamma, targets, np.vstack([drafts, drafts[:1]]))
     call = make_caller(rule, "verify")
     return lambda rng: call(case, rng, drafted)
 
@@ -452,44 +440,18 @@ def _breach_tree(breach: Breach) -> DraftTree:
 
 
 def _generation_call(rule: Rule, breach: Breach, length: int) -> Callable[[Any], CallOutcome]:
-    model, gamma = InstanceRows(breach.instance), breach.instance.gamma
-    before: Tokens = ()
-
-    def run(rng: Any) -> tuple[Tokens, str]:
-        nonlocal before
-        before = ()
-        step, reset = build_step_rule(rule)
-
-        def more(emitted: Tokens) -> Tokens:
-            nonlocal before
-            before = emitted
-            new = read_result(step(emitted, model.target, model.draft, gamma, rng))
-            check_token_ids(new, model.vocab_size)
-            return new
-
-        tokens = decode_generation(
-            more,
-            reset,
-            length=length,
-            prefix=model.prompt,
-            eos=model.eos,
-            earlier_calls=model.earlier_calls,
-        )
-        return tokens, ""
+    model = InstanceRows(breach.instance)
 
     def one(rng: Any) -> CallOutcome:
-        outcome = attempt_call(lambda: run(rng))
-        if outcome.tokens is not None or not before:
+        before: list[Tokens] = [()]
+        generate = partial(run_generation, rule, model, rng, length, before=before)
+        outcome = attempt_call(lambda: (generate(), ""))
+        if outcome.tokens is not None or not before[-1]:
             return outcome
-        place = f"in the call after the tokens {_number_list(before)}"
+        place = f"in the call after the tokens {_number_list(before[-1])}"
         return replace(outcome, fault=f"{outcome.fault}, {place}")
 
     return one
-
-
-def _breach_block(breach: Breach) -> tuple[Row, Row, Any]:
-    model = InstanceRows(breach.instance)
-    return block_arguments(model, breach.draft_tokens or (), model.prompt)
 
 
 def _breach_heading(breach: Breach) -> list[str]:
@@ -498,7 +460,8 @@ def _breach_heading(breach: Breach) -> list[str]:
         return lines
     if breach.parents is not None:
         return [*lines, f"draft tree {_breach_tree(breach).drawn()}"]
-    targets, drafts, _ = _breach_block(breach)
+    model = InstanceRows(breach.instance)
+    targets, drafts, _ = block_arguments(model, breach.draft_tokens, model.prompt)
     lines.append(f"draft tokens {_number_list(breach.draft_tokens)}")
     for i, p in enumerate(targets):
         lines += [f"position {i}", f"  p = {_row_text(p)}"]
@@ -516,18 +479,26 @@ _MAX_COIN_CALLS = 100_000
 def explain_coins(subject: Subject, instance: Instance, sequence: Sequence[int]) -> Explanation:
     """Return the boxes of coins whose calls emit ``sequence``, as paths.
 
-    As :func:`~simverify.auditing.replay.explain_output` returns those of code that draws. Raises
-    ``SimverifyError`` where the calls break, or are no function of their coins any more.
+    Raises ``SimverifyError`` where the calls break, or are no function of their coins any more.
     """
     model, tokens = InstanceRows(instance), tuple(sequence)
-    paths = []
+    paths, scale = [], 2 ** (subject.coin_bits or 53)
     for drafted in itertools.product(range(instance.vocab_size), repeat=instance.gamma):
         mass = sequence_probability(model.draft, drafted)
-        if mass > 0:
-            for box, emitted in _constant_boxes(subject, model, drafted):
-                if emitted and _agree(emitted, tokens):
-                    completion = _completion(model, tokens, emitted)
-                    paths.append(_coin_path(subject, drafted, mass, box, emitted, completion))
+        for box, emitted in _constant_boxes(subject, model, drafted) if mass > 0 else ():
+            if not emitted or not _agree(emitted, tokens):
+                continue
+            branches = []
+            for axis, (low, high) in enumerate(zip(box.low, box.high, strict=True)):
+                if (share := (high - low + 1) / scale) < 1:
+                    left = low / scale, (high + 1) / scale
+                    kind = DecisionKind.BOUND
+                    branches.append(RecordedBranch(kind, axis + 1, 0, 2, share, left, ""))
+            completion = _completion(model, tokens, emitted)
+            weight, draws = box.share(scale), len(box.low)
+            paths.append(
+                ExplainedPath(drafted, mass, emitted, weight, completion, draws, tuple(branches))
+            )
     return _explain_paths(model, tokens, paths, instance.gamma)
 
 
@@ -587,26 +558,6 @@ def _constant_boxes(
     except (*coins.BISECTION_FAILURES, coins.TooManyCalls) as error:
         raise SimverifyError(f"{subject.name} has changed since the audit: {error}") from None
     return boxes
-
-
-def _coin_path(
-    subject: Subject,
-    drafted: Tokens,
-    mass: float,
-    box: coins.Box,
-    emitted: Tokens,
-    completion: float,
-) -> ExplainedPath:
-    scale = 2 ** (subject.coin_bits or 53)
-    branches = []
-    for axis, (low, high) in enumerate(zip(box.low, box.high, strict=True)):
-        share = (high - low + 1) / scale
-        if share < 1:
-            left = low / scale, (high + 1) / scale
-            branches.append(RecordedBranch(DecisionKind.BOUND, axis + 1, 0, 2, share, left, ""))
-    return ExplainedPath(
-        drafted, mass, emitted, box.share(scale), completion, len(box.low), tuple(branches)
-    )
 
 
 # What code does in one sampled call: the draws it makes, the branches it takes.
@@ -675,10 +626,7 @@ def _format_number(value: Any) -> str:
 
 
 def record_branches(rule: Callable[..., Any], log: list[str]) -> AbstractContextManager[None]:
-    """Note in ``log`` which way every ``if`` and ``while`` of the rule's file goes.
-
-    Where a debugger or a coverage run is tracing already, nothing is noted.
-    """
+    """Note in ``log`` how each ``if`` and ``while`` of the rule's file goes, if none traces yet."""
     file = inspect.getsourcefile(inspect.unwrap(rule)) if hasattr(rule, "__code__") else None
     tests = {} if file is None else _tests_by_line(file)
 
@@ -752,12 +700,9 @@ def replay_trial(
     ``rule``, ``contract``, ``seed`` and ``batch`` are those of the run that ``failing`` comes from:
     batched code is called with its whole batch. ``seconds``: limit of the call.
     """
-    log: list[str] = []
+    log, given = list[str](), failing.instance
     instance = SampledInstance(
-        InstanceRows(failing.instance),
-        failing.instance.gamma,
-        eos=failing.instance.eos,
-        earlier_calls=failing.instance.earlier_calls,
+        InstanceRows(given), given.gamma, eos=given.eos, earlier_calls=given.earlier_calls
     )
     row = failing.trial % batch if batch else None
     runner = TrialRunner(
@@ -808,10 +753,7 @@ def replay_trial(
 def _recording_rule(
     rule: Callable[..., Any], contract: SampledContract, log: list[str], row: int | None
 ) -> Callable[..., Any]:
-    """Return ``rule`` with what it is handed noted in ``log``, and its generator noting draws.
-
-    ``row``: of a batch, the one whose block is noted.
-    """
+    """Return ``rule`` with its inputs and draws noted in ``log``; of a batch those of ``row``."""
     if contract == "verify":
 
         @wraps(rule)

@@ -124,10 +124,8 @@ class StepTracer:
         while frame is not None:
             known = self._calls.get(id(frame))
             if known is not None and known[0] is frame:
-                number = known[1]
-                return next(
-                    i for i in range(len(self.now) - 1, -1, -1) if self.now[i].call == number
-                )
+                places = range(len(self.now) - 1, -1, -1)
+                return next(i for i in places if self.now[i].call == known[1])
             frame = frame.f_back
         return None
 
@@ -139,14 +137,11 @@ _TORCH_SETTING_TYPES = frozenset({"dtype", "device", "Generator"})
 def _data_arguments(frame: FrameType) -> list[str]:
     """Return the arguments of a call that are no settings, as a size or a temperature is."""
     code = frame.f_code
-    values = {
-        name: frame.f_locals.get(name)
-        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    }
     return [
         name
-        for name, x in values.items()
-        if not isinstance(x, _SETTING_TYPES) and type(x).__name__ not in _TORCH_SETTING_TYPES
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if not isinstance(x := frame.f_locals.get(name), _SETTING_TYPES)
+        and type(x).__name__ not in _TORCH_SETTING_TYPES
     ]
 
 
@@ -209,27 +204,15 @@ def _step_calls(
     length = len(sequence)
     enumeration, source = record_paths(rule, seed_once=True, steps=steps)
 
+    def counted(emitted: Tokens, new: Tokens) -> Tokens:
+        so_far = emitted[len(model.prompt) :] + cut_at_eos(new, model.eos)
+        if not model.earlier_calls and so_far[:length] != sequence[: len(so_far)]:
+            return (*new, *(0,) * length)  # elsewhere: where to does not matter
+        return new
+
     def call() -> Tokens:
         source.handing(enumeration.rng)
-        step, reset = build_step_rule(rule)
-
-        def more(emitted: Tokens) -> Tokens:
-            rows = model.target, model.draft
-            new = read_result(step(emitted, *rows, model.gamma, enumeration.rng))
-            check_token_ids(new, model.vocab_size)
-            so_far = emitted[len(model.prompt) :] + cut_at_eos(new, model.eos)
-            if not model.earlier_calls and so_far[:length] != sequence[: len(so_far)]:
-                return (*new, *(0,) * length)  # elsewhere: where to does not matter
-            return new
-
-        tokens = decode_generation(
-            more,
-            reset,
-            length=length,
-            prefix=model.prompt,
-            eos=model.eos,
-            earlier_calls=model.earlier_calls,
-        )[:length]
+        tokens = run_generation(rule, model, enumeration.rng, length, counted)[:length]
         source.end(tokens)
         return tokens
 
@@ -238,6 +221,32 @@ def _step_calls(
     if model.missing:
         raise ValueError(model.missing)  # the code's own handling may have hidden it
     yield CallPaths(None, 1.0, source.take())
+
+
+def run_generation(
+    rule: Rule,
+    model: InstanceRows,
+    rng: Any,
+    length: int,
+    counted: Callable[[Tokens, Tokens], Tokens] = lambda _, new: new,
+    before: list[Tokens] | None = None,
+) -> Tokens:
+    """Return the tokens of a generation on ``model``, ``length`` or more, by ``rule`` built anew.
+
+    ``counted(emitted, new)``: what a call after ``emitted`` counts as. ``before`` receives what was
+    emitted before each call.
+    """
+    step, reset = build_step_rule(rule)
+
+    def more(emitted: Tokens) -> Tokens:
+        if before is not None:
+            before.append(emitted)
+        new = read_result(step(emitted, model.target, model.draft, model.gamma, rng))
+        check_token_ids(new, model.vocab_size)
+        return counted(emitted, new)
+
+    ends: dict[str, Any] = {"eos": model.eos, "earlier_calls": model.earlier_calls}
+    return decode_generation(more, reset, length=length, prefix=model.prompt, **ends)
 
 
 def record_paths(

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Literal, TypeVar
 
 import msgspec
@@ -140,12 +141,12 @@ def exact_instances(
     """Return the instances of the exact tier."""
     gamma, vocab, seed = settings.gamma, settings.vocab, settings.seed
     if scheme is not None:
-        shape = settings.shape
-        kind: Literal["draft", "tree"] = "draft" if contract == "draft" else "tree"
-        make = instances.draft_instances if kind == "draft" else instances.tree_instances
-        models = make(scheme, gamma, vocab, seed, shape)
-        models += literal_tree_instances(hints, scheme, kind, shape)
-        if kind == "draft":
+        drafts = contract == "draft"
+        make = instances.draft_instances if drafts else instances.tree_instances
+        models = make(scheme, gamma, vocab, seed, settings.shape)
+        kind: Literal["draft", "tree"] = "draft" if drafts else "tree"
+        models += literal_tree_instances(hints, scheme, kind, settings.shape)
+        if drafts:
             return models
         return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
     assert contract == "verify" or contract == "step", "the others have a scheme"
@@ -215,8 +216,8 @@ def add_coverage(
 
     ``numbers``: those of the code that led to instances.
     """
-    coverage = measure_coverage(list(watch.instructions.values()))
-    coverage = msgspec.structs.replace(coverage, numbers=numbers)
+    measured = measure_coverage(list(watch.instructions.values()))
+    coverage = msgspec.structs.replace(measured, numbers=numbers)
     run = msgspec.structs.replace(run, coverage=coverage)
     if not (settings.strict_coverage and coverage.not_reached):
         return run
@@ -225,18 +226,12 @@ def add_coverage(
 
 
 def add_call_extent(run: doc.AuditRun, watch: CoverageMonitor, *, keeps: bool) -> doc.AuditRun:
-    """Return ``run`` with how far its calls went, where that may matter.
-
-    ``keeps``: whether the code keeps something from call to call, as far as can be read.
-    """
-    coverage, step = run.coverage, run.contract == "step"
-    if coverage is None or run.contract not in ("verify", "step"):
+    """Return ``run`` with how far its calls went; ``keeps``: the code may keep something."""
+    if run.coverage is None or run.contract not in ("verify", "step"):
         return run
-    coverage = msgspec.structs.replace(
-        coverage,
-        prefix=watch.prefix if step else msgspec.UNSET,
-        calls=watch.row if keeps else msgspec.UNSET,
-    )
+    prefix = watch.prefix if run.contract == "step" else msgspec.UNSET
+    calls = watch.row if keeps else msgspec.UNSET
+    coverage = msgspec.structs.replace(run.coverage, prefix=prefix, calls=calls)
     return msgspec.structs.replace(run, coverage=coverage)
 
 
@@ -361,16 +356,13 @@ def _run_tiers(
 def _run_sampled_tier(
     calling: Invocation, settings: AuditSettings, say: Callable[[str], None]
 ) -> SampledAudit:
-    subject = calling.whole
+    subject, contract = calling.whole, calling.contract
+    resets = contract == "step" and not takes_step_arguments(subject.rule)
+    sizes = settings.gamma, settings.vocab
     return sample_callable(
         subject.generator_rule(),
-        calling.contract,
-        instances=default_sampled_instances(
-            settings.gamma,
-            settings.vocab,
-            eos=settings.eos,
-            resets=calling.contract == "step" and not takes_step_arguments(subject.rule),
-        ),
+        contract,
+        instances=default_sampled_instances(*sizes, eos=settings.eos, resets=resets),
         batch=settings.batch,
         say=say,
         **settings.sampling(),
@@ -434,15 +426,13 @@ def supervised_audit(
             run = run_in_child(work, say)
             break
         except GpuLost as error:
-            before = {one.name for one in settings.lost}
-            if error.process == os.getpid() or error.probe in before:
+            name = error.probe
+            if error.process == os.getpid() or name in {one.name for one in settings.lost}:
                 raise
-            say(
-                f"starting again: the probe {error.probe!r} ended the use of the GPU by its process"
-            )
-            outcome: Literal["warning", "violation"]
-            outcome = "warning" if error.grade == "warning" else "violation"
-            probe = doc.Probe(name=error.probe, outcome=outcome, message=error.text)
+            say(f"starting again: the probe {name!r} ended the use of the GPU by its process")
+            grade: Literal["warning", "violation"]
+            grade = "warning" if error.grade == "warning" else "violation"
+            probe = doc.Probe(name=name, outcome=grade, message=error.text)
             settings = replace(settings, lost=(*settings.lost, probe))
     if not isinstance(run, ChildDeath):
         return run
@@ -455,25 +445,29 @@ def supervised_audit(
 Replayed = TypeVar("Replayed")
 
 
-def _replay_in_child(
-    load: Callable[[], Subject], run: doc.AuditRun, show: Callable[[Subject], Replayed]
-) -> Replayed:
-    """Return what ``show`` makes of the code of ``run``, in a child process.
+def _in_child(
+    show: Callable[[Subject, doc.AuditRun], Replayed],
+) -> Callable[[Callable[[], Subject], doc.AuditRun], Replayed]:
+    """Make of ``show(subject, run)`` what loads the subject and shows it in a child process.
 
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
     """
 
-    def work(_: Callable[[str], None]) -> Replayed:
-        try:
-            with closing(load()) as subject, contain_process():
-                return show(subject)
-        except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
-            raise SimverifyError(f"{run.spec} has changed since the audit: {error}") from None
+    @wraps(show)
+    def replay_in_child(load: Callable[[], Subject], run: doc.AuditRun) -> Replayed:
+        def work(_: Callable[[str], None]) -> Replayed:
+            try:
+                with closing(load()) as subject, contain_process():
+                    return show(subject, run)
+            except (CannotEnumerate, OutOfTime, TooManyPaths) as error:
+                raise SimverifyError(f"{run.spec} has changed since the audit: {error}") from None
 
-    result: Replayed | ChildDeath = run_in_child(work, lambda _line: None)
-    if isinstance(result, ChildDeath):
-        raise SimverifyError(f"{run.spec} ends the replay: {result.how}")
-    return result
+        result: Replayed | ChildDeath = run_in_child(work, lambda _line: None)
+        if isinstance(result, ChildDeath):
+            raise SimverifyError(f"{run.spec} ends the replay: {result.how}")
+        return result
+
+    return replay_in_child
 
 
 def _as_enumerated(subject: Subject, run: doc.AuditRun, instance: doc.Instance) -> Subject:
@@ -487,59 +481,49 @@ def _as_enumerated(subject: Subject, run: doc.AuditRun, instance: doc.Instance) 
     return subject
 
 
-def supervised_explain(load: Callable[[], Subject], run: doc.AuditRun) -> replay.Explanation:
+@_in_child
+def supervised_explain(subject: Subject, run: doc.AuditRun) -> replay.Explanation:
     """Return the paths to the counterexample of ``run``, found in a child process."""
     example = run.counterexample
     assert example is not None
-
-    def show(subject: Subject) -> replay.Explanation:
-        subject = _as_enumerated(subject, run, example.instance)
-        if subject.coin_bits is not None:
-            return replay.explain_coins(subject, example.instance, example.sequence)
-        if example.call is not None:
-            return replay.explain_draft(subject.rule, example)
-        return replay.explain_output(
-            subject.generator_rule(), run.contract, example.instance, example.sequence
-        )
-
-    return _replay_in_child(load, run, show)
+    subject = _as_enumerated(subject, run, example.instance)
+    if subject.coin_bits is not None:
+        return replay.explain_coins(subject, example.instance, example.sequence)
+    if example.call is not None:
+        return replay.explain_draft(subject.rule, example)
+    given = run.contract, example.instance, example.sequence
+    return replay.explain_output(subject.generator_rule(), *given)
 
 
-def supervised_breach(load: Callable[[], Subject], run: doc.AuditRun) -> tuple[str, ...]:
+@_in_child
+def supervised_breach(subject: Subject, run: doc.AuditRun) -> tuple[str, ...]:
     """Return the paths on which ``run.breach`` happens again, replayed in a child process."""
     breach = run.breach
     assert breach is not None
-
-    def show(subject: Subject) -> tuple[str, ...]:
-        subject = _as_enumerated(subject, run, breach.instance)
-        if subject.coin_bits is not None:
-            return replay.replay_coin_breach(subject, breach)
-        return replay.replay_contract_breach(subject.generator_rule(), run.contract, breach)
-
-    return _replay_in_child(load, run, show)
+    subject = _as_enumerated(subject, run, breach.instance)
+    if subject.coin_bits is not None:
+        return replay.replay_coin_breach(subject, breach)
+    return replay.replay_contract_breach(subject.generator_rule(), run.contract, breach)
 
 
-def supervised_trial(load: Callable[[], Subject], run: doc.AuditRun) -> str:
+@_in_child
+def supervised_trial(subject: Subject, run: doc.AuditRun) -> str:
     """Replay ``run.trial`` in a child process."""
-    trial = run.trial
-    assert trial is not None
-
-    def show(subject: Subject) -> str:
-        settings = AuditSettings(scheme=run.scheme, tree=run.tree)
-        if run.contract in ("tree", "draft"):
-            settings = replace(settings, gamma=run.gamma)
-        calling = make_invocation(subject, subject, run.contract, settings)
-        rule = calling.whole.generator_rule()
-        return replay.replay_trial(rule, calling.contract, trial, seed=run.seed, batch=run.batch)
-
-    return _replay_in_child(load, run, show)
+    assert run.trial is not None
+    settings = AuditSettings(scheme=run.scheme, tree=run.tree)
+    if run.contract in ("tree", "draft"):
+        settings = replace(settings, gamma=run.gamma)
+    calling = make_invocation(subject, subject, run.contract, settings)
+    rule = calling.whole.generator_rule()
+    return replay.replay_trial(rule, calling.contract, run.trial, seed=run.seed, batch=run.batch)
 
 
-def supervised_line(load: Callable[[], Subject], run: doc.AuditRun) -> str:
+@_in_child
+def supervised_line(subject: Subject, run: doc.AuditRun) -> str:
     """Ask once more, in a child process, what broke the program of ``run``."""
-    line = None if run.bridge is None else run.bridge.line
-    assert line is not None
-    return _replay_in_child(load, run, lambda subject: replay.replay_line(subject, line))
+    assert run.bridge is not None
+    assert run.bridge.line is not None
+    return replay.replay_line(subject, run.bridge.line)
 
 
 def find_crash(
@@ -557,7 +541,6 @@ def find_crash(
 
     def work(_: Callable[[str], None]) -> None:
         report_activity("a first call")
-        # Exceptions are for the audit to report.
         with contain_process(), deadline(_CRASH_TEST_SECONDS), suppress(DeadlineExpired, Exception):
             one = subject.one_row() if settings.batch else subject
             if settings.batch_mix:
@@ -661,10 +644,8 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
         effort: int,
         failure: ExactResult | None = None,
     ) -> doc.Tried:
-        tv = None if failure is None else failure.comparison.tv
-        return doc.Tried(
-            name=subject.name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv
-        )
+        tv, name = None if failure is None else failure.comparison.tv, subject.name
+        return doc.Tried(name=name, kind=kind, caught=caught, tier=tier, effort=effort, tv=tv)
 
     if subject.company is not None:
         kinds = parse_batch_mixes(subject.company)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 from msgspec.structs import asdict
 
 from simverify.auditing.comparison import TOLERANCE_BY_DTYPE, PrecisionCheck
@@ -83,16 +82,11 @@ class BatchSlot:
 
 def batch_slots(kind: str) -> Iterator[BatchSlot]:
     """Yield the places of one kind; none of "seeds", which no law of one call shows."""
-    if kind == "seeds":
-        return
-    ragged = kind in ("ragged", "stale", "mixed")
+    longer = dict.fromkeys(("ragged", "stale", "mixed"), range(2))
+    longer |= {"seeds": range(0), "placeholder": range(1, 2)}
     for request in SLOT_INDICES:
-        if kind == "placeholder":
-            yield BatchSlot(kind, request, 1)
-            continue
-        yield BatchSlot(kind, request)
-        if ragged:
-            yield BatchSlot(kind, request, 1)
+        for tokens in longer.get(kind, range(1)):
+            yield BatchSlot(kind, request, tokens)
         if kind == "greedy":
             yield BatchSlot(kind, request, greedy=True)
 
@@ -118,10 +112,6 @@ def _is_factory(rule: Callable[..., Any]) -> bool:
         return False
 
 
-def _words(judged: msgspec.Struct) -> list[str]:
-    return [word for name, value in asdict(judged).items() for word in words_of(name, value)]
-
-
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings(AuditOptions):
     """How an audit is run: the options of its mode, and what became of them.
@@ -140,10 +130,8 @@ class AuditSettings(AuditOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_mix is not None:
-            if parse_batch_mixes(self.batch_mix) != ("seeds",) and (self.gamma, self.vocab) == (
-                1,
-                2,
-            ):
+            smallest = (self.gamma, self.vocab) == (1, 2)
+            if parse_batch_mixes(self.batch_mix) != ("seeds",) and smallest:
                 raise UsageError(
                     "--batch-mix with --gamma 1 --vocab 2: the smallest batch has --gamma 1 "
                     "--vocab 3, or --gamma 2 --vocab 2"
@@ -153,12 +141,8 @@ class AuditSettings(AuditOptions):
 
     def document_fields(self) -> dict[str, Any]:
         """Return the fields of an ``AuditRun`` that are the same for every kind of audit."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "seed": self.seed,
-            "engine_path": self.checkout,
-            "pair": self.pair,
-        }
+        fields = {"schema_version": SCHEMA_VERSION, "seed": self.seed}
+        return {**fields, "engine_path": self.checkout, "pair": self.pair}
 
     def budget_for(self, subject: Subject) -> Budget:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
@@ -172,14 +156,8 @@ class AuditSettings(AuditOptions):
 
     def sampling(self) -> dict[str, Any]:
         """Return the options of the sampled tier, by name."""
-        return {
-            "seed": self.seed,
-            "alpha": self.alpha,
-            "detect": self.detect,
-            "coarser": self.coarser,
-            "samples": self.max_samples,
-            "seconds": self.seconds,
-        }
+        names = ("seed", "alpha", "detect", "coarser", "seconds")
+        return {name: getattr(self, name) for name in names} | {"samples": self.max_samples}
 
     @property
     def shape(self) -> TreeShape | None:
@@ -207,12 +185,9 @@ class AuditSettings(AuditOptions):
 
     def command(self, spec: str, contract: Contract) -> str:
         """Return the command that repeats the audit: every setting that is no default is on it."""
-        if self.pair is not None:
-            judged = _words(self.pair)
-        elif self.bridge is not None:
-            judged = _words(self.bridge)
-        else:
-            judged = [spec, "--contract", contract]
+        named, judged = self.pair or self.bridge, [spec, "--contract", contract]
+        if named is not None:
+            judged = [word for item in asdict(named).items() for word in words_of(*item)]
         return shlex.join(["simverify", "audit", *judged, *self.words(always=("seed",))])
 
     def document(
@@ -220,17 +195,12 @@ class AuditSettings(AuditOptions):
     ) -> AuditRun:
         """Return the document of an audit; ``held``: what the exact law was held to, if it was."""
         usual = self.tolerance or TOLERANCE_BY_DTYPE["float64"]
-        given: dict[str, Any] = {
+        given = self.document_fields() | {
             "tolerance": held.tolerance if held else usual,
             "reproduce": self.command(spec, contract),
             "bridge": self.bridge,
+            "gamma": self.gamma,
+            "vocab_size": self.vocab,
+            "dtype": held and held.dtype,
         }
-        return AuditRun(
-            **self.document_fields(),
-            spec=spec,
-            contract=contract,
-            gamma=self.gamma,
-            vocab_size=self.vocab,
-            dtype=None if held is None else held.dtype,
-            **(given | fields),
-        )
+        return AuditRun(spec=spec, contract=contract, **(given | fields))

@@ -201,15 +201,10 @@ def _load_named(spec: str, checkout: str | None) -> Subject:
         raise _unknown_name_error(spec)
     if spec in engines:
         engine = get_engine(spec).here
-        return Subject(
-            spec,
-            engine.load(None if checkout is None else find_checkout(engine, Path(checkout))),
-            engine.contract,
-            engine.tolerance,
-            engine.coin_bits if engine.tier == "coins" else None,
-            one_block=True,
-            note=engine.note,
-        )
+        verify = engine.load(None if checkout is None else find_checkout(engine, Path(checkout)))
+        bits = engine.coin_bits if engine.tier == "coins" else None
+        known = engine.contract, engine.tolerance, bits
+        return Subject(spec, verify, *known, one_block=True, note=engine.note)
     if (mixed := MIXED_BATCH_RULES.get(spec)) is not None:
         return Subject(spec, mixed.rule, "verify", company=mixed.kinds)
     if (control := CONTROLS.get(spec)) is not None:

@@ -49,11 +49,7 @@ def enumerate_tree(
     draft: RowFunction,
     budget: Budget = DEFAULT_BUDGET,
 ) -> ExactLaw:
-    """Exact law of the tokens that ``rule`` emits for one drafted tree.
-
-    ``rule(target_probs, draft_probs, tokens, parents, rng)``. Raises as
-    :func:`~simverify.auditing.enumeration.enumerate_verify`.
-    """
+    """Exact law of what ``rule`` emits for one drafted tree; raises as ``enumerate_verify``."""
     given, wrong = tree_arguments(tree, target, draft), partial(_invalid_path_message, tree)
     call = make_checked_call(enumeration, rule, given, tree.shape.depth, wrong)
     return enumeration.run(call, budget)
@@ -125,11 +121,9 @@ def tree_as_step(rule: Callable[..., Any], drafting: Drafting) -> Callable[..., 
     """Return ``rule`` as a step rule that drafts its trees itself; what builds one builds that."""
 
     def call(built: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-        context = tuple(prefix)
-        tree = draw_tree(drafting, lambda text: draft(context + text), rng)
-        given = tree_arguments(
-            tree, lambda text: target(context + text), lambda text: draft(context + text)
-        )
+        p, q = (lambda text, row=row: row((*prefix, *text)) for row in (target, draft))
+        tree = draw_tree(drafting, q, rng)
+        given = tree_arguments(tree, p, q)
         images = {name: (x.shape, x.tobytes()) for name, x in given.items()}
         judge: Callable[..., Any] = rule if built is None else built.tree
         tokens = read_tokens(call_monitored(judge, *given.values(), rng))
@@ -160,10 +154,7 @@ def first_call_as_tree_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
 def as_enumerable(
     rule: Callable[..., Any], contract: Any, drafting: Drafting | None
 ) -> tuple[Callable[..., Any], Any]:
-    """Return ``rule`` and the contract by which its law is found.
-
-    An object for draft trees is a step rule that drafts them; all other code is what it says.
-    """
+    """Return ``rule`` and its contract; an object for trees is a step rule that drafts them."""
     if contract != "tree" or drafting is None or takes_tree_arguments(rule):
         return rule, contract
     return tree_as_step(rule, drafting), "step"
@@ -223,10 +214,7 @@ def drafter_as_step(drafter: Callable[..., Any], drafting: Drafting) -> Callable
     The law of its tokens is the target's if the siblings are what the scheme draws from the rows
     reported.
     """
-
-    def judge(_: Any, grown: DraftedTree, target_rows: Row, rng: Any) -> Any:
-        return recursive_rejection(grown, target_rows, drafting.scheme, rng)
-
+    judge = partial(_recursive_rejection, drafting.scheme)
     return _drafted_step_rule(drafter, judge, drafting, (drafter,))
 
 
@@ -237,10 +225,7 @@ def _drafted_step_rule(
     parts: tuple[Callable[..., Any], ...],
     build_judge: Callable[[], Any] | None = None,
 ) -> Callable[..., Any]:
-    """Return the step rule of a drafter and a judge.
-
-    ``build_judge``: builds the object that judges, which may keep something, if there is one.
-    """
+    """Return the step rule of a drafter and a judge; ``build_judge`` builds one with state."""
 
     def call(built: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
         drafting_code, judging_object = built or (drafter, None)
@@ -265,8 +250,8 @@ def _drafted_step_rule(
     return _make_step_rule(call, parts, None if is_function else build, reset)
 
 
-def recursive_rejection(
-    grown: DraftedTree, target_rows: Row, scheme: Scheme, rng: Any
+def _recursive_rejection(
+    scheme: Scheme, _: Any, grown: DraftedTree, target_rows: Row, rng: Any
 ) -> list[int]:
     """Judge siblings one by one, each by the law that the scheme draws it from after the others.
 
@@ -319,8 +304,7 @@ def compare_trees(
 ) -> Comparison:
     """Compare as ``compare_blocks`` does, with every tree that can be drafted in place of a block.
 
-    Each tree is verified exactly, and what it emits is completed with plain target samples to
-    one token more than its depth.
+    What a tree emits is completed to one token more than its depth.
     """
     spending = Spending(budget)
     trees = enumerate_trees(drafting, model.draft, max_trees=budget.paths)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from simverify.auditing.comparison import (
-    FirstDeviation,
     LawTree,
     OutputSequence,
     TreeCell,
@@ -20,6 +19,7 @@ from simverify.auditing.comparison import (
     target_tree,
     total_variation,
 )
+from simverify.results import Localisation
 from simverify.symbolic import ExactLaw, Finding
 
 P = {None: (3 / 4, 1 / 4), 0: (1 / 2, 1 / 2), 1: (1 / 4, 3 / 4)}
@@ -114,7 +114,7 @@ def test_a_call_that_was_worked_out_by_hand():
     assert found.pruned == found.lost == 3 / 32
     assert found.max_abs_deviation == 1 / 16 + found.pruned
     assert found.tv == 3 / 32
-    assert found.place == FirstDeviation(0, "residual", 3 / 32)
+    assert found.place == Localisation(0, "residual", 3 / 32)
     assert found.expected_accepted == found.bonus == 7 / 16
     assert found.paths == 5
     assert found.findings == (WARNING, VIOLATION)
@@ -175,7 +175,7 @@ def test_too_many_are_accepted_beyond_the_tolerance_alone(tolerance, stage):
         ((2,), 1 / 4, law({(2, y): third[0][y] for y in range(3)})),
     ]
     found = compare_laws(blocks, pair(third), 1, tolerance)
-    assert found.place == FirstDeviation(0, stage, 1 / 4)
+    assert found.place == Localisation(0, stage, 1 / 4)
 
 
 @pytest.mark.parametrize("weight", [1 / 32, 0.0])
@@ -204,7 +204,7 @@ def test_tokens_that_were_worked_out_by_hand():
     assert found.tv == 1 / 8
     assert found.worst == OutputSequence((0,), 5 / 8, 3 / 4)
     assert found.max_abs_deviation == 1 / 8 + 1 / 64
-    assert found.place == FirstDeviation(0, None, 1 / 8)
+    assert found.place == Localisation(0, None, 1 / 8)
     assert found.expected_accepted is None
     known = compare_tokens(tokens({(0,): 1.0}), pair().target, accepted=0.75)
     assert known.expected_accepted == 0.75
@@ -217,7 +217,7 @@ def test_tokens_that_were_worked_out_by_hand():
 
 def test_the_place_is_the_first_position_beyond_the_tolerance():
     second = tokens({(0,): 3 / 4, (1, 0): 1 / 8, (1, 1): 1 / 8})
-    assert compare_tokens(second, pair().target).place == FirstDeviation(1, None, 1 / 16)
+    assert compare_tokens(second, pair().target).place == Localisation(1, None, 1 / 16)
     assert compare_tokens(second, pair().target, tolerance=1 / 16).place is None
     half = tokens({(0,): 3 / 4 + 1 / 64, (1,): 1 / 4 - 1 / 64})
     assert compare_tokens(half, pair().target).place.position == 0
