@@ -136,7 +136,8 @@ def unpack_counts(data: bytes) -> Counts:
     """Return what was packed; its hash was checked before."""
     packed = msgspec.msgpack.decode(zlib.decompress(data), type=_PackedCounts)
     trials, unsupported, *arrays = msgspec.structs.astuple(packed)
-    return Counts(trials, *map(_unpack_array, arrays), unsupported)
+    accepted, lengths, transitions, pits = map(_unpack_array, arrays)
+    return Counts(trials, accepted, lengths, transitions, pits, unsupported)
 
 
 def _pack_array(values: Ints) -> _PackedArray:
