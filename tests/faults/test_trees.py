@@ -228,8 +228,8 @@ def test_chains_and_trees_are_not_held_against_each_other():
     }
     assert {fault.contract for fault in examiner._candidate_faults("tree", tree)} == {"tree"}
     for contract in ("verify", "step"):
-        assert not [f for f in TREES.values() if examiner._fault_subject(f, contract)]
-    assert examiner._fault_subject(FAULTS["inverted-ratio"], "tree") is None
+        assert not [f for f in TREES.values() if examiner._fault_examiner(f, contract, None)]
+    assert examiner._fault_examiner(FAULTS["inverted-ratio"], "tree", None) is None
 
 
 PAIRS = [disjoint_pair(), equal_pair(), one_hot_pair(), random_pair(1, 4)]

@@ -6,7 +6,7 @@ import pytest
 
 from simverify.auditing.confirm import Confirmation
 from simverify.auditing.exact_tier import run_exact_tier
-from simverify.auditing.examiner import Examiner, _fault_subject
+from simverify.auditing.examiner import Examiner, _fault_examiner
 from simverify.auditing.instances import CORE_INSTANCES, SmallModel, instances_for
 from simverify.auditing.subject import Subject
 from simverify.auditing.verdict import clock_stop, decide_verdict, is_complete
@@ -52,10 +52,9 @@ def test_the_core_exposes_every_catalogued_fault(contract):
     core = [model for model in instances_for(contract, 4, 12, 0) if model.core]
     missed = []
     for name, fault in FAULTS.items():
-        subject = _fault_subject(fault, contract)
-        if subject is None or name in ELSEWHERE:
+        examiner = _fault_examiner(fault, contract, None)
+        if examiner is None or name in ELSEWHERE:
             continue
-        examiner = Examiner(subject, contract, leaves=10_000)
         if not any(examiner.fails(model) for model in core):
             missed.append(name)
     assert missed == []
