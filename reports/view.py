@@ -8,11 +8,12 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from simverify.results import Verdict
+if TYPE_CHECKING:  # every command imports this module, few read a document
+    from simverify.results import Verdict
 
 WIDTH = 80
 """Columns of a terminal."""
@@ -53,7 +54,7 @@ class On(enum.Flag):
 Mark = Literal["pass", "fail", "open", ""]
 Outcome = Literal["passed", "failed", "warned", "inconclusive", "skipped"]
 
-VERDICT_MARKS: dict[Verdict, Mark] = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
+VERDICT_MARKS: "dict[Verdict, Mark]" = {"PASS": "pass", "FAIL": "fail", "INCONCLUSIVE": "open"}
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ class Report:
 
     command: str
     title: str
-    verdict: Verdict | None
+    verdict: "Verdict | None"
     ruling: str
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
