@@ -52,6 +52,8 @@ _METHOD_WORDS = {
     "dp": "certified dynamic programme",
     "measured": "not known: what is measured stands alone",
     "rao-blackwell": "Rao-Blackwell over drafted blocks",
+    "linear-programme": "linear programme",
+    "counting": "counted",
 }
 """Ways to an exact E[tau]."""
 

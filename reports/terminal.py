@@ -98,10 +98,14 @@ def _block_parts(block: Block, indent: int, verbose: bool) -> Iterator[Text | Ri
             else:
                 yield _rich_table(table)
             if table.left_out:
-                yield from _wrap(f"{table.left_out:,} more rows stand in the run file", indent)
+                yield from _wrap(f"{_more(table.left_out, ' row')} in the run file", indent)
         case Command(text):
             for line in command_lines(text):
                 yield Text(line, no_wrap=True)
+
+
+def _more(count: int, noun: str = "") -> str:
+    return f"1 more{noun} stands" if count == 1 else f"{count:,} more{noun}{'s' * bool(noun)} stand"
 
 
 def _list_lines(items: Items, indent: int, verbose: bool) -> Iterator[Text]:
@@ -116,7 +120,7 @@ def _list_lines(items: Items, indent: int, verbose: bool) -> Iterator[Text]:
         lines += len(wrapped)
         yield from wrapped
     if left_out:
-        yield from _wrap(f"{left_out:,} more stand in the run file", indent)
+        yield from _wrap(f"{_more(left_out)} in the run file", indent)
 
 
 def _listed_rows(table: Table, indent: int) -> Iterator[Text]:

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 
@@ -167,5 +166,12 @@ def load_triton(load: Callable[[], Any]) -> tuple[Any, str]:
 @contextmanager
 def interpreter() -> Iterator[None]:
     """Triton asks for this variable when it loads, decorates and runs; others should not see it."""
-    with mock.patch.dict(os.environ, TRITON_INTERPRET="1"):
+    before = os.environ.get("TRITON_INTERPRET")
+    os.environ["TRITON_INTERPRET"] = "1"
+    try:
         yield
+    finally:
+        if before is None:
+            del os.environ["TRITON_INTERPRET"]
+        else:
+            os.environ["TRITON_INTERPRET"] = before

@@ -50,7 +50,12 @@ app = App(
 
 
 def register_command(name: str, command: Command) -> None:
-    """Add a command; what makes it is :func:`simverify.cli.common.document_command`."""
+    """Add a command; what makes it is :func:`simverify.cli.common.document_command`.
+
+    Raises ``ValueError`` for a name that is taken.
+    """
+    if name in COMMANDS:
+        raise ValueError(f"{name} is a command already: choose another name")
     COMMANDS[name] = command
     app.command(
         command.place,

@@ -187,7 +187,8 @@ def document_command(
             chosen = options_of(modes, given) if not prepare else prepare(given, where, **more)
             if isinstance(chosen, int):
                 return chosen
-            where.check()
+            if {"json", "report"} & set(outputs):
+                where.check()
             for value in given.values() if where.json or where.report else ():
                 if isinstance(value, str | Path):
                     check_json_text(str(value))  # the document says it

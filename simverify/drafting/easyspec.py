@@ -167,7 +167,8 @@ def layer_similarities(
     """Compare a fuzzy pass over texts with the exact one.
 
     Every layer of the fuzzy pass works on what the fuzzy layers below it gave, so that deviations
-    add up as they do in drafting. ``layer_parallel``: layers of a group at most; at 1 all
+    add up as they do in drafting. ``model``: a causal model of Transformers, of type llama or qwen2,
+    in ``eval`` mode. ``layer_parallel``: layers of a group at most; at 1 all
     similarities are 1, up to rounding. ``exact_tokens``: so many tokens at the start of each of the
     texts (batch, n) are read exactly by both, as after calibration; the others alone are compared.
     At 0 the fuzzy pass reads fuzzy keys and values throughout. (Table 4 of Wu et al., "EasySpec:
@@ -255,7 +256,8 @@ def measure_blocks(
 
     Each figure, in seconds, is a median over ``repeats`` rounds through all layers, or all groups
     of the largest size, so that no block finds its weights where it alone left them. On CUDA each
-    timing waits for the device and so includes the start of its kernels. ``context``: tokens that
+    timing waits for the device and so includes the start of its kernels. ``model``: a causal model
+    of Transformers, of type llama or qwen2, in ``eval`` mode. ``context``: tokens that
     each request holds in the cache. Threads that run at once on a CPU, streams and ``devices``
     count as workers.
 

@@ -175,8 +175,9 @@ def group_layers(
 
     ``devices``: where the attention blocks of a group lie, the first on the first, around.
     They are moved there, with what they write into a cache from then on, also when ``model`` itself
-    runs. None leaves them where they are. ``at_once``: the attention blocks of a group run at once:
-    on as many threads as torch computes on, on CUDA on a stream each. The numbers are the same.
+    runs, which takes and gives what it did. None leaves them where they are. ``at_once``: the
+    attention blocks of a group run at once: on as many threads as torch computes on (on one thread
+    they run in order), on CUDA on a stream each. The numbers are the same.
     (Wu et al., "EasySpec: Layer-Parallel Speculative Decoding for Efficient Multi-GPU
     Utilization".)
 

@@ -100,7 +100,7 @@ class Engine:
     @property
     def version(self) -> str | None:
         """Version of the installed distribution; None if there is none, or it is unknown."""
-        return None if self.provider is None else self.provider[1]
+        return provider[1] if (provider := self.provider) else None
 
     @property
     def requirement(self) -> str:

@@ -196,7 +196,7 @@ def _error_reason(error: Exception) -> str:
     return f"not JSON: {first}"
 
 
-# A program that is kept running: lines in, lines out, within a time, and ended when sent.
+# A program that is kept running: lines in, lines out, within a time, and ended when asked.
 
 
 _READ_CHUNK = 1 << 16
@@ -223,7 +223,7 @@ class ProgramEnded(Exception):
 
 
 class ProgramProcess:
-    """A started program, by its command line; no shell is sent.
+    """A started program, by its command line, without a shell.
 
     ``heard``: what it wrote on standard error, for the caller to take.
     Raises ``UsageError`` for a command that cannot be started.
@@ -542,9 +542,11 @@ class CommandVerify:
         self.used = used
         return tokens
 
-    def ask(self, *arrays: Any) -> SentRequest:
+    def ask(
+        self, target_probs: Any, draft_probs: Any, draft_tokens: Any, coins: Any
+    ) -> SentRequest:
         """Write the line of a call, and do not wait; ask :meth:`answer` in the same order."""
-        return self._sent(CallRequest(*arrays))
+        return self._sent(CallRequest(target_probs, draft_probs, draft_tokens, coins))
 
     def answer(self, sent: SentRequest) -> Any:
         """Return the tokens of a call that was sent. Raises as the class says."""

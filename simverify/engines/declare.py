@@ -34,7 +34,8 @@ def make_engine(
 ) -> Engine:
     """Return an engine; unless ``fields`` say otherwise, one that judges a block and needs torch.
 
-    ``place``: ``package/folder/file.py:function``; the package is empty for a checkout's top.
+    ``place``: ``package/folder/file.py:function``; at a checkout's top
+    it begins with the slash, as ``/file.py:function``.
     ``origin``: what pip installs, such as ``my-package>=1,<2``, or ``owner/repository@commit`` of
     GitHub. ``parameters``: names, separated by spaces. ``fields``: other fields of the engine.
     """

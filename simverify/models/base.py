@@ -97,11 +97,18 @@ class MarkovModel:
 # The two small models, whose laws are all known as fractions.
 
 
-def rational_markov(name: str, *parts: Any) -> MarkovModel:
-    """Markov model from fractions; the float rows are their rounded values.
+Fractions = Sequence[Fraction]
 
-    ``parts``: the target's start (V,) and rows (S, V), then the draft's.
-    """
+
+def rational_markov(
+    name: str,
+    target_start: Fractions,
+    target_rows: Sequence[Fractions],
+    draft_start: Fractions,
+    draft_rows: Sequence[Fractions],
+) -> MarkovModel:
+    """Markov model from fractions; the float rows are their rounded values."""
+    parts: tuple[Sequence[Any], ...] = (target_start, target_rows, draft_start, draft_rows)
     floats: dict[str, Any] = {}
     fractions: dict[str, Any] = {}
     for field, part in zip(_ROW_ARRAYS, parts, strict=True):

@@ -66,7 +66,12 @@ def in_blocks(size: int) -> Callable[[RoundingFunction], RoundingFunction]:
 
 def of_size(rule: RoundingFunction) -> Callable[[int], RoundingFunction]:
     """Make of a rule for blocks one that is called with their size first."""
-    return lambda size: in_blocks(size)(rule)
+
+    def sized(size: int) -> RoundingFunction:
+        return in_blocks(size)(rule)
+
+    sized.__name__, sized.__doc__ = rule.__name__, rule.__doc__
+    return sized
 
 
 @in_blocks(32)

@@ -119,3 +119,8 @@ def test_its_ranges_and_its_verdict_are_checked(tmp_path, command):
 def test_a_tag_stands_for_one_kind():
     with pytest.raises(ValueError, match="CoinRun: expected a tag of its own"):
         register_kind(Kind(CoinRun, "tosses", report))
+
+
+def test_a_command_has_a_name_of_its_own():
+    with pytest.raises(ValueError, match="coin is a command already"):
+        register_command("coin", app.COMMANDS["coin"])

@@ -173,7 +173,7 @@ def test_the_terminal_shows_a_few_and_verbose_all(run):
     assert '1 3 2 "The" " cat" 1e-05 412' in few
     assert "place: score -log p" in few
     assert "tokens 2 to 3 99 0.1 8 place 2 of a draft 99 0.1 9" in few
-    assert "1 more rows stand in the run file" in few
+    assert "1 more row stands in the run file" in few
     assert '3 3 not known "The"' not in few
     assert '3 3 not known "The"' in all_
     assert "token 0 99 0.1 1 " in all_

@@ -1,7 +1,5 @@
 """Every kind of document on a terminal, with texts that a run file may hold and no run makes."""
 
-import re
-
 import msgspec
 import pytest
 from support.pages.report_runs import HOSTILE, example, hostile_runs, spoilt
@@ -66,4 +64,4 @@ def test_texts_move_no_cursor_are_no_markup_and_end(run, verbose):
 
 def test_findings_that_are_left_out_are_counted():
     text = run_text(failing(example("compare")), verbose=True)
-    assert re.search("49[0-9] more stand in the run file", text)
+    assert "498 more stand in the run file" in text
