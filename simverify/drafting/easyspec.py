@@ -167,9 +167,9 @@ def layer_similarities(
     """Compare a fuzzy pass over texts with the exact one.
 
     Every layer of the fuzzy pass works on what the fuzzy layers below it gave, so that deviations
-    add up as they do in drafting. ``model``: a causal model of Transformers, of type llama or qwen2,
-    in ``eval`` mode. ``layer_parallel``: layers of a group at most; at 1 all
-    similarities are 1, up to rounding. ``exact_tokens``: so many tokens at the start of each of the
+    add up as they do in drafting. ``model``: a causal model of Transformers, of type llama or
+    qwen2, in ``eval`` mode. ``layer_parallel``: layers of a group at most; at 1 all similarities
+    are 1, up to rounding. ``exact_tokens``: so many tokens at the start of each of the
     texts (batch, n) are read exactly by both, as after calibration; the others alone are compared.
     At 0 the fuzzy pass reads fuzzy keys and values throughout. (Table 4 of Wu et al., "EasySpec:
     Layer-Parallel Speculative Decoding for Efficient Multi-GPU Utilization".)

@@ -9,8 +9,16 @@ __simverify_role__ = "machinery"
 
 
 from simverify.symbolic.bindings import Float64Promotion
-from simverify.symbolic.engine import Enumeration
+from simverify.symbolic.engine import Budget, Enumeration
 from simverify.symbolic.outcomes import ExactLaw
 from simverify.symbolic.provenance import CannotEnumerate, Finding, OutOfTime
 
-__all__ = ["CannotEnumerate", "Enumeration", "ExactLaw", "Finding", "Float64Promotion", "OutOfTime"]
+__all__ = [
+    "Budget",
+    "CannotEnumerate",
+    "Enumeration",
+    "ExactLaw",
+    "Finding",
+    "Float64Promotion",
+    "OutOfTime",
+]

@@ -270,10 +270,14 @@ def _apply_unwrapped(op: Callable[..., Any], *numbers: int) -> int:
 # and of what maps integers one to one. Whatever else is done with such a number is refused.
 
 
-_OPERATION_NAMES = name_pairs(
-    "add:add subtract:sub multiply:mul bitwise_xor:xor left_shift:lshift negative:neg "
-    "invert:invert positive:pos"
-)
+_OPERATION_NAMES = {
+    getattr(np, ufunc): name
+    for ufunc, name in name_pairs(
+        "add:add subtract:sub multiply:mul bitwise_xor:xor left_shift:lshift negative:neg "
+        "invert:invert positive:pos"
+    ).items()
+}
+"""By numpy's own ufuncs: another library's may have the name of one."""
 
 
 class MixedInteger:
@@ -298,7 +302,7 @@ class MixedInteger:
         return self
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        name = _OPERATION_NAMES.get(ufunc.__name__)
+        name = _OPERATION_NAMES.get(ufunc)
         # Of Python's integers alone ufuncs make numpy's.
         if name is None or method != "__call__" or kwargs or self.kind is int:
             self._refuse()

@@ -178,10 +178,12 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
             raise SimverifyError(
                 f"the engine's adapter does not fit it: {type(error).__name__}: {error} ({place})"
             ) from error
-        modules = (str(x.f_globals.get("__name__", "")) for x, _ in walk_tb(error.__traceback__))
-        # On draws a stand-in may need memory that the library does without.
-        ours = (role_of_module(module) == "stand-in" for module in modules)
-        if isinstance(error, MemoryError) and any(ours):
+        # On draws a stand-in may need memory that the library does without. What walks the
+        # traceback has no name: it would hold this frame, and the traceback all of the code's.
+        if isinstance(error, MemoryError) and any(
+            role_of_module(str(frame.f_globals.get("__name__", ""))) == "stand-in"
+            for frame, _ in walk_tb(error.__traceback__)
+        ):
             source.refuse("what needs more memory than there is")
         outcome = PathOutcome(None, "raises", f"raised {describe_exception(error)}")
     if source.cut:

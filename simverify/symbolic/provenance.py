@@ -346,7 +346,7 @@ def unwrap(code: Any) -> Any:
 
 
 def is_user_function(function: FunctionType, root: Any) -> bool:
-    """Whether a function belongs to the package of ``own`` or to no installed one."""
+    """Whether a function belongs to the package of ``root`` or to no installed one."""
     package = (getattr(root, "__module__", None) or "").split(".")[0]
     same = (function.__module__ or "").split(".")[0] == package
     file = function.__code__.co_filename

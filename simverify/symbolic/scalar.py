@@ -68,18 +68,22 @@ BinaryOperation = Callable[..., Any]
 def _operator(
     ufunc: Any,
     op: BinaryOperation,
-    line: Callable[[float], tuple[float, float]],
+    scale: float | None,
+    sign: float,
     of_two: Callable[..., Any] | None = None,
 ) -> Callable[[Any, Any], Any]:
-    """Return the method of an operator; with a number the result is a line in the draw.
+    """Return the method of an operator; with a number x the result is a line in the draw.
 
-    ``line``: its scale and shift. ``of_two``: what it is with another draw; without one, the draw
-    stands behind the operator.
+    Its slope is ``scale``, or x if that is None, and its shift ``sign`` times x. ``of_two``: what
+    it is with another draw; without one, the draw stands behind the operator.
     """
+    reverse = of_two is None
 
     def operate(self: "Draw", other: Any) -> Any:
         if (x := self.number(other)) is not None:
-            return self.affine(*line(x), op, other, reverse=of_two is None)
+            if scale is None:
+                return self.affine(x, 0.0, op, other, reverse=reverse)
+            return self.affine(scale, sign * x, op, other, reverse=reverse)
         if of_two is None:
             return apply_with_array(ufunc, other, self)
         if isinstance(other, Draw):
@@ -292,18 +296,20 @@ class Draw(DrawPairs):
             return self.on_values(op, *args, name="a power")
         return self.map(lambda: self.form.power(k), op, *args)
 
-    __add__ = _operator(np.add, operator.add, lambda x: (1.0, x), DrawPairs.plus)
-    __radd__ = _operator(np.add, operator.add, lambda x: (1.0, x))
-    __sub__ = _operator(np.subtract, operator.sub, lambda x: (1.0, -x), DrawPairs.minus)
-    __rsub__ = _operator(np.subtract, operator.sub, lambda x: (-1.0, x))
-    __mul__ = _operator(np.multiply, operator.mul, lambda x: (x, 0.0), DrawPairs.times)
-    __rmul__ = _operator(np.multiply, operator.mul, lambda x: (x, 0.0))
-    __truediv__ = _operator(
-        np.divide,
-        operator.truediv,
-        lambda x: (1 / x if x != 0 else math.copysign(math.inf, x), 0.0),
-        lambda u, v, op: u.times(v, op, -1),
-    )
+    __add__ = _operator(np.add, operator.add, 1.0, 1.0, DrawPairs.plus)
+    __radd__ = _operator(np.add, operator.add, 1.0, 1.0)
+    __sub__ = _operator(np.subtract, operator.sub, 1.0, -1.0, DrawPairs.minus)
+    __rsub__ = _operator(np.subtract, operator.sub, -1.0, 1.0)
+    __mul__ = _operator(np.multiply, operator.mul, None, 0.0, DrawPairs.times)
+    __rmul__ = _operator(np.multiply, operator.mul, None, 0.0)
+
+    def __truediv__(self, other: Any) -> Any:
+        if (x := self.number(other)) is not None:
+            scale = 1 / x if x != 0 else math.copysign(math.inf, x)
+            return self.affine(scale, 0.0, operator.truediv, other)
+        if isinstance(other, Draw):
+            return self.times(other, operator.truediv, -1)
+        return apply_with_array(np.divide, self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
         if (x := self.number(other)) is not None:

@@ -171,7 +171,10 @@ class Pointer:
 
 
 def load(pointer: Any, mask: Any = None, other: Any = None, **hints: Any) -> Block:
-    """Return what lies where ``mask`` holds, and ``other`` elsewhere; hints change no result."""
+    """Return what lies where ``mask`` holds, and ``other`` elsewhere; hints change no result.
+
+    A padding is refused.
+    """
     if hints:
         _check_hints(hints)
     if type(pointer) is not Pointer:
