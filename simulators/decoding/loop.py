@@ -303,7 +303,7 @@ class LaneBatch:
         clock, lanes = self.clock, self.lanes
         clock.calls += len(lanes)
         clock.rounds += 1
-        clock.drafted += self.job.gamma * len(lanes)
+        clock.drafted += self.job.gamma * len(lanes) * (self.draft is not None)
         clock.tokens += sum(len(block.emitted) for block in blocks)
         ended = [
             lane.advance(block.emitted, output[-1])
@@ -524,7 +524,9 @@ def decode_plain(pair: TransformerPair, job: Job) -> Clock:
         tokens = _sample_rows(rows, uniforms[0, [lane.number for lane in lanes]])
         batch.clock.score += time.perf_counter() - start
         outputs = tokens[:, None].tolist()
-        blocks = [lane.block(rows, rows, (), outputs[i]) for i, lane in enumerate(lanes)]
+        blocks = [
+            lane.block(rows[i, None], rows[:0], (), outputs[i]) for i, lane in enumerate(lanes)
+        ]
         batch.advance(blocks, outputs)
     return batch.clock
 

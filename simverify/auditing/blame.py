@@ -549,7 +549,7 @@ RAISES_KIND = "raises"  # what is broken where code raises, in a finding
 def add_exception_sources(
     findings: Sequence[Finding], subject: Subject, contract: Contract, breach: Breach | None
 ) -> list[Finding]:
-    """Return the findings, those of code that raised on ``found`` with the lines behind it."""
+    """Return the findings, those of code that raised on ``breach`` with the lines behind it."""
     raised = [x for x in findings if x.broke == RAISES_KIND and x.line is not None]
     if breach is None or not raised or subject.coin_bits is not None:
         return list(findings)

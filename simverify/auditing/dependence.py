@@ -164,8 +164,9 @@ def _make_statement(node: ast.stmt, inner: set[ast.stmt], last: int, place: _Con
         if not _reads_metadata_only(one):
             waiting += [child for child in ast.iter_child_nodes(one) if child not in inner]
     handed = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    computes = any(isinstance(x, _COMPUTING) for x in ast.walk(node))
-    plain = isinstance(node, _NON_COMPUTING) or (isinstance(node, ast.Return) and not computes)
+    plain = isinstance(node, _NON_COMPUTING) or (
+        isinstance(node, ast.Return) and not any(isinstance(x, _COMPUTING) for x in ast.walk(node))
+    )
     return Statement(
         node.lineno,
         last,

@@ -324,6 +324,11 @@ class Generation:
     earlier_calls: int = 0
     eos: int | None = None
 
+    def __post_init__(self) -> None:
+        if min(self.length, self.gamma) < 1:
+            given = f"length={self.length}, gamma={self.gamma}"
+            raise ValueError(f"{given}: both must be at least 1")
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens V."""

@@ -485,10 +485,9 @@ def optimality_notes(judged: Sequence[ExactResult], tolerance: float) -> list[st
     worst = min(below, key=lambda model: below[model] / optimal_acceptance(model))
     best = optimal_acceptance(worst)
     token = VERIFIERS["token"]
-    can_accept_all = any(
+    if all(not x.comparison.bonus for x in judged) and any(
         _build_tables(model).curve(token)[-1] > _MIN_ROUNDING for model in accepted
-    )
-    if all(not x.comparison.bonus for x in judged) and can_accept_all:
+    ):
         return [
             "never emits a bonus token after gamma accepted drafts, so a call emits fewer tokens "
             f"than it could: on {worst.name} {below[worst] + 1:.4g} tokens, E[tau] "

@@ -172,7 +172,13 @@ class CallPaths:
 
 
 def _drafted_calls(
-    rule: Rule, model: InstanceRows, sequence: Tokens, budget: Budget, steps: Steps = None
+    rule: Rule,
+    model: InstanceRows,
+    sequence: Tokens,
+    budget: Budget,
+    steps: Steps = None,
+    *,
+    trees: bool = False,
 ) -> Iterator[CallPaths]:
     spending = Spending(budget)
     enumeration, source = record_paths(rule, seed_once=False, steps=steps)
@@ -184,7 +190,7 @@ def _drafted_calls(
         return result
 
     with enumeration:
-        if model.drafting is None:
+        if not trees:
             for drafted in itertools.product(range(model.vocab_size), repeat=model.gamma):
                 mass = sequence_probability(model.draft, drafted)
                 if mass > 0:
@@ -192,7 +198,10 @@ def _drafted_calls(
                     spending.take(partial(enumerate_block, enumeration, recorded, *block))
                     yield CallPaths(drafted, mass, source.take())
             return
-        for tree, mass in enumerate_trees(model.drafting, model.draft, max_trees=budget.paths):
+        assert model.drafting is not None, (
+            "an instance of the tree contract says how trees are drafted"
+        )
+        for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.paths):
             rows = model.target, model.draft
             spending.take(partial(enumerate_tree, enumeration, recorded, tree, *rows))
             yield CallPaths(tree.tokens, float(mass), source.take(), tree.drawn())
@@ -259,7 +268,11 @@ def record_paths(
     return enumeration, source
 
 
-CALLS_BY_CONTRACT = {"verify": _drafted_calls, "tree": _drafted_calls, "step": _step_calls}
+CALLS_BY_CONTRACT = {
+    "verify": _drafted_calls,
+    "tree": partial(_drafted_calls, trees=True),
+    "step": _step_calls,
+}
 """By contract: yields the calls of a rule on an instance, all paths of each.
 
 Under the step contract paths that leave ``sequence`` are cut short.

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Literal, TypeVar
 
 import msgspec
@@ -453,7 +452,6 @@ def _in_child(
     Raises ``SimverifyError`` if the child dies, or if the code cannot be followed any more.
     """
 
-    @wraps(show)
     def replay_in_child(load: Callable[[], Subject], run: doc.AuditRun) -> Replayed:
         def work(_: Callable[[str], None]) -> Replayed:
             try:
@@ -467,6 +465,7 @@ def _in_child(
             raise SimverifyError(f"{run.spec} ends the replay: {result.how}")
         return result
 
+    replay_in_child.__name__, replay_in_child.__doc__ = show.__name__, show.__doc__
     return replay_in_child
 
 
@@ -681,6 +680,6 @@ def _audit_entry(entry: _CatalogueEntry, settings: AuditSettings) -> doc.Tried:
         calling.contract,
         instances=default_sampled_instances(settings.gamma, settings.vocab),
         batch=batch,
-        **settings.sampling(),
+        **settings.sampling() | {"coarser": ()},
     )
     return tried("sampled", sampled.verdict == "FAIL", sampled.tier.samples)

@@ -291,5 +291,5 @@ def _load_file_object(path: Path) -> Any:
     folder, name = path.resolve().parent, path.stem
     while (folder / "__init__.py").is_file():
         folder, name = folder.parent, f"{folder.name}.{name}"
-    with _loading(path, folder):
+    with _loading(path, path.parent.resolve()), _loading(path, folder):
         return importlib.import_module(name)

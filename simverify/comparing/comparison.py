@@ -61,10 +61,11 @@ def compare(
 
     Raises ``UsageError`` for unknown names, names given twice, bad files, values out of range.
     """
-    for name, given in (("models", models), ("verifiers", verifiers)):
+    chosen = ("block",) if verifiers is None else verifiers  # None: every rule
+    for name, given in (("models", models), ("verifiers", chosen)):
         if isinstance(given, str):
             raise UsageError(f"{name} is the text {given!r}: expected a list, such as [{given!r}]")
-        if not given and given is not None:
+        if not given:
             raise UsageError("nothing to compare: name at least one model and one verifier")
     check_comparison(
         verifiers or (), gamma=gamma, cost_ratio=cost_ratio, alpha=alpha, detect=detect, seed=seed

@@ -266,7 +266,7 @@ def pit_curves(pits: npt.NDArray[Any]) -> tuple[doc.PitCurve, ...]:
     tokens of all positions together as n grows: each PIT is uniform given all before it.
     """
     curves = []
-    for order, histograms in zip(PIT_ORDERS, pits, strict=False):
+    for order, histograms in zip(PIT_ORDERS, pits, strict=True) if len(pits) else ():
         counts = histograms.sum(axis=0)
         n = int(counts.sum()) if counts.size else 0
         if n == 0:

@@ -211,7 +211,8 @@ class ModelComparison:
             drafting=drafting,
             counted=None if called else self.counted,
         )
-        blocks, calls, generations, seconds = settings.blocks, settings.calls > 0, None, 0.0
+        blocks, generations, seconds = settings.blocks, None, 0.0
+        calls = settings.calls > 0 and shape is None
         if called and shape is not None:
             most = max(PYTHON_RULE_BLOCKS // max(len(shape) // 16, 1), 100)
             blocks = min(blocks or most, most)

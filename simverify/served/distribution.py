@@ -482,7 +482,7 @@ def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]
         value, canonical = request.get(name), PARAMETER_ALIASES.get(name, name)
         if value is None:
             continue
-        if parameters.get(canonical, value) != value:
+        if canonical in parameters and parameters[canonical] != value:
             raise UsageError(f"{where} says {canonical} twice, as {name} too: expected one of them")
         window = request.get("repeat_last_n")
         full = type(window) is int and (window == -1 or window >= FULL_WINDOW)
@@ -496,7 +496,10 @@ def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]
 
 
 def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:
-    """Return the fields of a :class:`Law` for parameters by name, each checked."""
+    """Return the fields of a :class:`Law` for parameters by name, each checked.
+
+    Raises ``UsageError`` for what is no number, and for a bias or a word of no token.
+    """
     fields: dict[str, Any] = {}
     for name in (*NUMBER_PARAMETERS, *INTEGER_PARAMETERS):
         value = parameters.get(name)

@@ -586,6 +586,8 @@ def deviation_by_position(
     lasts = (*(start - 1 for start in _GROUP_STARTS[1:]), int(positions.max(initial=0)))
     for group, (first, last) in enumerate(zip(_GROUP_STARTS, lasts, strict=True)):
         add("request", first, last, groups == group)
+    if all(request.slots is None for request in requests):
+        return tuple(places)
     both = zip(requests, lengths, strict=True)
     slots = np.array([slot for request, n in both for slot in (request.slots or (-1,) * n)[:n]])
     for slot in np.unique(slots[slots >= 0]).tolist():

@@ -154,11 +154,14 @@ def block_row_alternatives(
         rows: tuple[Law, Law, Law], gamma: int, kept: float | None
     ) -> Callable[[RequestLogits], Floats]:
         def compute(seen: RequestLogits) -> Floats:
-            places = []
-            for row_law in (rows[0], *[rows[1]] * (gamma - 1)):
+            def place(row_law: Law) -> tuple[Floats, Floats]:
                 p = seen.of(seen.p(row_law))
                 accepted = kept * p if kept is not None else np.minimum(p, seen.of(seen.q(row_law)))
-                places.append((accepted, p - accepted))
+                return accepted, p - accepted
+
+            places = [place(rows[0])]
+            if gamma > 1:
+                places += [place(rows[1])] * (gamma - 1)
             ends = seen.of(seen.p(rows[2]))
             places.append((np.zeros_like(ends), ends))
             return forward_probabilities(places, seen.of(seen.p(law)))

@@ -108,7 +108,7 @@ class FormatBets:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any], every: int, most: int) -> "FormatBets":
-        """Return what :meth:`as_dict` gave; ``KeyError`` or ``ValueError`` if it is none."""
+        """Return what ``asdict`` gave; ``KeyError`` or ``ValueError`` if it is none."""
         bets = cls(every)
         if value["formats"] != [name for name, _ in bets.bets]:
             raise ValueError("bets on other formats than this version's")

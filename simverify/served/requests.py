@@ -32,12 +32,23 @@ def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
     least = {"alpha": MIN_ALPHA, "detect": MIN_DETECT, "ball": 0.0}
     rules = []
     for name, value in vars(settings).items():
-        if value is not None and name in least:
+        if value is None and getattr(type(settings), name, name) is None:
+            continue
+        if name in least:
             fits = least[name] <= value < 1
             rules.append((name, value, fits, f"{least[name]:g} or more, below 1"))
-        elif value is not None and name in limits:
+        elif name in limits:
             low, high, *words = limits[name]
-            rules.append((name, value, low <= value <= high, "".join([f"{low} to {high}", *words])))
+            rules.append(
+                (
+                    name,
+                    value,
+                    low <= value <= high,
+                    "".join(
+                        [f"{low} to {high:,}" if high >= 1_000_000 else f"{low} to {high}", *words]
+                    ),
+                )
+            )
         elif name == "seed":
             rules.append((name, value, 0 <= value < 2**64, "0 to 2^64 - 1"))
     check_ranges(rules)
@@ -59,7 +70,8 @@ def declared_law(value: Mapping[str, Any], where: str, pair: TransformerPair) ->
     """Return the law that a line declares, None where it declares none.
 
     ``asked`` holds all parameters of a request: what it does not name was not asked for. Fields of
-    the line itself change the law of ``pair``. No line names a mask or an order.
+    the line itself change the law of ``pair``. No line names a mask or an order. Raises
+    ``UsageError`` for what is no number or out of range.
     """
     request, declared = value.get("asked"), as_law(pair.sampling)
     whole = isinstance(request, dict)

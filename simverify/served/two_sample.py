@@ -603,6 +603,7 @@ def _verdict_notes(
 
 
 def _pairs_sha256(pairs: AnswerPairs) -> str:
-    entries = zip(pairs.prompts, pairs.groups, strict=True)
-    text = "".join(f"{json.dumps([prompt, group])}\n" for prompt, group in entries)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256()
+    for prompt, group in zip(pairs.prompts, pairs.groups, strict=True):
+        digest.update(f"{json.dumps([prompt, group])}\n".encode())
+    return digest.hexdigest()

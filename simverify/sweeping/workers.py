@@ -359,8 +359,10 @@ class WorkerPool:
             self._executor.check()
 
     def renew(self) -> None:
-        """Make another executor."""
+        """Make another executor; a cluster replaces its own workers."""
         before = self._executor
+        if isinstance(before, DaskExecutor):
+            return
         self._executor = self._make()
         if self._executor is before:
             raise WorkersLost("the executor that was handed in is broken")

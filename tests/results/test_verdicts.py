@@ -6,6 +6,7 @@ from support.audit_runs import STARVED, finding
 from support.pages.report_runs import example
 
 from simverify.results import (
+    Judged,
     SelfTestRun,
     SweepAudit,
     SweepCell,
@@ -13,7 +14,7 @@ from simverify.results import (
     SweepVersions,
     Tried,
 )
-from simverify.results.registry import verdict_complaints
+from simverify.results.registry import Kind, document_kinds, verdict_complaints
 
 TABLE, COMPARISON = example("engines"), example("compare")
 PASSED, FAILED = example("transformers"), example("faulty-block")
@@ -251,3 +252,9 @@ def test_a_self_test_names_all_that_is_unexpected():
     assert complaints(run, results=(missed, caught, other), verdict="FAIL") == [
         "unexpected does not name the entries that are not as expected: bad, worse"
     ]
+
+
+def test_every_judged_kind_is_held_to_its_verdicts():
+    kinds = [kind for kind in document_kinds() if issubclass(kind.struct, Judged)]
+    assert len(kinds) >= 9
+    assert [kind.words for kind in kinds if kind.verdicts is Kind.verdicts] == []

@@ -12,6 +12,7 @@ from simverify.results.reading import document_text
 
 AUDIT = FOLDER / "faulty-block" / "run.json"
 COMPARISON = FOLDER / "compare" / "run.json"
+TABLE = FOLDER / "engines" / "run.json"
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,7 @@ def broken(path, *keys, value=None, drop=False):
             "counterexample.instance.draft_probs",
         ),
         (broken(COMPARISON, "results", value=[]), "results is empty"),
+        (broken(TABLE, "rows", value=[]), "rows is empty"),
         (broken(COMPARISON, "results", 0, "gamma", value=9), "results[0].gamma"),
         (
             broken(COMPARISON, "results", 1, "acceptance_ccdf", "measured", value=[0.5]),

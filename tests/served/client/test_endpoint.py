@@ -207,7 +207,7 @@ def test_no_list_of_models_is_needed(pair):
             )
     with (
         serving(lambda _: b"<html>", models=b"<html>") as address,
-        pytest.raises(UsageError, match="which is no JSON"),
+        pytest.raises(UsageError, match="completions answers '<html>', which is no JSON"),
     ):
         collect_answers(Endpoint(address), PROMPTS[:1], pair, 10)
 

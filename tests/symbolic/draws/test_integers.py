@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import numba
 import numpy as np
 import pytest
 from support.fuzzing.wide import ENDS
@@ -206,6 +207,24 @@ def test_it_is_a_seed_and_nothing_else(use):
 
     with pytest.raises(CannotEnumerate, match="used for more than a seed"):
         laws_of(code)
+
+
+def test_a_ufunc_with_the_name_of_one_of_numpys_is_another():
+    @numba.vectorize(["int64(int64, int64)"])
+    def add(x, y):
+        return x & 1
+
+    def seeded(operation):
+        def code(rng):
+            operation(rng.integers(np.int64(2**40)) * 5 % 1001, 1)
+            return [0]
+
+        return laws_of(code)
+
+    assert seeded(np.add) == {(0,): 1.0}
+    assert add.__name__ == np.add.__name__
+    with pytest.raises(CannotEnumerate, match="used for more than a seed"):
+        seeded(add)
 
 
 def test_what_is_not_known_exactly_is_refused_as_before():
