@@ -198,9 +198,8 @@ def _drafted_calls(
                     spending.take(partial(enumerate_block, enumeration, recorded, *block))
                     yield CallPaths(drafted, mass, source.take())
             return
-        assert model.drafting is not None, (
-            "an instance of the tree contract says how trees are drafted"
-        )
+        drafting = model.drafting
+        assert drafting is not None, "an instance of the tree contract says how trees are drafted"
         for tree, mass in enumerate_trees(drafting, model.draft, max_trees=budget.paths):
             rows = model.target, model.draft
             spending.take(partial(enumerate_tree, enumeration, recorded, tree, *rows))
@@ -268,7 +267,7 @@ def record_paths(
     return enumeration, source
 
 
-CALLS_BY_CONTRACT = {
+CALLS_BY_CONTRACT: dict[str, Callable[..., Iterator[CallPaths]]] = {
     "verify": _drafted_calls,
     "tree": partial(_drafted_calls, trees=True),
     "step": _step_calls,
