@@ -42,6 +42,21 @@ def test_bad_names_are_usage_errors(spec, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_of_a_package_imports_what_is_beside_it_too(tmp_path):
+    package = tmp_path / "mine_with_both"
+    package.mkdir()
+    write(package, "", "__init__.py")
+    write(package, "ONE = 1\n", "of_the_package.py")
+    write(package, "TWO = 2\n", "beside_mine_with_both.py")
+    text = (
+        "from .of_the_package import ONE\n"
+        "from beside_mine_with_both import TWO\n"
+        "def verify(p, q, x, rng):\n    return [ONE, TWO]\n"
+    )
+    path = write(package, text, "rule.py")
+    assert load_subject(f"{path}:verify").rule(None, None, None, None) == [1, 2]
+
+
 def test_a_checkout_is_for_engines_alone(tmp_path):
     path = write(tmp_path, "def verify(p, q, x, rng): ...\n")
     for spec in ("token", f"{path}:verify", "reused-uniform"):
