@@ -255,7 +255,7 @@ main()
 
 
 def test_an_audit_leaves_nothing_in_the_current_folder(start, tmp_path, monkeypatch):
-    """Not even what Python and Hypothesis keep by default: compiled copies, constants of sources."""
+    """Not even what Python and Hypothesis keep by default."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     (tmp_path / "probabilities.py").write_text("def positive(row):\n    return row.clip(0)\n")
     (tmp_path / "rule.py").write_text("""
