@@ -87,7 +87,7 @@ class SequentialCheck:
         Only calls like the one which deviates most count.
         """
         call, tokens = comparison.call, comparison.worst.tokens
-        assert call is not None, "a drafter's law has a call that deviates most"
+        assert call is not None, "a drafter's distribution has a call that deviates most"
         assert model.drafting is not None, "and is of trees"
         shape, rng = model.drafting.shape, np.random.default_rng(0)
 
@@ -419,7 +419,7 @@ def failure_message(judged: ExactResult) -> str:
     for finding in judged.comparison.findings:
         if finding.severity == "violation":
             return finding.message
-    return f"its law is off by TV {judged.comparison.tv:.3g}"
+    return f"the distribution is off by TV {judged.comparison.tv:.3g}"
 
 
 def row_kind_of(model: SmallModel) -> RowKind:

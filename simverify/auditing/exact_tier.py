@@ -306,7 +306,7 @@ def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> C
         )
     return CannotEnumerate(
         f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
-        f"mass above {TRUNCATED_MASS:g}: draw from the law that the loop accepts instead",
+        f"mass above {TRUNCATED_MASS:g}: draw from the distribution that the loop accepts instead",
         "" if examiner.enumeration is None else examiner.enumeration.source.longest,
     )
 

@@ -508,7 +508,7 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
             "a call on other inputs"
         )
         # Draws that one call leaves to the next, as random.gauss does, change no law.
-        line.add("warning", f"{problem}; its law stays the same")
+        line.add("warning", f"{problem}; its distribution stays the same")
         if _law_depends_on_history(one, another):
             line.add("violation", problem)
     elif not drawn and (shift or restless):

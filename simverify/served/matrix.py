@@ -993,7 +993,7 @@ def judge_cell(
 def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
     left = list(dict.fromkeys(outcome for outcome, _ in compared.left))
     if not left:
-        return "other", "none of the laws that were tried"
+        return "other", "none of the distributions that were tried"
     words = compared.left[0][1]
     if len(left) == 1:
         return left[0], words
