@@ -168,7 +168,7 @@ def examiner(subject=SUBJECT, contract="verify", paths=99, known=None):
 
 
 BLOCKS = (SUBJECT.rule, MODEL, 3)
-LIMITS = {"tolerance": 1e-7, "budget": BUDGET}
+LIMITS = {"tolerance": 1e-7, "budget": BUDGET, "expected": MODEL.expected}
 
 
 def test_blocks_are_compared_within_what_is_set_up(asked):
