@@ -254,6 +254,26 @@ main()
     assert "toy: V = 2" in out
 
 
+def test_an_audit_leaves_nothing_in_the_current_folder(start, tmp_path, monkeypatch):
+    """Not even what Python and Hypothesis keep by default."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    (tmp_path / "probabilities.py").write_text("def positive(row):\n    return row.clip(0)\n")
+    (tmp_path / "rule.py").write_text("""
+from probabilities import positive
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    for i, x in enumerate(draft_tokens):
+        if rng.random() * draft_probs[i][x] >= target_probs[i][x]:
+            row = positive(target_probs[i] - draft_probs[i])
+            return [*draft_tokens[:i], rng.choice(len(row), p=row / row.sum())]
+    return [*draft_tokens, rng.choice(len(target_probs[-1]), p=target_probs[-1])]
+""")
+    process = start("audit", "rule.py:verify", "--gamma", "1", "--vocab", "2")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    assert sorted(os.listdir(tmp_path)) == ["probabilities.py", "rule.py"]
+
+
 LONG = ["compare", "--gamma", "8", "--models", "toy", "--blocks", "4000000000", "--threads", "1"]
 
 
