@@ -113,6 +113,12 @@ def _open_reason(run: results.AuditRun) -> str:
 
 def _audit_facts(run: results.AuditRun) -> Iterator[Fact]:
     yield Fact("Checked", f"{verdict_scope(run)}, seed {run.seed}")
+    if run.processing is not None:
+        yield Fact(
+            "Target",
+            f"the target's rows after {target_words(run.processing)}, as stated: the code gets "
+            "them before that, and the draft's rows as they are",
+        )
     if words := clock_stop_words(run):
         yield Fact("Clock", words)
     if run.instances:
@@ -292,9 +298,10 @@ def _trial_blocks(trial: results.FailingTrial) -> Iterator[Block]:
 def _rows_table(instance: results.Instance) -> Table:
     """Return the rows of an instance, each pair of p and q once, with the prefixes it follows."""
     pairs = distinct_row_pairs(instance)
+    processed = instance.expected_probs is not None
     return make_table(
         "The instance: target p and draft q",
-        "rows | p | q",
+        "rows | p | p after processing | q" if processed else "rows | p | q",
         (
             (
                 Cell(prefix_text(prefixes, 60), short=prefix_text(prefixes, WIDTH - 4))
@@ -629,11 +636,15 @@ def output_prefix(instance: results.Instance) -> str:
     return " ".join(parts)
 
 
-def distinct_row_pairs(instance: results.Instance) -> dict[tuple[str, str], list[str]]:
-    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows."""
-    pairs: dict[tuple[str, str], list[str]] = {}
-    for prefix, target in instance.target_probs.items():
-        pair = row_numbers(target), row_numbers(instance.draft_probs[prefix])
+def distinct_row_pairs(instance: results.Instance) -> dict[tuple[str, ...], list[str]]:
+    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows.
+
+    Where the code processes p, what that gives stands between them.
+    """
+    sides = (instance.target_probs, instance.expected_probs, instance.draft_probs)
+    pairs: dict[tuple[str, ...], list[str]] = {}
+    for prefix in instance.target_probs:
+        pair = tuple(row_numbers(rows[prefix]) for rows in sides if rows is not None)
         pairs.setdefault(pair, []).append(prefix)
     return pairs
 
@@ -740,7 +751,23 @@ def verdict_sentence(run: results.AuditRun) -> str:
         return f"{run.spec} passed every statistical test."
     if drafts:
         return f"{run.spec} drafts exactly from the distribution that it reports."
+    if run.processing is not None:
+        words = target_words(run.processing)
+        return f"{run.spec} emits exactly the distribution of the target after {words}."
     return f"{run.spec} emits exactly the target's distribution."
+
+
+def target_words(processing: results.TargetProcessing) -> str:
+    """Return what is done to the target's rows, first to last."""
+
+    def words(step: str) -> str:
+        names = {"repetition": ["repetition_penalty"]}
+        names["presence"] = ["presence_penalty", "frequency_penalty"]
+        given = ((x, getattr(processing, x)) for x in names.get(step, [step.replace("-", "_")]))
+        parts = (f"{x.replace('_', '-')} {value:g}" for x, value in given if value is not None)
+        return " and ".join(parts)
+
+    return ", then ".join(map(words, processing.order))
 
 
 def verdict_scope(run: results.AuditRun) -> str:

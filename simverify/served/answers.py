@@ -20,7 +20,7 @@ from scipy import sparse
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.errors import UsageError
-from simverify.served.distribution import NEUTRAL_VALUES, PARAMETER_ALIASES, PARAMETER_NAMES
+from simverify.models.distribution import NEUTRAL_VALUES, PARAMETER_ALIASES, PARAMETER_NAMES
 from simverify.served.requests import (
     CHAT_FIELDS,
     STOP_REASONS,

@@ -19,6 +19,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
+from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
 from simverify.served.client import (
     ServerFailure,
@@ -27,7 +28,6 @@ from simverify.served.client import (
     api_key_from_environment,
 )
 from simverify.served.collect import collect_answers
-from simverify.served.distribution import STAGES, Law, Mask, law_fields
 from simverify.served.evidence import RepeatedAnswers, copies_log_evalue
 from simverify.served.judge import (
     MIN_TOLERANCE,
