@@ -748,7 +748,14 @@ def verdict_sentence(run: results.AuditRun) -> str:
             return f"{run.spec} does not draft from the distribution that it reports."
         return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
     if run.sampled is not None:
-        return f"{run.spec} passed every statistical test."
+        least, most = (f(x.detect for x in run.sampled.instances) for f in (min, max))
+        shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
+        return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
+    if (stop := run.stopped) is not None:
+        where = f"on {stop.judged} of {stop.instances} instances, where the time limit ended it"
+        if drafts:
+            return f"{run.spec} drafts from the distribution that it reports {where}."
+        return f"{run.spec} emits the target's distribution {where}."
     if drafts:
         return f"{run.spec} drafts exactly from the distribution that it reports."
     if run.processing is not None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -195,7 +195,7 @@ class _BatteryRun:
     endless: int = 0
     wasted: int = 0
     begun: tuple[int, float] | None = None
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def through(self, models: Iterable[SmallModel]) -> None:
         """Judge one after the other, until one fails or nothing more can be judged."""

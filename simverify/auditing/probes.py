@@ -619,10 +619,10 @@ def run_probes(
     call = invocation.make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
-    hung, took = "", 0.0
+    hung, took, spent = "", 0.0, 0.0
 
     def run(name: str, body: ProbeBody, limit: float = seconds) -> None:
-        nonlocal hung, took
+        nonlocal hung, took, spent
         of_gpu = name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process()
         why = (
             f"the code hangs, see {hung!r}" if hung else "it may end this process's use of the GPU"
@@ -634,13 +634,13 @@ def run_probes(
         report_activity(f"the probe {name!r}")
         if name in _HANG_PRONE_PROBES:
             limit *= _HANG_SECONDS_SHARE
-        line = ProbeRecorder(took)
+        line = ProbeRecorder(took, spent)
         try:
             result = invocation.run_probe(name, body, limit, line)
         except GpuLost as error:
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
             raise GpuLost(error.text, name, grade) from None
-        took = line.took
+        took, spent = line.took, line.seconds
         if result.hung and name in _HANG_PRONE_PROBES:
             result = Probe(name=name, outcome="warning", message=result.message)
         lines.append(result)
