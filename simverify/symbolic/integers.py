@@ -713,10 +713,10 @@ class DrawPairs(DrawBase):
             source.refuse("a race of draws that rounding swamps")
         source.slack += self.form.slack + other.form.slack
         flip = self.form.flip
-        if x.owner is None is y.owner and flip == other.form.flip:
-            if (x.low, x.high, y.low, y.high) != (0, 1, 0, 1):
-                x_first = decide_narrowed(source, (x, y), (rate_x, rate_y), flip=flip) == 0
-                return x_first if sense > 0 else not x_first
+        narrowed = (x.low, x.high, y.low, y.high) != (0, 1, 0, 1)
+        if narrowed and x.owner is None is y.owner and flip == other.form.flip:
+            x_first = decide_narrowed(source, (x, y), (rate_x, rate_y), flip=flip) == 0
+            return x_first if sense > 0 else not x_first
         racer_x = enter_race(source, x, rate_x, flip)
         racer_y = enter_race(source, y, rate_y, other.form.flip)
         x_first = arrives_first(source, racer_x, rate_x, racer_y, rate_y)

@@ -22,7 +22,7 @@ from simverify.symbolic.forms import IDENTITY_FORM, Machine, unit_machine
 from simverify.symbolic.sampler import draw_integer, make_seed
 from simverify.symbolic.scalar import uniform_on_grid
 from simverify.symbolic.source import RandomSource
-from simverify.symbolic.streams import GeneratorSeed, Stream
+from simverify.symbolic.streams import REUSED_BITS, GeneratorSeed, Stream
 
 MIN_JAX_SEEDS = 2**30
 """A seed out of so many counts as a fresh key: seeds of JAX have 32 bits by default."""
@@ -251,7 +251,7 @@ class KeyBook:
         elif word.call != self._calls:
             where = f"{line}, both times" if word.line == line else f"{word.line} and {line}"
             self.source.find(
-                "key-used-twice",
+                REUSED_BITS,
                 "warning",
                 f"one JAX key is used twice ({where}), so the same random bits come again",
             )

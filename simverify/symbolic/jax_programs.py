@@ -125,6 +125,7 @@ _CALLS = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
     "checkpoint": "jaxpr",
+    "remat2": "jaxpr",
 }
 """Primitives that call a program, and which parameter has it."""
 
@@ -286,7 +287,9 @@ def _elementwise() -> dict[str, Callable[..., Any]]:
         "le": np.less_equal,
         "gt": np.greater,
         "ge": np.greater_equal,
+        "add_any": np.add,
         "eq": np.equal,
+        "eq_to": np.equal,
         "ne": np.not_equal,
         "lt_to": np.less,
         "le_to": np.less_equal,
@@ -300,7 +303,6 @@ def _elementwise() -> dict[str, Callable[..., Any]]:
 
 
 ELEMENTWISE = _elementwise()
-_COMPARISONS = names("lt le gt ge eq ne lt_to le_to")
 
 
 def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any, **_: Any) -> Any:
@@ -341,11 +343,16 @@ MOVES: dict[str, Callable[..., Any]] = {
     "slice": _slice,
     "rev": lambda x, *, dimensions: np.flip(x, dimensions),
     "copy": lambda x: x,
-    "copy_p": lambda x: x,
+    "name": lambda x, **_: x,
+    "sharding_constraint": lambda x, **_: x,
+    "device_put": lambda *xs, **_: list(xs),
     "stop_gradient": lambda x: x,
     "optimization_barrier": lambda *xs: list(xs),
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
     "split": _split,
+    "stack": lambda *xs, axis: np.stack(xs, axis),
+    "unstack": lambda x, *, axis: [np.take(x, i, axis) for i in range(x.shape[axis])],
+    "tile": lambda x, *, reps: np.tile(x, reps),
 }
 """What moves all that it is given, whatever it is."""
 
@@ -366,6 +373,7 @@ REDUCTIONS = {
     "reduce_and": np.logical_and,
     "reduce_or": np.logical_or,
 }
+COMBINING = {"scatter-add": np.add, "scatter-sub": np.subtract, "scatter-mul": np.multiply}
 RUNNING = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
 
 
@@ -507,6 +515,8 @@ class Runner:
             return self._really(step, args) if result is None else result
         if name in INDEXED:
             return self._indexed(step, args)
+        if name in COMBINING:
+            return [self._combined(step, *map(self.force, args))]
         if type(args[0]) is Bits and (result := self._on_bits(name, args, params)) is not None:
             return [result]
         args = [self.force(x) for x in args]
@@ -642,6 +652,29 @@ class Runner:
             taken = np.where(order < 0, missing, taken)
         return [wrap(taken)]
 
+    def _combined(self, step: Step, x: Value, where: Value, other: Value) -> Value:
+        """Add draws at some places, or multiply, where no place comes twice."""
+        where = self.known(where, "an index")
+        numbers = np.arange(1, other.size + 1, dtype=np.int32).reshape(other.shape)
+        blank = np.zeros(x.shape, np.int32)
+        place = {k: v for k, v in step.params.items() if not k.startswith("update_")}
+        with jax.core.eval_context():
+            scatter = core.primitives.scatter_p
+            add = core.primitives.scatter_add_p
+            unused = {"update_jaxpr": None, "update_consts": ()}
+            counts = np.asarray(add.bind(blank, where, np.ones_like(numbers), **place, **unused))
+            order = np.asarray(scatter.bind(blank, where, numbers, **place, **unused))
+        if (counts > 1).any():
+            self.refuse("draws added twice at one place of an array")
+        plain, wrap = self._as_elements([x, other])
+        function = COMBINING[step.name]
+        flat, added = (y.ravel().tolist() for y in plain)
+        made = [
+            function(y, added[i - 1]) if i else y
+            for y, i in zip(flat, order.ravel().tolist(), strict=True)
+        ]
+        return wrap(objects(x.shape, made))
+
     def _on_bits(self, name: str, args: "list[Value]", params: dict[str, Any]) -> Value | None:
         """Note what is done to all words of an array; None where that is something else."""
         bits, number = args[0], None
@@ -679,6 +712,9 @@ class Runner:
             return [np.power(args[0], args[0].dtype.type(params["y"]))]
         if name == "rsqrt":
             return [np.divide(args[0].dtype.type(1), np.sqrt(args[0]))]
+        if name == "logistic":
+            one = args[0].dtype.type(1)
+            return [np.divide(one, np.add(one, np.exp(np.negative(args[0]))))]
         if name == "clamp":
             low, x, high = args
             return [np.minimum(np.maximum(x, low), high)]
@@ -751,9 +787,7 @@ class Runner:
 
             return Winner(source, decide, site)
 
-        flat = [
-            later(x, y) for x, y in zip(one.ravel().tolist(), two.ravel().tolist(), strict=True)
-        ]
+        flat = list(map(later, one.ravel().tolist(), two.ravel().tolist()))
         return self._of_elements(objects(one.shape, flat), args[0].dtype)
 
     def _rem(self, x: Value, y: Value) -> Any:
@@ -958,6 +992,10 @@ class Runner:
             for column in zip(*made, strict=True)
         ]
         return [*state, *stacked]
+
+
+def _row(x: Any, *, at: int) -> Any:
+    return x[at : at + 1].reshape(x.shape[1:])
 
 
 def _only_winners(x: Value) -> bool:

@@ -66,9 +66,7 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         """Return the only element, or raise what JAX raises."""
         value = self._numbers()
         if value.size != 1 or value.ndim:
-            raise TypeError(
-                f"Only scalar arrays can be converted to Python scalars; got {value.ndim=}"
-            )
+            raise TypeError(f"Only scalar arrays can be converted to scalars; got {value.ndim=}")
         return value[()]
 
     def __bool__(self) -> bool:

@@ -16,6 +16,7 @@ __simverify_role__ = "stand-in"
 
 
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Hashable, Iterable, Sequence
@@ -691,7 +692,7 @@ def _narrowed_masses(
     last = min(float(ends.min()), float(begins.max()) + _LAST_DECAY / total)
     cuts = sorted({float(t) for t in begins if t < last} | {float(begins.min()), last})
     masses = np.zeros(len(rates))
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in itertools.pairwise(cuts):
         pieces = max(1, math.ceil((end - start) * total / _MAX_DECAY))
         edges = np.linspace(start, end, pieces + 1)
         half = np.diff(edges)[:, None] / 2
