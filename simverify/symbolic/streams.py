@@ -18,6 +18,9 @@ STREAM_HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
 
 
+REUSED_BITS = "reused-bits"
+"""The kind of what is found where code asks twice for the same bits of a key: a cause, no fault."""
+
 MAX_REWIND = 2**64
 """Words before its beginning within which a sequence is meant to be wound back."""
 
