@@ -14,7 +14,7 @@ import numpy as np
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
-from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.bindings import compiled_kernel_error
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -34,6 +34,7 @@ from simverify.symbolic.patching import (
     real_generator_states,
 )
 from simverify.symbolic.paths import Choice, HeaviestFirst, Path, TooManyPaths, explore
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
@@ -340,7 +341,7 @@ class Enumeration:
             lost,
             tuple(source.findings.values()),
             complete,
-            frozenset(source.dtypes),
+            dict(source.dtypes),
             tuple(ends.values()),
             tuple(by_kind.items()),
         )
