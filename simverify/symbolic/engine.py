@@ -149,6 +149,7 @@ class Enumeration:
         self.leaves = leaves
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
+        self._shadow_kept = False
         self.interceptions = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
@@ -181,6 +182,7 @@ class Enumeration:
                     shadow_float=self._shadow_float,
                     shadow_int=self._shadow_int,
                     shadow_arrays=self._shadow_arrays,
+                    shadow_kept=self._shadow_kept,
                     lift=self._lift,
                 )
             )()
@@ -235,6 +237,8 @@ class Enumeration:
             self._shadow_float = self.source.signs_zeros = True
         elif isinstance(error, FloatOfDraw | RaisesOnSymbolsOnly) and not self._shadow_float:
             self._shadow_float = True
+        elif isinstance(error, FloatOfDraw) and not self._shadow_kept:
+            self._shadow_kept = True
         elif isinstance(error, IntOfDraw) and not self._shadow_int:
             self._shadow_int, self.source.refuses_many = True, False
         elif (

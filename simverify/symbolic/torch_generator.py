@@ -264,6 +264,9 @@ REFUSED_FUNCTIONS = names(
     "rrelu_ alpha_dropout feature_dropout native_dropout binomial randint_like _standard_gamma "
     "_sample_dirichlet"
 )
+_MADE_FUNCTIONS = names("_rand _randint _randperm")
+"""What makes a tensor of the type of ``out``."""
+
 _EXPORT_FUNCTIONS = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
@@ -325,9 +328,14 @@ class SymbolicTorch(TorchFunctionMode):
     def drawing(self, random: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """Call a random function, and count what it draws."""
         before = len(self.source.draws)
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs = {key: x for key, x in kwargs.items() if key != "out"}
+            if random.__name__ in _MADE_FUNCTIONS:
+                kwargs.setdefault("dtype", out.dtype)
         result = random(*args, **kwargs)
         self.drawn += len(self.source.draws) - before
-        return result
+        return result if out is None else self.ops.into(result, out)
 
     def must_not_draw(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         """Refuse a function that draws in a way not known here, or reads a state."""
@@ -392,7 +400,6 @@ class SymbolicTorch(TorchFunctionMode):
         return lambda: low + (high - low) * draw()
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
-        kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
         return self._fill(torch.empty(*size, **kwargs), generator)
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
@@ -434,9 +441,8 @@ class SymbolicTorch(TorchFunctionMode):
         return torch.tensor(drawn, dtype=torch.float64).reshape(probs.shape)
 
     def _bernoulli(
-        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None, out: Any = None
+        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None
     ) -> torch.Tensor:
-        out is not None and self.source.refuse("torch.bernoulli(out=)")
         rates = probs if p is None else torch.full_like(probs, p, dtype=torch.float64)
         return self._coins(rates, generator).to(probs.dtype)  # type: ignore[no-any-return]
 
@@ -453,10 +459,9 @@ class SymbolicTorch(TorchFunctionMode):
         replacement: bool = False,
         *,
         generator: Any = None,
-        out: Any = None,
     ) -> torch.Tensor:
-        if out is not None or self.shadows.is_symbolic(probs):
-            self.source.refuse("torch.multinomial of symbolic probabilities or with out=")
+        if self.shadows.is_symbolic(probs):
+            self.source.refuse("torch.multinomial of symbolic probabilities")
         self.source.meet(probs.dtype)
         rows = probs.detach().double().reshape(-1, probs.shape[-1]).tolist()
         for row in rows:
@@ -702,6 +707,7 @@ def intercept_torch(
         swap(threading.Thread, "_bootstrap_inner", _enter_in_threads(mode))
         stack.callback(mode.put_back)
         stack.callback(setattr, mode, "closed", True)
+        stack.callback(mode.shadows.close)
         stack.enter_context(mode)
         yield twin_of
 
