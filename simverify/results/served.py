@@ -346,6 +346,28 @@ class Processing(Struct, frozen=True):
     order: tuple[str, ...] | None
 
 
+class Explanation(Struct, frozen=True):
+    """A way to sample, in ``words``, and the p-value of the tokens by it."""
+
+    words: str
+    pvalue: Rate
+
+
+class Explained(Struct, frozen=True):
+    """What the first ``tokens`` of a run that failed are consistent with, of ``tried`` ways.
+
+    One of these is what was asked for, which is excluded. ``alpha``: rate at most at which the
+    true one is. ``fits``: those that are not excluded, the best first. ``rest_log_pvalue``: natural
+    logarithm of the largest p-value of those that are.
+    """
+
+    tokens: int
+    alpha: Rate
+    tried: int
+    fits: tuple[Explanation, ...]
+    rest_log_pvalue: float
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -373,7 +395,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``processing``: what else the first request was asked for; null where nothing was.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
-    ``inconclusive``: why there is no verdict.
+    ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was
+    asked for, or did not fail. ``inconclusive``: why there is no verdict.
     """
 
     about: ClassVar[str] = "{0.source}"
@@ -431,6 +454,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_prompt: int = 0
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
+    explained: Explained | None = None
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:

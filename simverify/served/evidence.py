@@ -18,6 +18,12 @@ from simverify.models.rounding import WeightFormat
 from simverify.models.transformer import TransformerPair
 from simverify.served.requests import Request, logprob_resolution
 from simverify.served.rescore import LOGIT_MARGIN, ScoredRequest, tv_distances
+from simverify.served.variants import (
+    VARIANT_TOKENS,
+    VARIANT_TOLERANCE,
+    variant_bets,
+    variant_ratios,
+)
 from simverify.simulators.kernels.philox import PIT
 from simverify.simulators.kernels.row_sums import RARE
 from simverify.stats.means import empirical_bernstein
@@ -201,7 +207,7 @@ _TAIL_CUTS = (0.97, 0.9, 0.75, 0.5, 0.25, 0.1, 0.03)
 win if the rest comes too rarely."""
 
 _BET_SHARES = (0.7, 0.25, 0.08)
-_BET_WEIGHTS = {"pits": 0.5, "rates": 0.25, "weights": 0.25}
+_BET_WEIGHTS = {"pits": 0.5, "rates": 0.2, "weights": 0.15, "variants": 0.15}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +218,7 @@ class BetSnapshot:
     pits: stats.BetSums | None
     rates: stats.BetSums | None
     weights: stats.BetSums | None
+    variants: stats.BetSums | None = None
 
 
 def pit_bets(pits: Mapping[str, Floats]) -> stats.BetSums:
@@ -234,7 +241,8 @@ def looks_log_evalue(seen: BetSnapshot, ball: float) -> float:
         sums: stats.BetSums | None = getattr(seen, name)
         value = 0.0
         if sums is not None:
-            price = sums.n * np.log1p(ball * sums.widest)
+            radius = max(ball, VARIANT_TOLERANCE) if name == "variants" else ball
+            price = sums.n * np.log1p(radius * sums.widest)
             value = float(special.logsumexp(sums.log_wealth - price)) - math.log(len(sums.names))
         parts.append(math.log(weight) + value)
     return float(special.logsumexp(parts))
@@ -606,11 +614,12 @@ class OutputEvidence:
     their intervals. ``scores``, ``indicators``: by name. ``deviations``: for each test of a mean,
     by its name, float64 (2, n) a request: the token's value less its mean under its row, and the
     variance there. ``spreads``: float64 (n,) a request, the standard deviation of a row's logits.
-    ``rates``: bets on each token's rate; ``weights``: bets on rounded weights, over the first
-    tokens; ``snapshots``: all bets after each request. ``reported``: the engine's own log
-    probabilities. ``repeats``: answers to repeated prompts. ``same``: whether a token is that of
-    the request before at the same place. ``copies``: for each pair of neighbours that begin alike
-    the probabilities of those tokens, float64 (k,), of ``neighbours`` that were compared.
+    ``rates``: bets on each token's rate; ``weights``: bets on rounded weights, and ``variants`` on
+    other ways to sample, over the first tokens; ``snapshots``: all bets after each request.
+    ``reported``: the engine's own log probabilities. ``repeats``: answers to repeated prompts.
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for each
+    pair of neighbours that begin alike the probabilities of those tokens, float64 (k,), of
+    ``neighbours`` that were compared.
     ``distance``: sum of the TVs between the two scorings, ``worst`` the largest. ``tokens``: those
     that the target expected least.
     """
@@ -625,6 +634,7 @@ class OutputEvidence:
         self.spreads: list[Floats] = []
         self.rates = stats.LearnedRates()
         self.weights: stats.BetSums | None = None
+        self.variants: stats.BetSums | None = None
         self.snapshots: list[BetSnapshot] = []
         self.tokens, self.reported, self.repeats = WorstTokens(), ReportedSums(), RepeatedAnswers()
         self.same: stats.IndicatorSums | None = None
@@ -656,7 +666,12 @@ class OutputEvidence:
         self._before = tokens
         bets = pit_bets(dict(zip(self.orders, self.pits[-1], strict=True)))
         self._bets = add_sums(self._bets, bets)
-        self.snapshots.append(BetSnapshot(self.n, self._bets, self.rates.sums, self.weights))
+        if (done := self.n - len(tokens)) < VARIANT_TOKENS:
+            prompt = scored.request.prompt
+            ratios = variant_ratios(scored.law, scored.p, scored.logits, prompt, tokens.tolist())
+            self.variants = add_sums(self.variants, variant_bets(ratios, done))
+        snapshot = BetSnapshot(self.n, self._bets, self.rates.sums, self.weights, self.variants)
+        self.snapshots.append(snapshot)
 
     def allow(self, shift: float) -> None:
         """Note that a token's log probability moved by ``shift``, for example by precision."""

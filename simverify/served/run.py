@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from simverify import results as doc
+from simverify.arrays import Floats
 from simverify.battery.battery import certificate_document, start_meta, test_document
 from simverify.errors import UsageError
 from simverify.models.rounding import WEIGHT_FORMATS
@@ -39,8 +40,16 @@ from simverify.served.judge import (
     verdict_notes,
     weigh_reported_logprobs,
 )
+from simverify.served.matrix import Alternative, CellComparison, RequestLogits
 from simverify.served.requests import Request, limit_tokens
-from simverify.served.rescore import complete_batches, dtype_name, rescore
+from simverify.served.rescore import (
+    complete_batches,
+    dtype_name,
+    logits_before,
+    request_batches,
+    rescore,
+)
+from simverify.served.variants import VARIANTS, SamplingVariant
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
 
@@ -229,6 +238,11 @@ def audit_outputs(
         verdict = "INCONCLUSIVE"
     certificate = judged.certificate if reported is None else reported.widened(judged.certificate)
     passed, failed = verdict == "PASS", verdict == "FAIL"
+    excluded = evidence.unsupported > 0 or any(
+        test.rejected and test.name in evidence.deviations for test in judged.tests
+    )
+    if failed:
+        say("the tokens are compared with what else an engine may do")
 
     decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
@@ -290,6 +304,71 @@ def audit_outputs(
         longest_answer=max(len(r.tokens) for r in selected),
         reported=None if reported is None else reported.document(settings.shares["reported"]),
         weights=begun.powers(ball) if passed else (),
+        explained=explain_failure(selected, pair, settings, ball, excluded) if failed else None,
+    )
+
+
+EXPLANATION_ALPHA = 1e-3
+"""Rate at which what an engine does is wrongly excluded."""
+
+_SMALLEST_LOG_PVALUE = -700.0  # any smaller is written as that
+
+EXPLAINED_TOKENS = 4_096  # first tokens, which are compared with all variants
+
+
+def explain_failure(
+    requests: Sequence[Request],
+    pair: TransformerPair,
+    settings: OutputSettings,
+    ball: float,
+    excluded: bool,
+) -> doc.Explained | None:
+    """Return which other ways to sample the first tokens are consistent with.
+
+    Each is tested by bets on all the others and by its PITs; the one that the engine follows is
+    excluded at a rate of ``EXPLANATION_ALPHA`` at most. ``excluded``: whether what was asked for is
+    excluded already. None where nothing excludes it, so that there is nothing to explain.
+    """
+    first = limit_tokens(requests, min(EXPLAINED_TOKENS, settings.planned(False)))
+    laws = {request.judged_by(pair) for request in first}
+    variants = [one for one in VARIANTS if any(one.applies(law) for law in laws)]
+
+    def alternative(variant: SamplingVariant | None) -> Alternative:
+        def rows(seen: RequestLogits) -> Floats:
+            law, request = seen.request.judged_by(pair), seen.request
+            if variant is None:
+                return seen.p(law)
+            return variant.rows(law, seen.target, request.prompt, request.tokens)
+
+        if variant is None:
+            return Alternative("honoured", "as asked", rows)
+        return Alternative(variant.outcome, variant.words, rows)
+
+    comparison = CellComparison([alternative(one) for one in (None, *variants)], settings.seed)
+    for batch in request_batches(first, pair.vocab_size):
+        group = first[batch.start : batch.stop]
+        for request, logits in zip(
+            group, logits_before(pair, pair.target_model, group), strict=True
+        ):
+            comparison.add(RequestLogits(request, logits, None))
+    planned = min(EXPLAINED_TOKENS, settings.planned(False))
+    compared = comparison.judge(EXPLANATION_ALPHA, ball, planned)
+    asked, *others = compared.log_pvalues
+    limit = math.log(EXPLANATION_ALPHA)
+    if asked > limit and not excluded:
+        return None
+    log_p = {variant.words: p for variant, p in zip(variants, others, strict=True)}
+    rest = [p for p in (asked, *others) if p <= limit]
+    return doc.Explained(
+        tokens=comparison.n,
+        alpha=EXPLANATION_ALPHA,
+        tried=len(variants) + 1,
+        fits=tuple(
+            doc.Explanation(words=words, pvalue=math.exp(log_p[words]))
+            for _, words in compared.left
+            if words in log_p
+        ),
+        rest_log_pvalue=max([_SMALLEST_LOG_PVALUE, *rest]),
     )
 
 
