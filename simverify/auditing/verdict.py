@@ -116,7 +116,7 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
         )
     return doc.Finding(
         kind="law",
-        text=f"the exact law on {judged.model.name} differs from the target's by TV "
+        text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
         f"{judged.comparison.tv:.3g}{why}",
     )
 

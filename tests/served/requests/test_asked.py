@@ -16,6 +16,7 @@ from support.judged_tokens import judged  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import (  # noqa: E402
     Sampling,
     load_pair,
@@ -24,7 +25,6 @@ from simverify.served import (  # noqa: E402
     check_request,
     contradictions,
 )
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("shallow_target")
