@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from support.sampled_engine import sampled_answers
 
 import simverify.served.run
+from simverify.models.distribution import Law
 from simverify.models.transformer import TransformerPair, load_pair, use_threads
 from simverify.served import OutputSettings, RequestSource, audit_outputs
-from simverify.served.distribution import Law
 from simverify.served.requests import Request
 from simverify.served.variants import VARIANTS
 

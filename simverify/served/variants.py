@@ -14,7 +14,7 @@ import numpy as np
 
 from simverify import stats
 from simverify.arrays import Floats
-from simverify.served.distribution import TRUNCATION_STAGES, Law, RowContext, softmax
+from simverify.models.distribution import TRUNCATION_STAGES, Law, RowContext, softmax
 from simverify.stats.evalues import BetSums
 
 Rows = Callable[[Any, Sequence[int], Sequence[int], int], Floats]
@@ -160,6 +160,7 @@ _STAGE_FIELDS = {
     "repetition": ("repetition_penalty",),
     "presence": ("presence_penalty", "frequency_penalty"),
     "min-tokens": ("min_tokens", "ends"),
+    "mask": ("mask", "allowed_token_ids"),
 }
 """The fields of a law that a stage reads, where they have another name."""
 
@@ -233,6 +234,7 @@ VARIANTS: tuple[SamplingVariant, ...] = (
             "temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty",
             "presence_penalty", "frequency_penalty", "logit_bias", "bad_words", "min_tokens",
             "mask",
+            "allowed_token_ids",
         )
     ),
     _miscut("top-p without the token that crosses p", "top-p", top_p_without_crossing),

@@ -10,8 +10,8 @@ pytest.importorskip("transformers")
 from support.judged_tokens import judged  # noqa: E402
 from support.sampled_engine import sampled_answers  # noqa: E402
 
+from simverify.models.distribution import ORDERS, Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served.distribution import ORDERS, Law  # noqa: E402
 from simverify.served.variants import VARIANTS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("logits_once", "shallow_target")

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simverify.served.distribution import ORDERS, Law
+from simverify.models.distribution import ORDERS, Law
 from simverify.served.variants import (
     VARIANT_TOKENS,
     VARIANTS,
