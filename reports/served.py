@@ -283,12 +283,34 @@ def _output_ruling(run: results.OutputRun) -> str:
     if run.verdict == "PASS":
         return _pass_basis(run)
     failed = [test.name for test in run.tests if test.rejected]
+    if not failed and not run.unsupported:
+        return "Do not ship it: its answers contradict what was asked, or what they say themselves."
+    copies = (
+        f"{run.copies:,} of {run.requests:,} answers are copies of another: one seed for all "
+        f"requests, or a cache?"
+    )
     if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
+        if run.copies:
+            return f"Do not ship it: {copies} Those that are no copies follow the target model."
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
+    if any(name.startswith(_SHARED_STREAM) for name in failed) and not run.copies:
+        return (
+            "Do not ship it: its requests share their random numbers: one seed for all requests? "
+            "Whether each one's tokens follow the target, answers that depend on each other do not "
+            "tell."
+        )
+    if run.copies:
+        return (
+            f"Do not ship it: the emitted tokens do not follow the target model, those of copies "
+            f"left out. {copies}{_explained(run)}"
+        )
     return f"Do not ship it: the emitted tokens do not follow the target model.{_explained(run)}"
 
 
 _MAX_EXPLANATIONS = 3
+
+_SHARED_STREAM = "pairs, repeated stream neighbouring requests, token order"
+"""A test that wrong tokens alone do not fail, unlike those of other orders."""
 
 
 def _explained(run: results.OutputRun) -> str:

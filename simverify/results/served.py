@@ -398,7 +398,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
     ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was
-    asked for, or did not fail. ``inconclusive``: why there is no verdict.
+    asked for, or did not fail. ``unsettled``: what answers say that leaves no verdict, as a right
+    server and a wrong one may say it. ``copies``: answers that repeat another, where that is no
+    chance; the tests of single tokens leave them out. ``inconclusive``: why there is no verdict.
     """
 
     about: ClassVar[str] = "{0.source}"
@@ -457,6 +459,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
     explained: Explained | None = None
+    unsettled: tuple[str, ...] = ()
+    copies: int = 0
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
@@ -464,7 +468,7 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     unread = run.text is not None and run.text.not_round_tripping > 0
     expected: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    short = expected == "PASS" and (run.detectable > run.detect or unlike)
+    short = expected == "PASS" and (run.detectable > run.detect or unlike or bool(run.unsettled))
     if unread or short or (run.other_prompts and run.inconclusive is not None):
         expected = "INCONCLUSIVE"
     why = "by findings, text, detectable and hidden"

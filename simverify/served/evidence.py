@@ -344,6 +344,9 @@ VALID_KINDS = (
     "by temperature alone",
     "before temperature",
     "before truncation",
+    "after top-k",
+    "after top-p",
+    "after top-k at temperature 1",
 )
 """What a right server reports: what is sampled, or the target before some of its parameters."""
 
@@ -353,6 +356,9 @@ _KIND_WORDS = {
     "by temperature alone": "of the target by temperature, before truncation",
     "before temperature": "of the distribution before temperature and truncation, with all else",
     "before truncation": "of the distribution before truncation, with all else",
+    "after top-k": "of the distribution after top-k, before all other truncation",
+    "after top-p": "of the distribution after top-p, without all other truncation",
+    "after top-k at temperature 1": "of the distribution after top-k, without the temperature",
     "draft": "of the draft, not of the target",
     "row before": "of the token under the row before its own: stale by a row",
     "row after": "of the token under the row after its own: ahead by a row",
@@ -367,6 +373,11 @@ _MAX_MEDIAN_ERROR = 0.5
 
 _BOUND_ERROR = 1e-3
 
+_CLEAR_STATED_RATIO = 20.0
+"""A stated kind is denied if its median error is so many times that of another."""
+
+_ROUNDED = 1e-5  # what is written more coarsely is not float32
+
 _MIN_REQUEST_TOKENS, _MIN_EXACT_REQUESTS, _NEAR_LIMIT_RATIO = 16, 3, 10.0
 """Values that tell how far a request is off; exact requests that are no luck; and how many times
 our own error an exact one may be off, which is far below what bfloat16 moves."""
@@ -380,6 +391,7 @@ class ReportedSums:
     ours: list[Mapping[str, Floats]] = field(default_factory=list)
     again: list[Mapping[str, Floats]] = field(default_factory=list)
     allowed: float = 0.0
+    stated: set[str | None] = field(default_factory=set)
 
     def add(self, scored: ScoredRequest) -> None:
         """Count a request, if it has any."""
@@ -387,6 +399,7 @@ class ReportedSums:
             values = np.full(len(scored.request.tokens), np.nan)
             logprobs = np.array(scored.request.logprobs[: len(values)], float)
             values[: len(logprobs)] = logprobs
+            self.stated.add(scored.request.logprobs_mode)
             self.values.append(values)
             self.ours.append(scored.stated)
             self.again.append(scored.stated_again)
@@ -416,7 +429,13 @@ class ReportedSums:
         nearest = np.min([np.abs(ours[k] - known) for k in own_kinds], axis=0)
         why = mismatch_reason(known, ours[right], ours["processed"], nearest, owners, unit, alpha)
         each = tuple(float(part.mean()) for part in parts)
-        return LogprobKind(kind, errors[kind], off, value + unit, each, why)
+        constant = float(known[0]) if len(known) > 1 and np.ptp(known) == 0.0 else None
+        (stated,) = self.stated if len(self.stated) == 1 else (None,)
+        far = stated in errors and errors[stated] > max(
+            _CLEAR_STATED_RATIO * errors[kind], 10 * unit + 1e-2
+        )
+        denied = stated if far and kind in VALID_KINDS and constant is None else None
+        return LogprobKind(kind, errors[kind], off, value + unit, each, why, unit, constant, denied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +445,8 @@ class LogprobKind:
     ``error``: median distance from ours, in nats. ``off``: float64 (n,), (1 - P / P')+ of each
     token. ``rounding``: mean of what computing ours again, and writing them down, moves. ``each``:
     means over the longer requests. ``doubt``: why values that are off are no evidence on the
-    tokens, if so.
+    tokens, if so. ``unit``: by how much they may be off as written. ``constant``: the one value
+    that all are, if so. ``denied``: the kind that answers state, if they are clearly another.
     """
 
     kind: str
@@ -435,6 +455,9 @@ class LogprobKind:
     rounding: float
     each: tuple[float, ...] = ()
     doubt: str | None = None
+    unit: float = 0.0
+    constant: float | None = None
+    denied: str | None = None
 
     def exact(self, ball: float) -> int:
         """Return how many requests are off by no more than ours, if others are beyond ``ball``.
@@ -483,9 +506,24 @@ class LogprobKind:
 
     def words(self) -> str:
         """Return their kind in words."""
+        if self.constant is not None and not self.tells:
+            return (
+                f"fit nothing here: all are {self.constant:.1f}, a placeholder and no probability "
+                f"of what was sampled"
+            )
         if self.kind in VALID_KINDS and not self.fits:
             return f"fit nothing here: off by {self.error:.2g} nats at the median"
-        return f"are {_KIND_WORDS[self.kind]}"
+        rounded = f", rounded by up to {self.unit:.1g}" if self.unit > _ROUNDED else ""
+        return f"are {_KIND_WORDS[self.kind]}{rounded}"
+
+    def finding(self) -> str | None:
+        """Say that they are not what answers state, if so."""
+        if self.denied is None:
+            return None
+        return (
+            f"answers: their log probabilities are stated to be {_KIND_WORDS[self.denied]}, and "
+            f"{self.words()}"
+        )
 
 
 def _positive_excess(ours: Floats, theirs: Floats) -> Floats:

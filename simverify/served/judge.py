@@ -595,6 +595,8 @@ class ReportedLogprobs:
 
     def notes(self, failed: bool) -> list[str]:
         """Return remarks on what was reported; ``failed``: whether its test rejected."""
+        if self.values.constant is not None and not self.values.tells:
+            return [f"the engine's log probabilities {self.values.words()}"]
         if self.doubted:
             return [
                 f"what is reported is not what was sampled, or it cannot be told: of the engine's "

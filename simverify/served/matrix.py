@@ -21,6 +21,7 @@ from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
 from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
+from simverify.served.answer_faults import describe_faults
 from simverify.served.client import (
     ServerFailure,
     ServerRefusal,
@@ -1081,6 +1082,9 @@ def judge_cell(
     if differing := [request for request in requests if request.differs == "untold"]:
         words = prompt_mismatch_note(differing, len(requests))
         return _cell_document(cell, "inconclusive", words, tokens)
+    contradictions, _ = describe_faults([request.faults for request in requests])
+    if contradictions:
+        return _cell_document(cell, "other", contradictions[0], tokens, left=("other",))
     comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
     for begin in range(0, len(requests), MAX_BATCH):
         batch = requests[begin : begin + MAX_BATCH]

@@ -49,6 +49,9 @@ def logprob_variants(
             "by temperature alone": np.log(tempered.rows(logits)[at, tokens]),
             "before temperature": of(replace(uncut, temperature=1.0)),
             "before truncation": of(uncut if law.temperature > 0.0 else law),
+            "after top-k": of(replace(uncut, top_k=law.top_k)),
+            "after top-p": of(replace(uncut, top_p=law.top_p)),
+            "after top-k at temperature 1": of(replace(uncut, temperature=1.0, top_k=law.top_k)),
         }
         logprobs = {name: np.maximum(values, _LOG_FLOOR) for name, values in logprobs.items()}
         logprobs["row before"] = np.append(np.nan, raw_rows[at[:-1], tokens[1:]])
