@@ -31,6 +31,10 @@ _OPEN = {
         "ended by finish_reason stop, and their ids show neither the end-of-sequence token nor a "
         "stop that was asked for: keep all ids and the stop_reason"
     ),
+    "usage?": (
+        "have fewer log probabilities than their usage counts tokens, as llama.cpp's leave out "
+        "parts of characters: ask for all ids (return_tokens and verbose, or return_token_ids)"
+    ),
     "short?": (
         "ended by finish_reason length at one and the same number of tokens below max_tokens: a "
         "limit of the server's own, or one token too early; ask for fewer max_tokens"
@@ -136,7 +140,12 @@ def find_faults(
         # The end-of-sequence token may be counted and not shown, or shown and not counted.
         more = reason not in (None, "length") and not ended
         if not len(ids) - ended <= count <= len(ids) + more:
-            note("usage", f"usage counts {count} tokens, there are {len(ids)}")
+            kind = "usage"
+            if count > len(ids) and more and asked.asked_stops:
+                kind = "stop?"  # the ids may leave out those of the stop string
+            elif count > len(ids) and value.get("ids_of") == "logprobs":
+                kind = "usage?"
+            note(kind, f"usage counts {count} tokens, there are {len(ids)}")
     if values is not None:
         odd = next((i for i, x in enumerate(values) if _is_nan(x)), None)
         if odd is not None:

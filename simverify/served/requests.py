@@ -483,6 +483,8 @@ def answer_fields(
     emitted = usage.get("completion_tokens") if isinstance(usage, dict) else None
     if len(answer["choices"]) == 1 and type(emitted) is int and "tokens" in fields:
         fields["completion_tokens"] = emitted
+        if choice.get("token_ids") is None and not answer.get("__verbose"):
+            fields["ids_of"] = "logprobs"
     if isinstance(prompt, list):
         fields["prompt_token_ids"] = prompt
     elif alone and type(count) is int:
