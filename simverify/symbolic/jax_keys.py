@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from simverify.symbolic.forms import IDENTITY_FORM, Machine, unit_machine
@@ -27,12 +28,14 @@ from simverify.symbolic.streams import REUSED_BITS, GeneratorSeed, Stream
 MIN_JAX_SEEDS = 2**30
 """A seed out of so many counts as a fresh key: seeds of JAX have 32 bits by default."""
 
+_CONFIG: Any = jax.config
+
 FOLLOWED_IMPLEMENTATIONS = ("threefry2x32", "rbg")
 
 _UNIT_BITS = {np.dtype(np.float32): 23, np.dtype(np.float64): 52}
 """Bits of a uniform of JAX by its type; those of 16 bits are not followed."""
 
-_ONE_PLUS = {
+_ONE_PLUS: dict[tuple[Any, ...], np.dtype[Any]] = {
     (("shift", 9), ("or", 0x3F800000), ("cast", np.dtype(np.float32))): np.dtype(np.float32),
     (("shift", 12), ("or", 0x3FF << 52), ("cast", np.dtype(np.float64))): np.dtype(np.float64),
 }
@@ -189,7 +192,7 @@ class KeyBook:
 
     def split(self, key: Key, shape: Sequence[int]) -> list[Key]:
         key, count = self._used(key), prod(shape)
-        if jax.config.jax_threefry_partitionable:
+        if _CONFIG.jax_threefry_partitionable:
             return [self._child(key, ("at", i)) for i in range(count)]
         if count == 1:
             return [self._child(key, ("at", 1))]
@@ -228,7 +231,7 @@ class KeyBook:
 
     def _at(self, key: Key, width: int, count: int) -> list[Hashable]:
         counts: Hashable = width
-        if key.impl == "rbg" or jax.config.jax_threefry_partitionable:
+        if key.impl == "rbg" or _CONFIG.jax_threefry_partitionable:
             places: list[Hashable] = list(range(count))
         elif width == 32:
             half = (count + 1) // 2
@@ -262,7 +265,7 @@ class KeyBook:
 def _derived(impl: str, data: tuple[int, ...], name: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the words of the key that JAX itself derives from a constant one."""
     with jax.core.eval_context():
-        key = jax.random.wrap_key_data(np.array(data, np.uint32), impl=impl)
+        key = jax.random.wrap_key_data(jnp.array(data, np.uint32), impl=impl)
         if name[0] == "at":
             made = jax.random.fold_in(key, np.uint32(name[1]))
         else:

@@ -13,14 +13,14 @@ __simverify_role__ = "stand-in"
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
 from simverify.symbolic.arrays import (
-    ARRAY_HOOKS,
     DrawArray,
     Winner,
     array_of_objects,
@@ -28,9 +28,10 @@ from simverify.symbolic.arrays import (
     resolve_winners,
 )
 from simverify.symbolic.bindings import Float64Promotion
+from simverify.symbolic.forms import Form, Machine
 from simverify.symbolic.jax_keys import Key, KeyBook, KeyWord, Word, one_plus_type
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
-from simverify.symbolic.scalar import Draw
+from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import RandomSource
 
 Value = Any
@@ -103,6 +104,13 @@ class Step:
         self.ins, self.outs, self.line = ins, outs, line
         self.kinds: list[Any] = []
         self.cache: dict[Any, Any] = {}
+
+
+class _Computed(NamedTuple):
+    """What an operation makes of a draw, whichever it is."""
+
+    form: Form
+    machine: Machine
 
 
 class _Node:
@@ -303,6 +311,7 @@ def _elementwise() -> dict[str, Callable[..., Any]]:
 
 
 ELEMENTWISE = _elementwise()
+_COMPARISONS = names("lt le gt ge eq ne lt_to le_to eq_to")
 
 
 def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any, **_: Any) -> Any:
@@ -361,7 +370,7 @@ INDEXED = {
     "dynamic_slice": ((0,), None),
     "dynamic_update_slice": ((0, 1), None),
     "scatter": ((0, 2), (1,)),
-    "pad": ((0, 1), ()),
+    "pad": ((0, 1), None),
 }
 """Which operands are moved, and which say where to (None: the others)."""
 
@@ -416,7 +425,7 @@ class Runner:
         if type(x) is DrawArray:
             return x
         dtype = getattr(x, "dtype", None)
-        if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
             return self._constant_keys(x)
         return self._plain_array(np.asarray(x, dtype=dtype))
 
@@ -525,7 +534,7 @@ class Runner:
             self.refuse(f"jax.lax.{name} of draws")
         return [
             x if kind is None else self._typed(settle_shape(x), kind)
-            for x, kind in zip(result, step.kinds or [None] * len(result), strict=True)
+            for x, kind in zip(result or [], step.kinds, strict=True)
         ]
 
     def _typed(self, x: Value, kind: np.dtype[Any]) -> Value:
@@ -601,7 +610,7 @@ class Runner:
         if first is not None:
             alike = all(type(x) is type(first) for x in args)
             if alike and isinstance(first, Bits):
-                alike = all((x.steps, x.dtype) == (first.steps, first.dtype) for x in moved)
+                alike = all((x.steps, x.dtype) == (first.steps, first.dtype) for x in args)
             if alike:
                 return [x.elements for x in args], first.like
             args = [self.force(x) for x in args]
@@ -625,8 +634,8 @@ class Runner:
     def _indexed(self, step: Step, args: "list[Value]") -> "list[Value]":
         """Move elements as JAX itself moves their numbers."""
         moved, saying = INDEXED[step.name]
-        saying = [i for i in range(len(args)) if i not in moved] if saying is None else saying
-        where = {i: self.known(args[i], "an index") for i in saying}
+        others = (i for i in range(len(args)) if i not in moved)
+        where = {i: self.known(args[i], "an index") for i in saying or others}
         plain, wrap = self._as_elements([args[i] for i in moved])
         key = tuple((x.shape, x.tobytes()) for x in where.values())
         order = step.cache.get(key)
@@ -703,6 +712,8 @@ class Runner:
             if late is not None:
                 return [late]
         if name in ELEMENTWISE:
+            if name not in _COMPARISONS and (quick := self._repeated(step, args)) is not None:
+                return [quick]
             return [self._ufunc(name, args)]
         if name == "div":
             if args[0].dtype.kind != "f":
@@ -755,6 +766,49 @@ class Runner:
                     if shape == x.shape:
                         return x
         return ELEMENTWISE[name](*args)
+
+    def _repeated(self, step: Step, args: "list[Value]") -> Value | None:
+        """Return what an operation makes of draws and known numbers, element by element.
+
+        Of draws of which nothing is known yet it makes what it made before of others that were
+        computed alike, with the same numbers. None: it is not of that kind.
+        """
+        place = [i for i, x in enumerate(args) if type(x) is DrawArray]
+        x = args[place[0]]
+        if len(place) > 1 or any(np.broadcast_shapes(y.shape, x.shape) != x.shape for y in args):
+            return None
+        flat = x.view(np.ndarray).ravel().tolist()
+        count = len(flat)
+        others = [
+            list(np.broadcast_to(y, x.shape).ravel()) if y.size > 1 else [y.reshape(())[()]] * count
+            for y in args
+            if y is not x
+        ]
+        function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
+        made = []
+        for i, draw in enumerate(flat):
+            numbers = [other[i] for other in others]
+            if not isinstance(draw, Draw):
+                made.append(function(*numbers[: place[0]], draw, *numbers[place[0] :]))
+                continue
+            atom = draw.atom
+            fresh = atom.low == 0.0 and atom.high == 1.0 and atom.owner is None
+            key = (id(draw.form), id(draw.machine), *numbers)
+            if fresh and (before := cache.get(key)) is not None:
+                kept = before[2]
+                of_draw = type(kept) is _Computed
+                made.append(Draw.kind(atom, kept.form, kept.machine) if of_draw else kept)
+                continue
+            state = source.path.position, source.slack, len(source.draws)
+            result = function(*numbers[: place[0]], draw, *numbers[place[0] :])
+            if fresh and state == (source.path.position, source.slack, len(source.draws)):
+                # What is kept has no draw of this path in it.
+                if isinstance(result, Draw) and result.atom is atom:
+                    cache[key] = draw.form, draw.machine, _Computed(result.form, result.machine)
+                elif not isinstance(result, Draw | Winner):
+                    cache[key] = draw.form, draw.machine, result
+            made.append(result)
+        return self._of_elements(objects(x.shape, made), step.kinds[0])
 
     def _later(self, step: Step, args: "list[Value]") -> Value | None:
         """Return integers that are computed when they are read, of winners that are not yet."""

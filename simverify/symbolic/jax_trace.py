@@ -10,24 +10,29 @@ __simverify_role__ = "stand-in"
 
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import set_current_trace
+from jax.extend import core
 
-from simverify.symbolic.arrays import ARRAY_HOOKS, DrawArray, Winner, as_objects, resolve_winners
+from simverify.symbolic.arrays import DrawArray, Winner, as_objects, resolve_winners
 from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.jax_programs import Moved, Runner, Step, Value, is_known, settle_shape
-from simverify.symbolic.scalar import Draw
+from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
-_REAL_ARRAY = type(jax.numpy.zeros(()))
+
+def current_trace(trace: "DrawTrace") -> AbstractContextManager[None]:
+    """Make this the trace that is given JAX's primitives inside a block, on this thread."""
+    block: AbstractContextManager[None] = core.set_current_trace(trace)  # type: ignore[no-untyped-call]
+    return block
 
 
-class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
+class DrawTracer(jax.core.Tracer["DrawTrace"]):
     """An array of JAX's whose values may be draws."""
 
     __slots__ = ("value",)
@@ -70,9 +75,9 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return value[()]
 
     def __bool__(self) -> bool:
-        if self.aval.size == 1:
+        if self.size == 1:
             return bool(self._numbers().reshape(())[()])
-        return bool(np.ones(self.aval.shape))  # which raises
+        return bool(np.ones(self.shape))  # which raises
 
     def __int__(self) -> Any:
         return int(self._scalar())
@@ -90,13 +95,10 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return value.__array__(*args[:1])
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if not self.aval.shape else self._numbers(), spec)
+        return format(self.item() if not self.shape else self._numbers(), spec)
 
     def block_until_ready(self) -> "DrawTracer":
         return self
-
-    def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {_REAL_ARRAY.__name__!r}")
 
     def __copy__(self) -> "DrawTracer":
         return self
@@ -105,11 +107,11 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return self
 
 
-class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
+class DrawTrace(jax.core.Trace):
     """Runs every primitive on draws; see the module."""
 
     def __init__(self, runner: Runner) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.runner = runner
 
     def lower(self, x: Any) -> Value:
@@ -144,7 +146,7 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, *, symbolic_zeros: Any
     ) -> Any:
         """Run the function itself: nobody asks for its derivative."""
-        with set_current_trace(self):
+        with current_trace(self):
             return fun.call_wrapped(*tracers)
 
     def process_custom_vjp_call(
@@ -160,7 +162,7 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         symbolic_zeros: Any,
     ) -> Any:
         """Run the function itself: nobody asks for its derivative."""
-        with set_current_trace(self):
+        with current_trace(self):
             return fun.call_wrapped(*tracers)
 
     # -- functions that are given draws of others --
@@ -253,12 +255,12 @@ def intercept_jax(
         return twins[id(value)][1]
 
     with ExitStack() as stack:
-        stack.enter_context(set_current_trace(trace))
+        stack.enter_context(current_trace(trace))
         yield twin_of
 
 
 def _may_be_keys(value: Any) -> bool:
     """Whether an array may be keys: an old-style one is put back where the code replaced it."""
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return True
     return value.dtype == np.uint32 and value.shape[-1:] in ((2,), (4,))
