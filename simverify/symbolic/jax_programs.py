@@ -137,6 +137,9 @@ _CALLS = {
 }
 """Primitives that call a program, and which parameter has it."""
 
+_MAX_EVEN_INTEGERS = 2**16
+"""So many integers JAX makes of 64 bits, each as likely but for one part in 2**48."""
+
 _SILENT = ("debug_callback", "debug_print")
 _RANDOM = names("random_seed random_wrap random_unwrap random_split random_fold_in random_bits")
 _LOOPS = names("while scan cond")
@@ -181,7 +184,7 @@ class Program:
             if name in _SILENT:
                 continue
             ins = [self._place(where, x) for x in eqn.invars]
-            if name in _CALLS:
+            if name in _CALLS and not is_randint(name, eqn.params):
                 called = eqn.params[_CALLS[name]]
                 inner: dict[Any, int] = {}
                 if hasattr(called, "consts"):
@@ -244,7 +247,7 @@ class Program:
         values: list[tuple[int, Any]] = []
         for i in range(at, len(self.steps)):
             step = self.steps[i]
-            if step.name in _RANDOM or step.name in _LOOPS:
+            if step.name in _RANDOM or step.name in _LOOPS or step.name == "jit":
                 return i, values
             for slot in step.ins:
                 if type(env[slot]) is not np.ndarray:
@@ -260,11 +263,26 @@ class Program:
         return outs
 
 
+def _file_of(jaxpr: Any) -> str:
+    """Return the source file of the function that a program is traced from."""
+    source = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "") or ""
+    return str(source.rpartition(" at ")[2].rpartition(":")[0])
+
+
 def _is_users(jaxpr: Any) -> bool:
     """Whether a program is traced from code under audit, by the file of its function."""
-    source = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "") or ""
-    file = source.rpartition(" at ")[2].rpartition(":")[0]
+    file = _file_of(jaxpr)
     return bool(file) and is_user_file(file)
+
+
+_RANDOM_FILE = jax.random.randint.__code__.co_filename
+
+
+def is_randint(name: str, params: dict[str, Any]) -> bool:
+    """Whether a call is that of JAX's own function of random integers."""
+    if name not in ("jit", "pjit") or params.get("name") != "_randint":
+        return False
+    return _file_of(params["jaxpr"].jaxpr) == _RANDOM_FILE
 
 
 def _line_of(eqn: Any) -> str:
@@ -355,6 +373,7 @@ MOVES: dict[str, Callable[..., Any]] = {
     "name": lambda x, **_: x,
     "sharding_constraint": lambda x, **_: x,
     "device_put": lambda *xs, **_: list(xs),
+    "random_clone": lambda x: x,
     "stop_gradient": lambda x: x,
     "optimization_barrier": lambda *xs: list(xs),
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
@@ -507,6 +526,8 @@ class Runner:
 
     def _apply(self, step: Step, args: "list[Value]", line: str) -> "list[Value]":
         name, params = step.name, step.params
+        if name == "jit":
+            return [self._randint(*args, closed=params["jaxpr"])]
         if name in _RANDOM:
             return [getattr(self, f"_{name}")(*args, **params)]
         if name in _LOOPS:
@@ -937,6 +958,12 @@ class Runner:
         ]
         return Moved(objects(seeds.shape, keys))
 
+    def wrapped(self, words: Value) -> Value:
+        """Return old-style keys, of JAX's default kind, as keys."""
+        with jax.core.eval_context():
+            impl = jax.random.key(0).dtype._impl
+        return self._random_wrap(words, impl=impl)
+
     def _random_wrap(self, words: Value, *, impl: Any) -> Value:
         size, name = impl.key_shape[0], impl.name
         if is_known(words):
@@ -981,6 +1008,22 @@ class Runner:
             for key, number in zip(keys.ravel(), numbers.ravel().tolist(), strict=True)
         ]
         return Moved(objects(keys.shape, made))
+
+    def _randint(self, keys: Value, low: Value, high: Value, *, closed: Any) -> Value:
+        """Return random integers, each made of two words: of the halves of a split key."""
+        (out,) = closed.out_avals
+        (shape, kind), whole = (out.shape, out.dtype), self.known
+        low, high = whole(low, "jax.random.randint"), whole(high, "jax.random.randint")
+        alike = not keys.shape and low.size == high.size == 1 and kind.itemsize == 4
+        count = int(high.reshape(())) - int(low.reshape(())) if alike else 0
+        if not 0 < count <= _MAX_EVEN_INTEGERS:
+            return self.run(closed, [keys, low, high], self._line)[0]
+        upper, lower = self.book.split(keys.elements[()], (2,))
+        size = math.prod(shape)
+        words, others = (self.book.bits([key], 32, size) for key in (lower, upper))
+        drawn = self._array(list(map(Word.below, words, others, [count] * size)), shape)
+        first = kind.type(low.reshape(()))
+        return settle_shape(np.add(settle_shape(drawn.astype(kind)), first))
 
     def _random_bits(self, keys: Value, *, bit_width: int, shape: Any) -> Value:
         flat = keys.elements.ravel().tolist()

@@ -9,6 +9,7 @@ transformations come down to calls of primitives here, compiled functions to one
 __simverify_role__ = "stand-in"
 
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -21,7 +22,15 @@ from jax.extend import core
 from simverify.symbolic.arrays import DrawArray, Winner, as_objects, resolve_winners
 from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.integers import MixedInteger
-from simverify.symbolic.jax_programs import Moved, Runner, Step, Value, is_known, settle_shape
+from simverify.symbolic.jax_programs import (
+    Moved,
+    Runner,
+    Step,
+    Value,
+    is_known,
+    is_randint,
+    settle_shape,
+)
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
@@ -130,7 +139,10 @@ class DrawTrace(jax.core.Trace):
         args = [self.lower(x) for x in tracers]
         if primitive.name in ("jit", "pjit"):
             closed = params["jaxpr"]
-            results = runner.run(closed, args)
+            if is_randint(primitive.name, params):
+                results = runner.apply(Step(primitive, params, [], [], ""), args, "")
+            else:
+                results = runner.run(closed, args)
             return list(map(self.wrap, results, closed.out_avals))
         avals = [x.aval if type(x) is DrawTracer else jax.typeof(x) for x in tracers]
         made, _effects = primitive.abstract_eval(*avals, **params)
@@ -183,6 +195,9 @@ class DrawTrace(jax.core.Trace):
         return self.wrap(value, jax.core.ShapedArray(value.shape, kind))
 
 
+_COMPILED = type(jax.jit(abs))
+
+
 def _holds_draws(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_holds_draws, x))
@@ -226,7 +241,16 @@ def intercept_jax(
 
     def folding(original: Any) -> Callable[..., Any]:
         def fold_in(key: Any, data: Any) -> Any:
-            return original(key, trace.of_draws(data) if _holds_draws(data) else data)
+            if not isinstance(data, Draw | MixedInteger):
+                return original(key, resolve_winners(data))
+            like, value = jax.typeof(key), trace.lower(key)
+            old = not jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+            if old:
+                value = runner.wrapped(value)
+            array = np.empty((), dtype=object)
+            array[()] = book.fold_in(value.elements[()], data)
+            folded = Moved(array)
+            return trace.wrap(runner._random_unwrap(folded) if old else folded, like)
 
         return fold_in
 
@@ -245,7 +269,24 @@ def intercept_jax(
         swap(jax.numpy, name, making(getattr(jax.numpy, name)))
     twins: dict[int, tuple[Any, Any]] = {}
 
+    def given_arrays(function: Any) -> Any:
+        """Return a compiled function that takes draws of numpy's and Python's too."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if any(map(_holds_draws, (*args, *kwargs.values()))):
+                args, kwargs = jax.tree.map(
+                    lambda x: trace.of_draws(x) if _holds_draws(x) else x, (args, kwargs)
+                )
+            return function(*args, **kwargs)
+
+        return call
+
     def twin_of(value: Any) -> Any:
+        if type(value) is _COMPILED:
+            if id(value) not in twins:
+                twins[id(value)] = (value, given_arrays(value))
+            return twins[id(value)][1]
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return None
         if not _may_be_keys(value):

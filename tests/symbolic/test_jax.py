@@ -34,11 +34,15 @@ def following(monkeypatch, *, plain=False):
             real[made] = int(bits[at])
         return made
 
-    def read(self, how, make):
+    def read(self, how, make, among=None):
         return make((real[self] + 0.5) / 2**self.bits)
 
     monkeypatch.setattr(runner.book, "_word", word)
+    def below(self, high, count):
+        return np.uint32(((real[high] << 32) + real[self]) % count)
+
     monkeypatch.setattr(Word, "_read", read)
+    monkeypatch.setattr(Word, "below", below)
     return DrawTrace(runner)
 
 
