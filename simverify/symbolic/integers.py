@@ -703,7 +703,7 @@ class DrawPairs(DrawBase):
         except OverflowError:
             source.refuse("a race with weights beyond floating point")
         if family != its or math.isinf(rate_x) or math.isinf(rate_y):
-            source.refuse("a comparison of two draws of different laws")
+            source.refuse("a comparison of two draws with different distributions")
         if rate_x == 0 or rate_y == 0:
             # A weight that underflowed never arrives.
             x_first = rate_x > 0
