@@ -27,9 +27,9 @@ from simverify.symbolic.arrays import (
     make_draw_array,
     resolve_winners,
 )
-from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.forms import Form, Machine
 from simverify.symbolic.jax_keys import Key, KeyBook, KeyWord, Word, one_plus_type
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import RandomSource
@@ -136,6 +136,11 @@ _CALLS = {
     "remat2": "jaxpr",
 }
 """Primitives that call a program, and which parameter has it."""
+
+_LIFTED: dict[Float64Promotion, tuple[Any, ...]] = {
+    "half": (np.float16, jnp.bfloat16),
+    "single": (np.float16, jnp.bfloat16, np.float32),
+}
 
 _MAX_EVEN_INTEGERS = 2**16
 """So many integers JAX makes of 64 bits, each as likely but for one part in 2**48."""
@@ -416,7 +421,7 @@ class Runner:
         self.book = KeyBook(source)
         self.book.line = self._current_line
         self.plain = plain
-        self._lifted = () if lift is None else (np.dtype(np.float32),) * (lift == "single")
+        self._lifted = tuple(map(np.dtype, _LIFTED[lift])) if lift else ()
         self._line = ""
         self._programs: dict[int, Program] = {}
 
@@ -568,13 +573,9 @@ class Runner:
         with jax.core.eval_context():
             result = step.primitive.bind(*args, **step.params)
         several = step.primitive.multiple_results
-        kinds = step.kinds or [None]
         arrays = [np.asarray(x) for x in (result if several else [result])]
-        if self._lifted:
-            arrays = [
-                x if kind is None or x.dtype == kind else x.astype(kind)
-                for x, kind in zip(arrays, kinds, strict=False)
-            ]
+        if any(x.dtype in self._lifted for x in arrays):
+            self.refuse(f"jax.lax.{step.name} computed in float64")
         return arrays
 
     def _computed(self, step: Step, args: "list[Value]") -> "list[Value] | None":

@@ -20,7 +20,6 @@ import numpy as np
 from jax.extend import core
 
 from simverify.symbolic.arrays import DrawArray, Winner, as_objects, resolve_winners
-from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.jax_programs import (
     Moved,
@@ -31,6 +30,7 @@ from simverify.symbolic.jax_programs import (
     is_randint,
     settle_shape,
 )
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
@@ -130,7 +130,11 @@ class DrawTrace(jax.core.Trace):
         return DrawTracer(self, aval, value)
 
     def stage_value(self, val: Any) -> Any:
-        return val if type(val) is DrawTracer else self.wrap(self.lower(val), jax.typeof(val))
+        if type(val) is DrawTracer:
+            return val
+        value, aval = self.lower(val), jax.typeof(val)
+        kind = self.runner.kind(getattr(aval, "dtype", None))
+        return self.wrap(value if kind is None else value.astype(kind, copy=False), aval)
 
     def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
         """Run one primitive."""
@@ -296,6 +300,9 @@ def intercept_jax(
         return twins[id(value)][1]
 
     with ExitStack() as stack:
+        if lift == "single":
+            # What names no type is of 64 bits then, as rows are before JAX rounds them.
+            stack.enter_context(jax.enable_x64(True))
         stack.enter_context(current_trace(trace))
         yield twin_of
 
