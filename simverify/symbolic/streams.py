@@ -211,8 +211,7 @@ class DrawSequences:
             # Kept from an earlier path: by now it stands at an unknown place.
             stream.forget()
             return new()
-        if stream.origin is not None:
-            self._blame(stream.origin)
+        self.blame_constant(stream)
         place = (stream.key, stream.position)
         if place not in self._drawn:
             if not one_word:
@@ -242,6 +241,11 @@ class DrawSequences:
         for at in self._unknown_steps.get(key, ()):
             if any(at < entered < at + STREAM_HORIZON for entered in self._entered.get(key, ())):
                 self._source.refuse("streams of one generator that may overlap")
+
+    def blame_constant(self, stream: Stream) -> None:
+        """Note a draw from a stream, which repeats from call to call if it goes back to a seed."""
+        if stream.origin is not None:
+            self._blame(stream.origin)
 
     def _blame(self, origin: StreamOrigin) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
