@@ -267,22 +267,26 @@ def correlated_at_lag(
 ) -> tuple[int, float] | None:
     """Return a lag at which tokens depend on each other, and their correlation.
 
-    Whether a token is one of the first 8 has a known probability. So, whatever came before, the
-    product of the deviations at a lag has mean 0, and its range is at most the larger of the two
-    probabilities (Azuma's inequality).
+    Whether a token is one of the first 8, and whether it is in the lower half of its 8, has a known
+    probability. So, whatever came before, the product of two deviations at a lag has mean 0, and
+    its range is at most the larger probability of the first (Azuma's inequality).
     """
-    share = float(case.targets[0, :_COMMON].sum())
-    deviations = (tokens < _COMMON) - share
-    # By their own mean too: where a law is wrong, that is no dependence.
-    centred = deviations - deviations.mean()
+    ids = np.arange(case.vocab_size)
+    events = ids < _COMMON, ids % _COMMON < _COMMON // 2
     pairs = len(tokens) - np.array(lags)
-    sums = np.array(
-        [[x[lag:] @ x[:-lag] for lag in lags] for x in (deviations, centred)], dtype=np.float64
-    )
-    least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
-    exponents = 2 * least**2 / (pairs * max(share, 1 - share) ** 2)
-    best = int(exponents.argmax())
-    if exponents[best] < math.log(2 * len(lags) / alpha):
-        return None
-    correlation = sums[1, best] / pairs[best] / (share * (1 - share))
-    return lags[best], float(correlation)
+    best = 0.0, 0, 0.0
+    for early, late in itertools.product(events, repeat=2):
+        one, other = float(case.targets[0, early].sum()), float(case.targets[0, late].sum())
+        given = early[tokens] - one, late[tokens] - other
+        # By their own means too: where a law is wrong, that is no dependence.
+        centred = [x - x.mean() for x in given]
+        sums = np.array(
+            [[y[lag:] @ x[:-lag] for lag in lags] for x, y in (given, centred)], dtype=np.float64
+        )
+        least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
+        exponents = 2 * least**2 / (pairs * max(one, 1 - one) ** 2)
+        at = int(exponents.argmax())
+        spread = math.sqrt(one * (1 - one) * other * (1 - other))
+        best = max(best, (float(exponents[at]), at, float(sums[1, at] / pairs[at]) / spread))
+    exponent, at, correlation = best
+    return (lags[at], correlation) if exponent > math.log(8 * len(lags) / alpha) else None

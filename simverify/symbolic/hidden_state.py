@@ -271,7 +271,9 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     types.FunctionType: StateReader._function,
     types.CellType: StateReader._cell,
     types.MethodType: lambda reader, x: (*map(reader.image, (x.__func__, x.__self__)),),
-    functools.partial: lambda reader, x: (*map(reader.image, (x.func, x.args, x.keywords)),),
+    functools.partial: lambda reader, x: (
+        *map(reader.image, (x.func, x.args, x.keywords, x.__dict__)),
+    ),
     array.array: lambda reader, x: (x.typecode, reader._raw(x.tobytes())),
     weakref.ReferenceType: lambda reader, x: (reader.image(x()),),
     collections.deque: lambda reader, x: (x.maxlen, *map(reader.image, x)),
@@ -304,6 +306,8 @@ def restore_contents(x: Any, held: Any) -> None:
         (x.update if isinstance(x, set) else x.extend)(held)
     elif isinstance(x, types.CellType) and held:
         x.cell_contents = held[0]
+    elif isinstance(x, functools.partial):
+        x.__setstate__(tuple(held))  # its attributes are read-only
     elif isinstance(x, np.ndarray) and x.dtype.hasobject:
         for place, item in zip(np.ndindex(x.shape), held, strict=False):
             x[place] = item
@@ -344,7 +348,7 @@ class HiddenState:
     """What ``code`` keeps, with its generator ``rng``; ``reason``: why nothing can be compared."""
 
     def __init__(self, code: Any, rng: Any) -> None:
-        self._roots = [rng, *_reachable_state(code)]
+        self._roots = [rng, *reachable_state(code)]
         self._known: list[tuple[Any, Callable[[], Any], Any]] = []
         self.reason = ""
         self._root = unwrap(code)
@@ -416,6 +420,8 @@ def _content_reader(x: Any) -> Callable[[], Any] | None:
         return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
+    if isinstance(x, functools.partial):
+        return lambda: [x.func, x.args, x.keywords, x.__dict__]
     # By its type: an object may answer any name, or raise at one.
     if isinstance(x, _LRU_CACHE_TYPE):
         return lambda: x.cache_info()
@@ -440,7 +446,7 @@ def _is_unchanged(before: Any, now: Any) -> bool:
     return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
-def _reachable_state(code: Any) -> list[Any]:
+def reachable_state(code: Any) -> list[Any]:
     """Return what the code's functions may read or write by name, and the code itself.
 
     Names are taken from the bytecode: globals, attributes of the user's modules and classes, and
