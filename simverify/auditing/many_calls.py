@@ -19,6 +19,7 @@ from scipy import special
 
 from simverify.auditing.coverage import current_monitor
 from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
+from simverify.auditing.instances import reads_context
 from simverify.auditing.invocation import (
     Contract,
     ProbeCase,
@@ -30,6 +31,7 @@ from simverify.auditing.invocation import (
     make_caller,
     make_case,
 )
+from simverify.models.distribution import Law
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.watchdog import Stopwatch
 
@@ -37,7 +39,8 @@ USUAL_CALLS, MAX_CALLS = 288, 2_048
 FAST_SECONDS = 0.1
 """The most that the usual calls take of code that gets the many."""
 
-SECONDS = 2.0
+SECONDS = 1.5
+"""Code that takes 5 ms a call makes the usual calls."""
 MIN_CALLS = 64
 """Fewer say nothing."""
 
@@ -69,13 +72,22 @@ def dependence_case(eos: int | None = None) -> ProbeCase:
 
 
 def repeated_draws(
-    line: ProbeRecorder, rule: Rule, contract: Contract, rng: Any, eos: int | None = None
+    line: ProbeRecorder,
+    rule: Rule,
+    contract: Contract,
+    rng: Any,
+    eos: int | None = None,
+    processing: Law | None = None,
 ) -> str:
     """Make the calls with ``rng``; a dependence between them is a violation.
 
     A warning where objects of a step rule begin with the same draws, each being right by itself.
+    ``processing``: what the code does to the target's rows.
     """
-    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos)
+    if processing is not None and reads_context(processing):
+        line.add("not run", "penalties make tokens depend on earlier ones")
+        return ""
+    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos, processing is None)
     watch = current_monitor()
     counted = watch is not None and watch.counts
     if watch is not None:
@@ -95,13 +107,17 @@ def repeated_draws(
 
 @dataclass
 class ManyCalls:
-    """The calls, and what their tokens show. ``made``: how many calls of one object in a row."""
+    """The calls, and what their tokens show. ``made``: how many calls of one object in a row.
+
+    ``known``: a right rule's tokens follow the target's row, and not that row processed.
+    """
 
     line: ProbeRecorder
     rule: Rule
     case: ProbeCase
     rng: Any
     eos: int | None
+    known: bool
     made: int = 0
     stopped: str = ""
     watch: Stopwatch = field(default_factory=Stopwatch)
@@ -114,7 +130,7 @@ class ManyCalls:
         outputs = []
         while self._goes_on():
             drafted = (int(drafts.choice(len(row), p=row)),)
-            outcome = self.line.call(partial(call, self.case, self.rng, drafted))
+            outcome = self.line.timed(partial(call, self.case, self.rng, drafted))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 break
@@ -160,7 +176,7 @@ class ManyCalls:
             return cut_at_eos(call_step(step, self.case, emitted, self.rng), self.eos), ""
 
         for number in itertools.count(1):
-            outcome = self.line.call(partial(attempt_call, call))
+            outcome = self.line.timed(partial(attempt_call, call))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 if emitted:
@@ -192,11 +208,11 @@ class ManyCalls:
             return ""
         tokens = np.array(beginnings, dtype=np.int64).ravel()
         lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
-        likely = _likeliest_share(tokens, self.case, known=True)
+        likely = _likeliest_share(tokens, self.case, known=self.known)
         if found := equal_at_lag(tokens, likely, lags, ALPHA / 4):
             _, equal, pairs = found
             return f"the same token at the same place {equal:,} times of {pairs:,}"
-        if correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4):
+        if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4)):
             return f"correlation of tokens at the same place {correlated[1]:.2f}"
         return ""
 
@@ -212,7 +228,7 @@ class ManyCalls:
             parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
         alpha = ALPHA / (4 * len(parts))
         for title, tokens in parts.items():
-            likely = _likeliest_share(tokens, self.case, known=title == what)
+            likely = _likeliest_share(tokens, self.case, known=self.known and title == what)
             lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
             if lags and (found := equal_at_lag(tokens, likely, lags, alpha)):
                 lag, equal, pairs = found
@@ -221,8 +237,8 @@ class ManyCalls:
                     f"{equal:,} times of {pairs:,}"
                 )
         lags = range(FIRST_LAG, len(firsts) - MIN_PAIRS)
-        if lags and (correlated := correlated_at_lag(firsts, self.case, lags, alpha)):
-            lag, correlation = correlated
+        if self.known and lags and (found_lag := correlated_at_lag(firsts, self.case, lags, alpha)):
+            lag, correlation = found_lag
             return (
                 f"draws are used again: {what} {lag:,} apart have first tokens of correlation "
                 f"{correlation:.2f}"

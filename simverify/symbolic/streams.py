@@ -22,6 +22,9 @@ STREAM_HORIZON = 2**48
 EQUAL_STREAMS = "equal-streams"
 """The finding that two generators yield the same numbers. A rule may mean it, so no violation."""
 
+REUSED_BITS = "reused-bits"
+"""The kind of what is found where code asks twice for the same bits of a key: a cause, no fault."""
+
 MAX_REWIND = 2**64
 """Words before its beginning within which a sequence is meant to be wound back."""
 
