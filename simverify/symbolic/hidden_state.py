@@ -271,7 +271,9 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     types.FunctionType: StateReader._function,
     types.CellType: StateReader._cell,
     types.MethodType: lambda reader, x: (*map(reader.image, (x.__func__, x.__self__)),),
-    functools.partial: lambda reader, x: (*map(reader.image, (x.func, x.args, x.keywords)),),
+    functools.partial: lambda reader, x: (
+        *map(reader.image, (x.func, x.args, x.keywords, x.__dict__)),
+    ),
     array.array: lambda reader, x: (x.typecode, reader._raw(x.tobytes())),
     weakref.ReferenceType: lambda reader, x: (reader.image(x()),),
     collections.deque: lambda reader, x: (x.maxlen, *map(reader.image, x)),
@@ -304,6 +306,8 @@ def restore_contents(x: Any, held: Any) -> None:
         (x.update if isinstance(x, set) else x.extend)(held)
     elif isinstance(x, types.CellType) and held:
         x.cell_contents = held[0]
+    elif isinstance(x, functools.partial):
+        x.__setstate__(tuple(held))  # its attributes are read-only
     elif isinstance(x, np.ndarray) and x.dtype.hasobject:
         for place, item in zip(np.ndindex(x.shape), held, strict=False):
             x[place] = item
@@ -416,6 +420,8 @@ def _content_reader(x: Any) -> Callable[[], Any] | None:
         return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
+    if isinstance(x, functools.partial):
+        return lambda: [x.func, x.args, x.keywords, x.__dict__]
     # By its type: an object may answer any name, or raise at one.
     if isinstance(x, _LRU_CACHE_TYPE):
         return lambda: x.cache_info()
