@@ -726,7 +726,8 @@ def verdict_sentence(run: results.AuditRun) -> str:
             return f"{run.spec} does not draft from the distribution that it reports."
         return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
     if run.sampled is not None:
-        least, most = (f(x.detect for x in run.sampled.instances) for f in (min, max))
+        detects = [x.detect for x in run.sampled.instances] or [run.sampled.detect]
+        least, most = min(detects), max(detects)
         shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
         return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
     if (stop := run.stopped) is not None:
