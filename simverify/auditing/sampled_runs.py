@@ -18,11 +18,17 @@ import numpy as np
 from simverify.arrays import Floats, Ints
 from simverify.auditing import enumeration
 from simverify.auditing.coverage import begin_instance, call_monitored
-from simverify.auditing.instances import SmallModel, parse_rows
+from simverify.auditing.instances import (
+    SmallModel,
+    parse_rows,
+    processing_instances,
+    with_processing,
+)
 from simverify.auditing.sandbox import suppress_warnings
 from simverify.battery.battery import detectable_faults, slot_rows
 from simverify.errors import SimverifyError
 from simverify.models.base import Model, compact
+from simverify.models.distribution import Law
 from simverify.symbolic import watchdog
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
 from simverify.symbolic.provenance import CallBroken, CannotEnumerate
@@ -120,6 +126,11 @@ class SampledInstance:
     coarse: bool = False  # is for a size or a kind of row, and gets few trials for a larger TV
     rule: Callable[..., Any] | None = None  # is run here, in the place of the rule on trial
 
+    def expected(self, prefix: Tokens) -> Floats:
+        """Row (V,) that the output follows after ``prefix``."""
+        rows = getattr(self.model, "expected", self.model.target)
+        return np.asarray(rows(prefix))
+
     @property
     def name(self) -> str:
         """Model and draft length."""
@@ -165,12 +176,18 @@ _COARSE_INSTANCES = (
 
 
 def default_sampled_instances(
-    max_gamma: int = 4, max_vocab: int = 12, *, eos: int | None = None, resets: bool = False
+    max_gamma: int = 4,
+    max_vocab: int = 12,
+    *,
+    eos: int | None = None,
+    resets: bool = False,
+    processing: Law | None = None,
 ) -> tuple[SampledInstance, ...]:
     """Return the instances of the sampled tier that fit, the coarse ones last.
 
     Those with the promised power are cut to ``max_gamma``. ``eos`` is end of sequence to the code
     under audit; ``resets``: it keeps state, and is also run on after an earlier generation.
+    ``processing``: what it does to the target's rows; instances on which that shows come first.
     """
 
     def instance(model: Model, gamma: int, *, coarse: bool = False) -> SampledInstance:
@@ -179,13 +196,18 @@ def default_sampled_instances(
 
     fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab]
     fine = fine or [(_TWO_TOKEN_TABLE, 2)]
+    coarse: Sequence[SmallModel] = _COARSE_INSTANCES
+    if processing is not None:
+        fine = [(model, model.gamma) for model in processing_instances(processing, max_gamma)[-2:]]
+        nudged = (with_processing(model, processing) for model in coarse)
+        coarse = [model for model in nudged if model is not None]
     chosen = [instance(model, min(gamma, max_gamma)) for model, gamma in fine]
     if resets:
         reset = instance(_TWO_TOKEN_TABLE, min(2, max_gamma))
         chosen.append(replace(reset, eos=1 if eos is None else reset.eos, earlier_calls=2))
     chosen += [
         instance(model, model.gamma, coarse=True)
-        for model in _COARSE_INSTANCES
+        for model in coarse
         if model.gamma <= max_gamma and model.vocab_size <= max_vocab
     ]
     return tuple(chosen)
@@ -194,7 +216,8 @@ def default_sampled_instances(
 class InstanceTables:
     """Rows and laws of ``instance`` for all prefixes of up to ``length`` - 1 tokens.
 
-    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens.
+    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens, of the target
+    those that the output follows. ``given[l]``: those of the target that the code gets.
     """
 
     def __init__(self, instance: SampledInstance, length: int) -> None:
@@ -202,10 +225,12 @@ class InstanceTables:
         self.length = length
         self.vocab_size = instance.model.vocab_size
         self.target: list[Floats] = []
+        self.given: list[Floats] = []
         self.draft: list[Floats] = []
         for level in range(length):
             prefixes = list(itertools.product(range(self.vocab_size), repeat=level))
-            self.target.append(np.array([instance.model.target(x) for x in prefixes]))
+            self.target.append(np.array([instance.expected(x) for x in prefixes]))
+            self.given.append(np.array([instance.model.target(x) for x in prefixes]))
             self.draft.append(np.array([instance.model.draft(x) for x in prefixes]))
 
     def codes(self, tokens: Ints, length: int) -> Ints:
@@ -223,15 +248,19 @@ class InstanceTables:
         return law
 
     @cached_property
-    def blocks(self) -> tuple[Floats, Floats]:
-        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block."""
+    def blocks(self) -> tuple[Floats, Floats, Floats]:
+        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block.
+
+        Last the target rows that the code gets.
+        """
         gamma = self.instance.gamma
 
         def along(rows: list[Floats], levels: int) -> Floats:
             spread = [np.repeat(rows[i], self.vocab_size ** (gamma - i), 0) for i in range(levels)]
             return np.ascontiguousarray(np.stack(spread, axis=1))
 
-        return along(self.target, gamma + 1), along(self.draft, gamma)
+        expected, draft = along(self.target, gamma + 1), along(self.draft, gamma)
+        return expected, draft, along(self.given, gamma + 1)
 
     @cached_property
     def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
@@ -247,7 +276,7 @@ class InstanceTables:
     def slot_laws(self) -> list[Floats]:
         """Per slot of a call from the empty prefix: rows (M, V^l, V) of the known faults."""
         faults = detectable_faults(prefix=True, first_row=True)
-        target, draft = self.blocks
+        target, draft, _ = self.blocks
         size, result = self.vocab_size, []
         for level in range(self.length):
             # Blocks that begin with the same tokens have the same rows up to the slot.
@@ -414,7 +443,7 @@ class TrialRunner:
         gamma = self.instance.gamma
         drafts = self.tables.drafts(gamma, self._drafts.random((count, gamma)))
         codes = self.tables.codes(drafts, gamma).tolist()
-        target, draft = self.tables.blocks
+        _, draft, target = self.tables.blocks
         blocks = list(map(tuple, drafts.tolist()))
         rows = self.rows or 1
 
@@ -462,10 +491,14 @@ class TrialRunner:
         is_step = enumeration.takes_step_arguments(self._rule)
         target = _memoised_rows(self.instance.model.target, self.length + gamma)
         draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
+        # One object for all: one that seeds itself when it is built would repeat itself.
+        rule: Any = None
 
         def generate() -> tuple[Tokens, int]:
+            nonlocal rule
             rng = self._next_rng()
-            rule = None if is_step else self._rule()
+            if rule is None and not is_step:
+                rule = self._rule()
             step = self._rule if rule is None else rule.step
             firsts = []
 

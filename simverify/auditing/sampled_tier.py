@@ -127,6 +127,9 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
         gamma=instance.gamma,
         target_probs={key: tuple(model.target(x).tolist()) for key, x in prefixes.items()},
         draft_probs={key: tuple(model.draft(x).tolist()) for key, x in prefixes.items()},
+        expected_probs={key: tuple(instance.expected(x).tolist()) for key, x in prefixes.items()}
+        if getattr(model, "processing", None) is not None
+        else None,
         earlier_calls=instance.earlier_calls,
         eos=instance.eos,
     )

@@ -6,6 +6,7 @@ from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
 from simverify.auditing.probes import probe_findings
 from simverify.auditing.sampled_tier import SampledAudit
+from simverify.symbolic.streams import REUSED_BITS
 
 
 def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
@@ -111,14 +112,20 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
     if judged.comparison.call is not None:
         return doc.Finding(
             kind="law",
-            text=f"the tokens drafted on {judged.model.name} do not follow the law that is "
-            f"reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
+            text=f"the tokens drafted on {judged.model.name} do not follow the distribution that "
+            f"is reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
         )
     return doc.Finding(
         kind="law",
-        text=f"the exact law on {judged.model.name} differs from the target's by TV "
-        f"{judged.comparison.tv:.3g}{why}",
+        text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
+        f"{judged.comparison.tv:.3g}{why}{_named_cause(judged)}",
     )
+
+
+def _named_cause(judged: ExactResult) -> str:
+    """Return what is known to have made draws depend on each other, or nothing."""
+    findings = judged.comparison.findings
+    return "".join(f": {found.message}" for found in findings if found.kind == REUSED_BITS)
 
 
 def decide_verdict(

@@ -433,12 +433,12 @@ def exact_law(
         try:
             law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
-            raise SimverifyError(f"the law is not done: {error}") from None
+            raise SimverifyError(f"the distribution is incomplete: {error}") from None
     for finding in law.findings:
         if finding.severity == "violation" or law.lost:
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:
-        raise CannotEnumerate(f"a law of which {law.pruned:.2g} is lost to rounding")
+        raise CannotEnumerate(f"a distribution of which {law.pruned:.2g} is lost to rounding")
     total: OutcomeLaw = {}
     paths: Iterable[tuple[Any, float]] = law.probabilities.items()
     for (outcome, ways), weight in paths:

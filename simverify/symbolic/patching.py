@@ -137,6 +137,10 @@ def intercept_randomness(
             if lift:
                 torch = sys.modules["torch"]
                 replace(torch, promoted_names(torch, torch.float64, lift))
+        if "jax" in sys.modules:
+            from simverify.symbolic.jax_trace import intercept_jax
+
+            others.append(stack.enter_context(intercept_jax(source, swap, lift, plain=plain)))
         rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
