@@ -76,6 +76,8 @@ def exact_tier_limit(tier: ExactTier) -> str:
             f"the clock stopped it after {tier.aborted:g} s and {len(tier.judged)} of {of} "
             "instances, before those that a pass needs: raise --seconds"
         )
+    if (doubtful := _doubtful(tier)) is not None:
+        return f"on {doubtful.model.name} {doubtful.held.doubt}"
     if any(judged.undecided for judged in tier.judged):
         pruned = max(judged.comparison.pruned for judged in tier.judged)
         return f"branches of mass {pruned:.1e} could not be told from rounding"
@@ -86,9 +88,18 @@ def exact_tier_limit(tier: ExactTier) -> str:
 
 def inconclusive_reason(tier: ExactTier, sampled: SampledAudit | None) -> str:
     """Why there is no verdict."""
-    if sampled is None:
+    if sampled is None or (sampled.verdict == "PASS" and _doubtful(tier) is not None):
         return exact_tier_limit(tier)
     return sampled.reason or "the promised power was not reached"
+
+
+def _doubtful(tier: ExactTier) -> ExactResult | None:
+    """Return the instance that deviates most by what may be rounding or a fault, if one does.
+
+    Samples tell less: they pass a fault of that size.
+    """
+    doubtful = (judged for judged in tier.judged if judged.held.doubt)
+    return max(doubtful, key=lambda x: x.comparison.max_abs_deviation, default=None)
 
 
 def audit_findings(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Finding]:
@@ -134,6 +145,6 @@ def decide_verdict(
     """PASS, FAIL or INCONCLUSIVE."""
     if findings or tier.failure is not None:
         return "FAIL"
-    if sampled is not None:
+    if sampled is not None and not (sampled.verdict == "PASS" and _doubtful(tier)):
         return sampled.verdict
     return "PASS" if is_complete(tier) else "INCONCLUSIVE"

@@ -152,6 +152,12 @@ def is_users_module(module: str) -> bool:
     return not is_machinery(module) and not is_library(module)
 
 
+@functools.lru_cache(maxsize=4096)
+def belongs_to_the_audited(module: str) -> bool:
+    """Whether a module of that dotted name is the user's, or an adapter of what is under audit."""
+    return is_users_module(module) or role_of_module(module) in _OF_ADAPTERS
+
+
 _MARKED_FILES: set[str] = set()
 
 

@@ -150,7 +150,7 @@ class RandomSource:
         self.pruned = 0.0
         self.longest = ""
         self.findings: dict[str, Finding] = {}
-        self.dtypes: set[str] = set()
+        self.dtypes: dict[str, str] = {}
         self.seed_once = seed_once
         self.epoch = self.torch_calls = 0
         self.failure: CannotEnumerate | None = None
@@ -327,8 +327,8 @@ class RandomSource:
 
     def meet(self, dtype: Any) -> None:
         """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
-        if (name := _dtype_name(dtype)) in _COARSE_DTYPES:
-            self.dtypes.add(name)
+        if (name := _dtype_name(dtype)) in _COARSE_DTYPES and name not in self.dtypes:
+            self.dtypes[name] = current_user_line()
 
     def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
         """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""
