@@ -104,7 +104,7 @@ class ManyCalls:
     eos: int | None
     made: int = 0
     stopped: str = ""
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def verify(self) -> str:
         """Call a ``verify`` rule; return what its first tokens show."""
