@@ -120,7 +120,7 @@ class ManyCalls:
     known: bool
     made: int = 0
     stopped: str = ""
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def verify(self) -> str:
         """Call a ``verify`` rule; return what its first tokens show."""

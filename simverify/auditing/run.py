@@ -368,6 +368,7 @@ def _run_tiers(
         breach=broken,
         rows=exact_tier.rows_document(tier.rows) if tier.rows else None,
         stopped=verdict.clock_stop(tier),
+        left_out=len(tier.skipped),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),

@@ -32,7 +32,11 @@ from typing import Any
 import numpy as np
 
 from simverify.symbolic.bindings import nested_code
-from simverify.symbolic.numpy_random import SymbolicGenerator, SymbolicRandomState
+from simverify.symbolic.numpy_random import (
+    SymbolicBitGenerator,
+    SymbolicGenerator,
+    SymbolicRandomState,
+)
 from simverify.symbolic.provenance import (
     is_library,
     is_machinery,
@@ -42,6 +46,7 @@ from simverify.symbolic.provenance import (
     unwrap,
 )
 from simverify.symbolic.scalar import Draw
+from simverify.symbolic.streams import sequence_of
 
 MAX_PARTS = 20_000
 """A value of more parts is not read: that would take longer than to run a call again."""
@@ -150,9 +155,11 @@ class StateReader:
         if isinstance(x, np.ndarray):
             return self._array(x)
         if isinstance(x, SymbolicGenerator | SymbolicRandomState):
-            if x.stream.key is not None:
-                raise UnreadableState("a generator with a seed")
-            return self._pairs({k: v for k, v in vars(x).items() if k != "stream"})
+            parts = {k: v for k, v in vars(x).items() if k != "stream"}
+            return self._stream(x), *self._pairs(parts)
+        if isinstance(x, SymbolicBitGenerator):
+            sequence = x._seq and (x._seq.spent, x._seq.n_children_spawned)
+            return self._stream(x), sequence
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(x, torch.Tensor):
             return self._tensor(x, torch)
@@ -163,6 +170,14 @@ class StateReader:
         if any(map(_is_compiled, bases)):
             raise UnreadableState(f"a {kind.__name__}")
         return self._attributes(x, bases)
+
+    def _stream(self, x: Any) -> Hashable:
+        """Return the sequence of a generator whose place in it makes no difference."""
+        if x.stream.key is None:
+            return None
+        if not x.source.sequences.only_goes_on(x.stream):
+            raise UnreadableState("a generator with a seed")
+        return sequence_of(x.stream.key)
 
     def _pairs(self, x: Mapping[Any, Any]) -> Iterable[Hashable]:
         for key, value in list(x.items()):

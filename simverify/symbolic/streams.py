@@ -110,6 +110,13 @@ class Stream:
         self.position = 0
 
 
+def sequence_of(key: Hashable) -> Hashable:
+    """Return the sequence in which a stream began, before draws of an unknown number of words."""
+    while isinstance(key, tuple) and key[0] == "after":
+        key = key[1]
+    return key
+
+
 class _Source(Protocol):
     epoch: int
     findings: dict[str, Finding]
@@ -160,6 +167,7 @@ class DrawSequences:
         self._times_seeded: dict[StreamOrigin, int] = {}
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
+        self._looked_at = False
         self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
 
@@ -169,9 +177,30 @@ class DrawSequences:
 
     def remembers(self) -> bool:
         """Whether a draw of this path may come again, or a generator stands at a place."""
-        standing = (known() for known in self._seeded)
-        return bool(self._drawn or self._entered) or any(
-            stream is not None and stream.key is not None for stream in standing
+        standing = [known() for known in self._seeded]
+        named = [stream for stream in standing if stream is not None and stream.key is not None]
+        ahead = {sequence_of(stream.key) for stream in named if self.only_goes_on(stream)}
+        if self._entered or len(ahead) < len(named):
+            return True
+        return any(sequence_of(key) not in ahead for key, _ in self._drawn)
+
+    def only_goes_on(self, stream: Stream) -> bool:
+        """Whether all that a stream draws from now on is new, as if nothing had been drawn.
+
+        So it is where the rule was seeded with a constant when it was built, nobody looked at the
+        state of a generator, and whatever was drawn of the sequence lies behind.
+        """
+        once = stream.origin is not None and self._times_seeded.get(stream.origin) == 1
+        if not once or self._looked_at or self._entered or stream.epoch != self._source.epoch:
+            return False
+        behind, key, position = dict[Hashable, int](), stream.key, stream.position
+        while isinstance(key, tuple) and key[0] == "after":
+            behind[key] = position
+            _, key, position = key
+            position += 1
+        behind[key] = position
+        return all(
+            sequence_of(drawn) != key or at < behind.get(drawn, 0) for drawn, at in self._drawn
         )
 
     def fresh(self) -> Hashable:
@@ -204,6 +233,7 @@ class DrawSequences:
 
     def state(self, stream: Stream) -> StreamState:
         """Return the place at which a stream stands, and remember its draws from now on."""
+        self._looked_at = True
         if stream.key is None or stream.epoch != self._source.epoch:
             stream.forget()
             stream.key, stream.epoch = self.fresh(), self._source.epoch
