@@ -408,7 +408,7 @@ class FailingRows:
         if self.known == "plain":
             return ""
         if self.kinds[0] == "plain":
-            return f"fails on rows without zeros too: {failure_message(self.failures[0][1])}"
+            return f"It also fails on rows without zeros: {failure_message(self.failures[0][1])}"
         worst = max(judged.comparison.max_abs_deviation for judged in self.right)
         scope = f"{len(self.right)} instances, largest deviation {worst:.2g}"
         # Failures that another one, of rows with fewer zeros, does not explain.
@@ -420,7 +420,7 @@ class FailingRows:
         failures = "; ".join(
             f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in apart
         )
-        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {failures}"
+        return f"It is lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}). It fails elsewhere: {failures}"
 
 
 def failure_message(judged: ExactResult) -> str:
