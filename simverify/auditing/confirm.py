@@ -420,7 +420,8 @@ class FailingRows:
         failures = "; ".join(
             f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in apart
         )
-        return f"It is lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}). It fails elsewhere: {failures}"
+        where = _LOSSLESS_ROWS[self.kinds[0]]
+        return f"It is lossless {where} ({scope}). It fails elsewhere: {failures}"
 
 
 def failure_message(judged: ExactResult) -> str:
