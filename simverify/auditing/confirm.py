@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -135,9 +135,12 @@ class SequentialCheck:
         rule, length = self.subject.rule, model.gamma + 1
         rng = np.random.default_rng(0)
         is_step = takes_step_arguments(rule)
+        instance: Any = None
 
         def generation() -> Tokens:
-            instance = None if is_step else rule()
+            nonlocal instance
+            if instance is None and not is_step:
+                instance = rule()  # one for all: a new one may begin with the same draws
             step = rule if instance is None else instance.step
 
             def more(prefix: Tokens) -> Tokens:

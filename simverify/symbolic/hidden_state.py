@@ -322,7 +322,8 @@ def restore_contents(x: Any, held: Any) -> None:
     elif isinstance(x, types.CellType) and held:
         x.cell_contents = held[0]
     elif isinstance(x, functools.partial):
-        x.__setstate__(tuple(held))  # its attributes are read-only
+        partial_object: Any = x  # whose attributes are read-only
+        partial_object.__setstate__(tuple(held))
     elif isinstance(x, np.ndarray) and x.dtype.hasobject:
         for place, item in zip(np.ndindex(x.shape), held, strict=False):
             x[place] = item
