@@ -14,6 +14,7 @@ import numpy as np
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
 from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.compiled import noting_calls, same_draws
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -62,6 +63,10 @@ MIN_HANG_SECONDS = 1.0
 MIN_HANG_FACTOR = 20
 """Nor is one a hang that took less than so many times the longest path that came to its end:
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
+
+
+_COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
+"""On so many instances, so many calls are made of compiled code and of its source."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class Enumeration:
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
         self._shadow_kept = False
-        self.interceptions = 0
+        self.interceptions = self._compared = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
         # Made before interception: the replays need real numbers.
@@ -172,7 +177,10 @@ class Enumeration:
             stack.enter_context(np.errstate(all="ignore"))
             self.source.begin(Path())
             with preserve_global_states():
-                run_call(self.source, call)
+                with noting_calls(self.source.compiled):
+                    run_call(self.source, call)
+                if self.source.compiled and self._compared < _COMPARED_INSTANCES:
+                    self._compare_compiled(call)
             self.rng = stack.enter_context(
                 intercept_randomness(
                     self.source,
@@ -187,6 +195,27 @@ class Enumeration:
             self._stack = stack.pop_all()
         self.intercepting = True
         self.interceptions += 1
+
+    def _compare_compiled(self, call: TokenCall) -> None:
+        """Refuse compiled code that does otherwise than its source, which is followed."""
+        self._compared += 1
+        handed = self.rng
+        for seed in range(_COMPARED_CALLS):
+            ends = []
+            for source in (False, True):
+                self.source.begin(Path())
+                self.rng = np.random.Generator(np.random.PCG64(seed))
+                with same_draws(seed, source=source):
+                    ends.append(run_call(self.source, call))
+            compiled, followed = ends
+            if not compiled.ends_as(followed):
+                name, where = next(iter(self.source.compiled.items()))
+                raise CannotEnumerate(
+                    f"{name} by its source: compiled it {compiled.describe()}, where the source "
+                    f"{followed.describe()}",
+                    where,
+                )
+        self.rng = handed
 
     def __exit__(self, *_raised: object) -> None:
         self.release()
@@ -213,6 +242,8 @@ class Enumeration:
         ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
+        if self.source.compiled and not since and self._compared < _COMPARED_INSTANCES:
+            self.release()  # of this call, too, it is seen whether the source does the same
         spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:

@@ -371,11 +371,17 @@ def _as_float64(x: Any) -> Any:
 MIN_SEEDS = 2**60
 """1 / sqrt(2**60) is 1e-9, the exact tier's tolerance in float64."""
 
+MIN_COMPILED_SEEDS = 2**31
+"""The same inside what numba compiles, whose seeds have 32 bits at most: off by 2e-5."""
+
 _BITS_OF_A_UNIFORM = 53
 
 
 def make_seed(
-    source: RandomSource, value: Any, constant: Callable[[Any], GeneratorSeed]
+    source: RandomSource,
+    value: Any,
+    constant: Callable[[Any], GeneratorSeed],
+    fewest: int = MIN_SEEDS,
 ) -> GeneratorSeed:
     """Return what a seed stands for, ``constant(seed)`` of plain ones; refuse too few values."""
     if value is None:
@@ -389,10 +395,17 @@ def make_seed(
     if not draws:
         return constant(value)
     count = count_seed_values(source, draws)
-    if count < MIN_SEEDS:
+    if count < fewest:
         source.refuse(
             f"a generator seeded with one of about 2**{math.log2(max(count, 1)):.0f} drawn numbers "
             "(seed it with 64 bits, or draw from rng itself)"
+        )
+    if count < MIN_SEEDS:
+        source.find(
+            "few-seeds",
+            "warning",
+            f"a generator seeded with one of about 2**{math.log2(count):.0f} drawn numbers counts "
+            f"as fresh: what it yields may be off by {count**-0.5:.0e}, which no call shows",
         )
     return GeneratorSeed(("drawn", *map(_seed_part_name, parts)))
 

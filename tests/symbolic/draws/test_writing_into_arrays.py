@@ -4,18 +4,8 @@ Each way is tried in the token rule, whose coins lie in the array: once with a c
 and once with the first coin for all.
 """
 
-import sys
-import types
-
 import pytest
-from support.styles import CORE, MOST_PATHS
-
-from simverify.auditing.exact_tier import run_exact_tier
-from simverify.auditing.instances import instances_for
-from simverify.auditing.subject import Subject
-from simverify.auditing.verdict import is_complete
-from simverify.symbolic.engine import Budget
-from simverify.symbolic.watchdog import contain_process
+from support.written_rules import outcome
 
 RULE = """
 import array, functools
@@ -33,33 +23,6 @@ def verify(target_probs, draft_probs, draft_tokens, rng):
             return [*map(int, draft_tokens[:i]), int(rng.choice(len(p), p=r / r.sum()))]
     return [*map(int, draft_tokens), int(rng.choice(len(p), p=target_probs[-1]))]
 """
-
-MODELS = [m for m in instances_for("verify", 2, 3, 0) if m.name in CORE]
-
-
-def outcome(source, name="verify"):
-    """What the exact tier says of code: followed, caught, or why it refuses."""
-    module = types.ModuleType("written_arrays")
-    module.__file__ = "/nowhere/written_arrays.py"
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(source, module.__file__, "exec"), vars(module))
-        with contain_process():
-            tier = run_exact_tier(
-                Subject(name, vars(module)[name], "verify"),
-                "verify",
-                MODELS,
-                tolerance=None,
-                budget=Budget(MOST_PATHS, 20.0),
-                searching=False,
-            )
-    finally:
-        del sys.modules[module.__name__]
-    if tier.failure is not None:
-        return "caught" if tier.failure.deviates else str(tier.failure.comparison.findings)
-    if is_complete(tier):
-        return "followed"
-    return str(tier.not_enumerable or tier.aborted or tier.skipped)
 
 
 def of(put, before="", coin="u[{i}]", imports=""):
