@@ -432,6 +432,8 @@ def _processing_parts(own: results.Processing) -> Iterator[str]:
         yield f"{len(own.bad_words):,} bad words"
     if own.min_tokens:
         yield f"min-tokens {own.min_tokens:,}"
+    if own.allowed_token_ids:
+        yield f"{len(own.allowed_token_ids):,} allowed tokens"
     if own.mask is not None:
         yield f"mask {own.mask}"
     if own.order is not None:

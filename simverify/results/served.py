@@ -331,7 +331,8 @@ class Processing(Struct, frozen=True):
     """What requests were asked for beside temperature, top-k and top-p; null: nothing.
 
     ``logit_bias``: pairs of id and addend; ``bad_words``: ids of each. ``mask``: name of the
-    function. ``order``: in which all act; null: as in Transformers.
+    function. ``order``: in which all act; null: as in Transformers. ``allowed_token_ids``: the only
+    ids that may come; empty for all.
     """
 
     min_p: float | None
@@ -344,6 +345,7 @@ class Processing(Struct, frozen=True):
     min_tokens: int
     mask: str | None
     order: tuple[str, ...] | None
+    allowed_token_ids: tuple[int, ...] = ()
 
 
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):

@@ -17,14 +17,15 @@ import numpy.typing as npt
 from simverify.arrays import Floats
 from simverify.checks import MIN_ALPHA, MIN_DETECT, check_ranges
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
-from simverify.served.distribution import (
+from simverify.models.distribution import (
     NEUTRAL_VALUES,
     Law,
     as_law,
     law_fields,
     request_parameters,
+    request_seed,
 )
+from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
 
 
 def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
@@ -75,8 +76,11 @@ def declared_law(value: Mapping[str, Any], where: str, pair: TransformerPair) ->
     """
     request, declared = value.get("asked"), as_law(pair.sampling)
     whole = isinstance(request, dict)
-    parameters = request_parameters(request if isinstance(request, dict) else {}, where)
-    parameters |= request_parameters(value, where)
+    masked = declared.mask is not None
+    parameters: dict[str, Any] = {}
+    for named in (request, value):
+        if isinstance(named, Mapping):
+            parameters |= request_parameters(named, where, masked=masked)
     if not parameters:
         return None
     base = Law(mask=declared.mask, order=declared.order) if whole else declared
@@ -417,6 +421,7 @@ def expand_choices(
     if request.get("echo"):
         raise UsageError(f"{where} was asked with echo: its text includes the prompt")
     parameters = {name: v for name, v in request.items() if name not in _PROMPT_FIELDS}
+    seed = request_seed(request, where)
     outer = {name: v for name, v in value.items() if name not in _ENVELOPE_FIELDS}
     for place, choice in enumerate(choices):
         at = where if len(choices) == 1 else f"{where}, choice {place}"
@@ -432,6 +437,8 @@ def expand_choices(
                 f"{at} is an answer, and nothing says to what: put the request beside it, as "
                 f'{{"request": ..., "response": ...}}, or ask for return_token_ids'
             )
+        if seed is not None and len(choices) > 1:  # as vLLM seeds the choices of a request
+            parameters = parameters | {"seed": seed + place}
         yield at, fields | ({"asked": parameters} if parameters else {})
 
 
@@ -522,7 +529,8 @@ class Request:
     its end. ``law``: what its line declares, None for nothing. ``slots``: each token's place in its
     draft, from 0, or -1; None if unknown. ``logprobs``: what the engine reports for the first
     tokens. ``differs``: whether the server's prompt has other tokens than here; if it gave them,
-    they are taken. ``unread``: what is wrong with its log probabilities.
+    they are taken. ``unread``: what is wrong with its log probabilities. ``seed``: that it was
+    asked with, None for none.
     """
 
     prompt: tuple[int, ...]
@@ -536,6 +544,7 @@ class Request:
     logprobs: tuple[float | None, ...] | None = None
     differs: PromptMismatch | None = None
     unread: str | None = None
+    seed: int | None = None
 
     def judged_by(self, pair: TransformerPair) -> Law:
         """Return the law of its line, or else that of ``pair``."""
@@ -642,7 +651,63 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
         differs=differs,
         logprobs=None if logprobs is None else tuple(logprobs),
         unread=unread,
+        seed=_declared_seed(value, where),
     )
+
+
+def _declared_seed(value: Mapping[str, Any], where: str) -> int | None:
+    """Return the seed that a line was asked with; its own field comes before ``asked``."""
+    asked = value.get("asked")
+    seed = request_seed(value, where)
+    return request_seed(asked, where) if seed is None and isinstance(asked, dict) else seed
+
+
+@dataclass(frozen=True)
+class IndependentRequests:
+    """The first request of each seed, and all without one; what is left out shares its draws.
+
+    ``left_out``: requests with the seed of an earlier one; ``changed``: those of them whose answer
+    is another, though prompt and parameters are the same too.
+    """
+
+    requests: tuple[Request, ...]
+    left_out: int
+    changed: int
+
+    @property
+    def note(self) -> str | None:
+        """Say what was left out, and why; None where nothing was."""
+        if not self.left_out:
+            return None
+        words = (
+            f"{self.left_out:,} requests were asked with the seed of an earlier one, and an engine "
+            f"that heeds it draws them by the same random numbers: the first of each seed is judged"
+        )
+        if self.changed:
+            words += (
+                f"; {self.changed:,} of the others repeat its prompt and its parameters too and "
+                f"answer otherwise: the seed is not heeded, or the engine does not compute alike"
+            )
+        return words
+
+
+def independent_requests(requests: Sequence[Request], pair: TransformerPair) -> IndependentRequests:
+    """Leave out requests whose seed an earlier one has; what was drawn does not matter to it."""
+    first: dict[int, Request] = {}
+    kept, changed = [], 0
+    for request in requests:
+        seed = request.seed
+        if seed is None or request.judged_by(pair).temperature == 0.0:
+            kept.append(request)
+        elif seed not in first:
+            first[seed] = request
+            kept.append(request)
+        else:
+            known = first[seed]
+            shared = common_prefix_length(known.tokens, request.tokens)
+            same = (known.prompt, known.law) == (request.prompt, request.law)
+            changed += same and shared < min(len(known.tokens), len(request.tokens))
+    return IndependentRequests(tuple(kept), len(requests) - len(kept), changed)
 
 
 def _prompt_and_mismatch(

@@ -9,9 +9,9 @@ from functools import partial
 from simverify import results as doc
 from simverify.battery.battery import certificate_document, start_meta, test_document
 from simverify.errors import UsageError
+from simverify.models.distribution import processing_document, sampling_fields
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
-from simverify.served.distribution import processing_document, sampling_fields
 from simverify.served.evidence import (
     REPORTED_TEST_NAME,
     OutputEvidence,
@@ -39,7 +39,7 @@ from simverify.served.judge import (
     verdict_notes,
     weigh_reported_logprobs,
 )
-from simverify.served.requests import Request, limit_tokens
+from simverify.served.requests import Request, independent_requests, limit_tokens
 from simverify.served.rescore import complete_batches, dtype_name, rescore
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
@@ -195,6 +195,8 @@ def audit_outputs(
     if not requests:
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
+    independent = independent_requests(requests, pair)
+    requests = independent.requests
     selected = limit_tokens(requests, planned)
     law = selected[0].judged_by(pair)
     text = _retokenised_document(selected, pair, settings, proxy, say, source)
@@ -210,6 +212,8 @@ def audit_outputs(
     judged = judge_evidence(evidence, settings, allowed.ball, allowed.words)
     hidden = find_hidden_failures(judged, allowed, run)
     shape, notes = hidden.shape, list(verdict_notes(judged, run))
+    if independent.note is not None:
+        notes.insert(0, independent.note)
     if reported is not None:
         rejected = [test.name for test in judged.tests if test.rejected]
         notes += reported.notes(REPORTED_TEST_NAME in rejected)
@@ -217,6 +221,8 @@ def audit_outputs(
         words, shape = alike
         notes.append(words)
     open_ = _open_reason(judged, run, text, source)
+    if open_ is not None and independent.left_out:
+        open_ = f"{independent.left_out:,} requests have the seed of an earlier one; {open_}"
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
     if hidden.why and verdict == "PASS":
         verdict, open_ = "INCONCLUSIVE", hidden.why

@@ -7,13 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
-from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.bindings import compiled_kernel_error
 from simverify.symbolic.compiled import noting_calls, same_draws
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
@@ -34,6 +35,7 @@ from simverify.symbolic.patching import (
     real_generator_states,
 )
 from simverify.symbolic.paths import Choice, HeaviestFirst, Path, TooManyPaths, explore
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
@@ -71,7 +73,7 @@ _COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
 
 @dataclass(frozen=True)
 class Budget:
-    """What an enumeration may take: paths, and processor seconds (None: no limit).
+    """What an enumeration may take: paths, and seconds of :class:`Stopwatch` (None: no limit).
 
     ``enough``: the mass that may be left out, heaviest paths first, of code whose paths have no
     end; None: every path is run.
@@ -88,7 +90,7 @@ class Spending:
 
     budget: Budget
     paths: int = 0
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def remaining(self, parts: int | None = None) -> Budget:
         """Return what is left; raises ``OutOfTime`` or ``TooManyPaths`` where that is nothing.
@@ -374,7 +376,7 @@ class Enumeration:
             lost,
             tuple(source.findings.values()),
             complete,
-            frozenset(source.dtypes),
+            dict(source.dtypes),
             tuple(ends.values()),
             tuple(by_kind.items()),
         )
@@ -467,12 +469,12 @@ def exact_law(
         try:
             law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
-            raise SimverifyError(f"the law is not done: {error}") from None
+            raise SimverifyError(f"the distribution is incomplete: {error}") from None
     for finding in law.findings:
         if finding.severity == "violation" or law.lost:
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:
-        raise CannotEnumerate(f"a law of which {law.pruned:.2g} is lost to rounding")
+        raise CannotEnumerate(f"a distribution of which {law.pruned:.2g} is lost to rounding")
     total: OutcomeLaw = {}
     paths: Iterable[tuple[Any, float]] = law.probabilities.items()
     for (outcome, ways), weight in paths:

@@ -381,9 +381,12 @@ def make_seed(
     source: RandomSource,
     value: Any,
     constant: Callable[[Any], GeneratorSeed],
-    fewest: int = MIN_SEEDS,
+    least: int = MIN_SEEDS,
 ) -> GeneratorSeed:
-    """Return what a seed stands for, ``constant(seed)`` of plain ones; refuse too few values."""
+    """Return what a seed stands for, ``constant(seed)`` of plain ones.
+
+    Refuses draws of fewer than ``least`` values together.
+    """
     if value is None:
         return FRESH_SEED
     value = resolve_winners(value)
@@ -395,10 +398,11 @@ def make_seed(
     if not draws:
         return constant(value)
     count = count_seed_values(source, draws)
-    if count < fewest:
+    if count < least:
+        bits = 64 if least == MIN_SEEDS else 31
         source.refuse(
             f"a generator seeded with one of about 2**{math.log2(max(count, 1)):.0f} drawn numbers "
-            "(seed it with 64 bits, or draw from rng itself)"
+            f"(seed it with {bits} bits, or draw from rng itself)"
         )
     if count < MIN_SEEDS:
         source.find(

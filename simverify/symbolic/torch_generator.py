@@ -12,6 +12,7 @@ __simverify_role__ = "stand-in"
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -24,8 +25,8 @@ from torch.overrides import TorchFunctionMode
 
 from simverify.symbolic import symbolic_tensor
 from simverify.symbolic.arrays import make_draw_array, resolve_winners
-from simverify.symbolic.bindings import PROMOTED_TYPES, Float64Promotion
 from simverify.symbolic.forms import IDENTITY_FORM
+from simverify.symbolic.promotion import PROMOTED_TYPES, TENSOR_TYPES, Float64Promotion
 from simverify.symbolic.provenance import names
 from simverify.symbolic.races import current_site
 from simverify.symbolic.sampler import (
@@ -284,6 +285,8 @@ class SymbolicTorch(TorchFunctionMode):
         self.closed = False
         self._casts = PROMOTED_TYPES[lift] if lift else ()
         self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
+        self._coarse_tensors = {f"torch.{x}" for x in TENSOR_TYPES[lift]} if lift else set()
+        self._promoted: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
         self.ops = TorchOps(source, self.shadows)
         # Names that need not be looked at again where nothing else is given: most calls are such.
         self._tame: set[str] = set()
@@ -348,7 +351,27 @@ class SymbolicTorch(TorchFunctionMode):
             self._tame.add(name)
 
     def _lifted(self, x: Any) -> Any:
-        return torch.float64 if type(x) is torch.dtype and x in self._coarse else x
+        if type(x) is torch.dtype:
+            return torch.float64 if x in self._coarse else x
+        if isinstance(x, str):
+            return "torch.DoubleTensor" if x in self._coarse_tensors else x
+        for tensor in x if isinstance(x, list | tuple) else (x,):
+            if isinstance(tensor, torch.Tensor) and tensor.dtype in self._coarse:
+                self._promote(tensor)
+        return x
+
+    def _promote(self, tensor: torch.Tensor) -> None:
+        """Make doubles of a tensor that the code made elsewhere; of a view its base would not."""
+        if tensor._base is None and not self.shadows.among((tensor,)):
+            self._promoted.append((weakref.ref(tensor), tensor.data))
+            tensor.data = tensor.data.double()
+
+    def put_back(self) -> None:
+        """Give the tensors that were promoted their own numbers again."""
+        for reference, data in reversed(self._promoted):
+            if (tensor := reference()) is not None:
+                tensor.data = data
+        self._promoted.clear()
 
     # -- the draws --
 
@@ -682,6 +705,7 @@ def intercept_torch(
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         swap(threading.Thread, "_bootstrap_inner", _enter_in_threads(mode))
+        stack.callback(mode.put_back)
         stack.callback(setattr, mode, "closed", True)
         stack.callback(mode.shadows.close)
         stack.enter_context(mode)
