@@ -27,8 +27,8 @@ from simverify.symbolic.arrays import (
     make_draw_array,
     resolve_winners,
 )
-from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.jax_keys import Key, KeyBook, KeyWord, Word, one_plus_type
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource

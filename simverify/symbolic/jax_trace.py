@@ -18,9 +18,9 @@ import numpy as np
 from jax.extend.core import set_current_trace
 
 from simverify.symbolic.arrays import ARRAY_HOOKS, DrawArray, Winner, as_objects, resolve_winners
-from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.jax_programs import Moved, Runner, Step, Value, is_known, settle_shape
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
