@@ -70,6 +70,9 @@ slow code, which a slower machine or a shorter limit cuts off, is no code that n
 _COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
 """On so many instances, so many calls are made of compiled code and of its source."""
 
+_COMPARED_SECONDS = 1.0
+"""A source that takes longer than this for so many calls is not followed."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -201,23 +204,31 @@ class Enumeration:
     def _compare_compiled(self, call: TokenCall) -> None:
         """Refuse compiled code that does otherwise than its source, which is followed."""
         self._compared += 1
-        handed = self.rng
-        for seed in range(_COMPARED_CALLS):
-            ends = []
-            for source in (False, True):
-                self.source.begin(Path())
-                self.rng = np.random.Generator(np.random.PCG64(seed))
-                with same_draws(seed, source=source):
-                    ends.append(run_call(self.source, call))
-            compiled, followed = ends
-            if not compiled.ends_as(followed):
-                name, where = next(iter(self.source.compiled.items()))
+        name, where = next(iter(self.source.compiled.items()))
+        compiled = self._plain_ends(call, source=False)
+        try:
+            with deadline(_COMPARED_SECONDS):
+                ends = self._plain_ends(call, source=True)
+        except DeadlineExpired:
+            raise CannotEnumerate(f"{name} by its source, which is too slow", where) from None
+        for end, other in zip(compiled, ends, strict=True):
+            if not end.ends_as(other):
                 raise CannotEnumerate(
-                    f"{name} by its source: compiled it {compiled.describe()}, where the source "
-                    f"{followed.describe()}",
+                    f"{name} by its source: compiled it {end.describe()}, where the source "
+                    f"{other.describe()}",
                     where,
                 )
+
+    def _plain_ends(self, call: TokenCall, *, source: bool) -> list[PathOutcome]:
+        """Return how calls end on real generators, from a seed each; see ``same_draws``."""
+        handed, ends = self.rng, []
+        for seed in range(_COMPARED_CALLS):
+            self.source.begin(Path())
+            self.rng = np.random.Generator(np.random.PCG64(seed))
+            with same_draws(seed, source=source):
+                ends.append(run_call(self.source, call))
         self.rng = handed
+        return ends
 
     def __exit__(self, *_raised: object) -> None:
         self.release()

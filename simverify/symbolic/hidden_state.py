@@ -122,6 +122,8 @@ class StateReader:
             return (kind, *map(self.image, x))
         if issubclass(kind, np.generic):
             return (kind, x.tobytes())
+        if issubclass(kind, weakref.ProxyTypes):
+            raise UnreadableState("a weak proxy")
         if issubclass(kind, Draw):
             # It passes for a float, and its value is none.
             raise UnreadableState("a draw")
@@ -455,7 +457,7 @@ def reachable_state(code: Any) -> list[Any]:
     used, seen, waiting = set[str](), set[int](), [root, code]
     while waiting:
         x = waiting.pop()
-        if id(x) not in seen:
+        if id(x) not in seen and not issubclass(type(x), weakref.ProxyTypes):
             seen.add(id(x))
             if isinstance(x, types.FunctionType):
                 if _is_user_function(x, root):

@@ -470,7 +470,7 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
     def seed(self, seed: Any = None) -> None:
         if not isinstance(self._bits, self.bits["MT19937"]):
             raise TypeError("can only re-seed a MT19937 BitGenerator")
-        if self.fewest_seeds < MIN_SEEDS and isinstance(seed, int):
+        if self.fewest_seeds < MIN_SEEDS and issubclass(type(seed), int | np.integer):
             seed = seed_of(seed)
         seeded = make_seed(self.source, seed, _legacy_constant_seed, self.fewest_seeds)
         self.source.sequences.seed(self.stream, seeded)

@@ -13,9 +13,10 @@ __simverify_role__ = "stand-in"
 import array
 import collections
 import functools
-import inspect
 import types
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ _MAX_ELEMENTS = 2**17
 """Arrays of more elements are left, too: they are weights, and no place for draws."""
 
 _VALUE_TYPES = (int, float, complex, bool, str, bytes, type(None), np.ndarray)
+_CLOSED_TYPES = (types.ModuleType, *weakref.ProxyTypes)
+_LIBRARIES = ("jax", "jaxlib", "numba", "numpy", "scipy")
 _LRU_CACHE_TYPE = type(functools.lru_cache(len))
 
 
@@ -106,9 +109,9 @@ class OutsideArrays:
             twin = self._array(x)
         elif type(x) is array.array and x.typecode in "fd":
             twin = ArrayTwin(x.typecode, x)
-        elif isinstance(x, _LRU_CACHE_TYPE):
+        elif type(x) is _LRU_CACHE_TYPE:
             twin = self._cached(x)
-        elif isinstance(x, tuple):
+        elif issubclass(type(x), tuple):
             items = [self._twin(y) for y in x]
             if any(y is not None for y in items):
                 parts = [y if twin is None else twin for y, twin in zip(x, items, strict=True)]
@@ -159,7 +162,7 @@ class OutsideArrays:
 
 
 def _item(x: Any, key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    kind: Any = dict if isinstance(x, dict) else type(x)
+    kind: Any = dict if issubclass(type(x), dict) else type(x)
     return lambda: kind.__getitem__(x, key), lambda value: kind.__setitem__(x, key, value)
 
 
@@ -184,28 +187,36 @@ def _places_in(x: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], None
                 yield _class_attribute(x.owner, name)
             elif isinstance(x.space, dict):
                 yield _item(x.space, name)
-    elif isinstance(x, dict):
+    elif issubclass(kind, dict):
         yield from (_item(x, key) for key in list(dict.keys(x)))
-    elif isinstance(x, list | collections.deque):
+    elif issubclass(kind, list | collections.deque):
         yield from (_item(x, i) for i in range(len(x)))
-    elif isinstance(x, tuple | set | frozenset):
+    elif issubclass(kind, tuple | set | frozenset):
         yield from map(_fixed, x)
     elif kind is types.FunctionType:
         yield _attribute(x, "__defaults__")
         yield from map(_fixed, (x.__kwdefaults__, *(x.__closure__ or ()), x.__dict__))
     elif kind is types.CellType:
         yield _attribute(x, "cell_contents")
-    elif isinstance(x, functools.partial):
+    elif issubclass(kind, functools.partial):
         yield lambda: x.args, lambda args: x.__setstate__((x.func, args, x.keywords, vars(x)))  # type: ignore[attr-defined]
         yield from map(_fixed, (x.func, x.keywords))
-    elif isinstance(x, types.MethodType):
+    elif kind is types.MethodType:
         yield from map(_fixed, (x.__func__, x.__self__))
-    elif isinstance(x, staticmethod | classmethod):
+    elif issubclass(kind, staticmethod | classmethod):
         yield _fixed(x.__func__)
-    elif inspect.isclass(x):
+    elif issubclass(kind, type):
         if not (is_library(x.__module__) or is_machinery(x.__module__)):
             yield from (_class_attribute(x, name) for name in vars(x) if name[:2] != "__")
             yield from map(_fixed, x.__mro__[1:])
-    elif not isinstance(x, types.ModuleType) and not is_machinery(kind.__module__):
+    elif not issubclass(kind, _CLOSED_TYPES) and not _is_of_library(kind):
+        # By their types, as an object may answer any name, or raise at one.
         yield from (_attribute(x, name) for name in slots_of(x) if name != "__dict__")
-        yield from map(_fixed, (getattr(x, "__dict__", None), kind))
+        with suppress(AttributeError):
+            yield _fixed(object.__getattribute__(x, "__dict__"))
+        yield _fixed(kind)
+
+
+def _is_of_library(kind: type) -> bool:
+    home = kind.__module__.partition(".")[0]
+    return is_machinery(kind.__module__) or home in _LIBRARIES

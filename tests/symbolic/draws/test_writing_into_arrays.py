@@ -338,6 +338,12 @@ RIGHT = {
     "a table beside": of(
         "A[:n] = rng.random(n); u = A / B.max()", "A = np.zeros(8); B = np.linspace(0, 1, 99)"
     ),
+    "beside what answers no name": of(
+        "A[0].a[:n] = rng.random(n); u = A[0].a",
+        "import weakref\n"
+        "class Kept:\n    def __getattr__(self, name): raise RuntimeError(name)\n"
+        "A = [Kept(), weakref.proxy(Kept())]; A[0].a = np.zeros(8)",
+    ),
     "not a number yet": of(
         "A[:n] = rng.random(n); u = np.where(np.isnan(A), 0.5, A)", "A = np.full(8, np.nan)"
     ),
