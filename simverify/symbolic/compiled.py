@@ -16,7 +16,8 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 
@@ -131,19 +132,18 @@ def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
 @contextmanager
 def same_draws(seed: int, *, source: bool) -> Iterator[None]:
     """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
-    from numba import _helperlib
-
+    helper, module = import_module("numba._helperlib"), cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()
     _REAL_SEED(seed)
     random.seed(seed)
-    for place in (_helperlib.rnd_get_np_state_ptr(), _helperlib.rnd_get_py_state_ptr()):
-        _helperlib.rnd_seed(place, seed)
-    np.random.seed = lambda x=None: _REAL_SEED(seed_of(x))
+    for place in (helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()):
+        helper.rnd_seed(place, seed)
+    module.seed = lambda x=None: _REAL_SEED(seed_of(x))
     try:
         with _patched(source_patches(_PlainRunner(seed), {}) if source else []):
             yield
     finally:
-        np.random.seed = _REAL_SEED
+        module.seed = _REAL_SEED
         _REAL_SET_STATE(states[0])
         random.setstate(states[1])
 

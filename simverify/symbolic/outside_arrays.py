@@ -141,7 +141,7 @@ class OutsideArrays:
             return None
         strides = tuple(stride // step * objects.itemsize for stride in x.strides)
         place = objects[first // step :]
-        twin = np.lib.stride_tricks.as_strided(
+        twin: Any = np.lib.stride_tricks.as_strided(
             place, x.shape, strides, writeable=x.flags.writeable
         ).view(DrawArray)
         twin._real = x.dtype
