@@ -19,6 +19,7 @@ from scipy import special
 
 from simverify.auditing.coverage import current_monitor
 from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
+from simverify.auditing.instances import reads_context
 from simverify.auditing.invocation import (
     Contract,
     ProbeCase,
@@ -30,6 +31,7 @@ from simverify.auditing.invocation import (
     make_caller,
     make_case,
 )
+from simverify.models.distribution import Law
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.watchdog import Stopwatch
 
@@ -37,7 +39,8 @@ USUAL_CALLS, MAX_CALLS = 288, 2_048
 FAST_SECONDS = 0.1
 """The most that the usual calls take of code that gets the many."""
 
-SECONDS = 2.0
+SECONDS = 1.5
+"""Code that takes 5 ms a call makes the usual calls."""
 MIN_CALLS = 64
 """Fewer say nothing."""
 
@@ -69,13 +72,22 @@ def dependence_case(eos: int | None = None) -> ProbeCase:
 
 
 def repeated_draws(
-    line: ProbeRecorder, rule: Rule, contract: Contract, rng: Any, eos: int | None = None
+    line: ProbeRecorder,
+    rule: Rule,
+    contract: Contract,
+    rng: Any,
+    eos: int | None = None,
+    processing: Law | None = None,
 ) -> str:
     """Make the calls with ``rng``; a dependence between them is a violation.
 
     A warning where objects of a step rule begin with the same draws, each being right by itself.
+    ``processing``: what the code does to the target's rows.
     """
-    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos)
+    if processing is not None and reads_context(processing):
+        line.add("not run", "penalties make tokens depend on earlier ones")
+        return ""
+    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos, processing is None)
     watch = current_monitor()
     counted = watch is not None and watch.counts
     if watch is not None:
@@ -95,16 +107,20 @@ def repeated_draws(
 
 @dataclass
 class ManyCalls:
-    """The calls, and what their tokens show. ``made``: how many calls of one object in a row."""
+    """The calls, and what their tokens show. ``made``: how many calls of one object in a row.
+
+    ``known``: a right rule's tokens follow the target's row, and not that row processed.
+    """
 
     line: ProbeRecorder
     rule: Rule
     case: ProbeCase
     rng: Any
     eos: int | None
+    known: bool
     made: int = 0
     stopped: str = ""
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def verify(self) -> str:
         """Call a ``verify`` rule; return what its first tokens show."""
@@ -114,7 +130,7 @@ class ManyCalls:
         outputs = []
         while self._goes_on():
             drafted = (int(drafts.choice(len(row), p=row)),)
-            outcome = self.line.call(partial(call, self.case, self.rng, drafted))
+            outcome = self.line.timed(partial(call, self.case, self.rng, drafted))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 break
@@ -160,7 +176,7 @@ class ManyCalls:
             return cut_at_eos(call_step(step, self.case, emitted, self.rng), self.eos), ""
 
         for number in itertools.count(1):
-            outcome = self.line.call(partial(attempt_call, call))
+            outcome = self.line.timed(partial(attempt_call, call))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 if emitted:
@@ -192,11 +208,11 @@ class ManyCalls:
             return ""
         tokens = np.array(beginnings, dtype=np.int64).ravel()
         lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
-        likely = _likeliest_share(tokens, self.case, known=True)
+        likely = _likeliest_share(tokens, self.case, known=self.known)
         if found := equal_at_lag(tokens, likely, lags, ALPHA / 4):
             _, equal, pairs = found
             return f"the same token at the same place {equal:,} times of {pairs:,}"
-        if correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4):
+        if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4)):
             return f"correlation of tokens at the same place {correlated[1]:.2f}"
         return ""
 
@@ -212,7 +228,7 @@ class ManyCalls:
             parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
         alpha = ALPHA / (4 * len(parts))
         for title, tokens in parts.items():
-            likely = _likeliest_share(tokens, self.case, known=title == what)
+            likely = _likeliest_share(tokens, self.case, known=self.known and title == what)
             lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
             if lags and (found := equal_at_lag(tokens, likely, lags, alpha)):
                 lag, equal, pairs = found
@@ -221,8 +237,8 @@ class ManyCalls:
                     f"{equal:,} times of {pairs:,}"
                 )
         lags = range(FIRST_LAG, len(firsts) - MIN_PAIRS)
-        if lags and (correlated := correlated_at_lag(firsts, self.case, lags, alpha)):
-            lag, correlation = correlated
+        if self.known and lags and (found_lag := correlated_at_lag(firsts, self.case, lags, alpha)):
+            lag, correlation = found_lag
             return (
                 f"draws are used again: {what} {lag:,} apart have first tokens of correlation "
                 f"{correlation:.2f}"
@@ -267,22 +283,26 @@ def correlated_at_lag(
 ) -> tuple[int, float] | None:
     """Return a lag at which tokens depend on each other, and their correlation.
 
-    Whether a token is one of the first 8 has a known probability. So, whatever came before, the
-    product of the deviations at a lag has mean 0, and its range is at most the larger of the two
-    probabilities (Azuma's inequality).
+    Whether a token is one of the first 8, and whether it is in the lower half of its 8, has a known
+    probability. So, whatever came before, the product of two deviations at a lag has mean 0, and
+    its range is at most the larger probability of the first (Azuma's inequality).
     """
-    share = float(case.targets[0, :_COMMON].sum())
-    deviations = (tokens < _COMMON) - share
-    # By their own mean too: where a law is wrong, that is no dependence.
-    centred = deviations - deviations.mean()
+    ids = np.arange(case.vocab_size)
+    events = ids < _COMMON, ids % _COMMON < _COMMON // 2
     pairs = len(tokens) - np.array(lags)
-    sums = np.array(
-        [[x[lag:] @ x[:-lag] for lag in lags] for x in (deviations, centred)], dtype=np.float64
-    )
-    least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
-    exponents = 2 * least**2 / (pairs * max(share, 1 - share) ** 2)
-    best = int(exponents.argmax())
-    if exponents[best] < math.log(2 * len(lags) / alpha):
-        return None
-    correlation = sums[1, best] / pairs[best] / (share * (1 - share))
-    return lags[best], float(correlation)
+    best = 0.0, 0, 0.0
+    for early, late in itertools.product(events, repeat=2):
+        one, other = float(case.targets[0, early].sum()), float(case.targets[0, late].sum())
+        given = early[tokens] - one, late[tokens] - other
+        # By their own means too: where a law is wrong, that is no dependence.
+        centred = [x - x.mean() for x in given]
+        sums = np.array(
+            [[y[lag:] @ x[:-lag] for lag in lags] for x, y in (given, centred)], dtype=np.float64
+        )
+        least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
+        exponents = 2 * least**2 / (pairs * max(one, 1 - one) ** 2)
+        at = int(exponents.argmax())
+        spread = math.sqrt(one * (1 - one) * other * (1 - other))
+        best = max(best, (float(exponents[at]), at, float(sums[1, at] / pairs[at]) / spread))
+    exponent, at, correlation = best
+    return (lags[at], correlation) if exponent > math.log(8 * len(lags) / alpha) else None
