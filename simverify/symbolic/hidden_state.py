@@ -249,7 +249,7 @@ class StateReader:
         for name in _slot_names(bases):
             yield name
             yield self.image(getattr(x, name, None))
-        attributes = getattr(x, "__dict__", None)
+        attributes = attributes_of(x)
         if attributes is not None:
             yield self.image(attributes)
 
@@ -335,10 +335,20 @@ def restore_contents(x: Any, held: Any) -> None:
                 setattr(x, name, item)
 
 
+def attributes_of(x: Any) -> Any:
+    """Return an object's dictionary without asking the object, which may raise; None without."""
+    try:
+        return object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return None
+
+
 def slots_of(x: Any) -> tuple[str, ...]:
     """Return the names of an object's slots, with that of its dictionary; none without slots."""
     slots = _slot_names(type(x).__mro__)
-    return tuple([*slots, "__dict__"] if slots and hasattr(x, "__dict__") else slots)
+    # By its classes: an object may raise at any name.
+    has_attributes = any("__dict__" in vars(kind) for kind in type(x).__mro__)
+    return tuple([*slots, "__dict__"] if slots and has_attributes else slots)
 
 
 # Hidden state: what code keeps from one call to the next, in its object and around it.
@@ -540,7 +550,7 @@ def _referenced_objects(x: Any) -> list[Any]:
     if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
         return [x.__wrapped__]
     kind = type(x)
-    if isinstance(getattr(x, "__dict__", None), dict) and not is_library(kind.__module__):
+    if isinstance(attributes_of(x), dict) and not is_library(kind.__module__):
         return [kind, *vars(x).values()]
     return list(x) if isinstance(x, list | tuple) and len(x) <= _MAX_SEARCHED_ITEMS else []
 

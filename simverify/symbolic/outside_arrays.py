@@ -16,14 +16,13 @@ import functools
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from simverify.symbolic.arrays import DrawArray, array_of_objects
 from simverify.symbolic.builtins_patched import ArrayTwin, array_for_draws
-from simverify.symbolic.hidden_state import BoundNames, reachable_state, slots_of
+from simverify.symbolic.hidden_state import BoundNames, attributes_of, reachable_state, slots_of
 from simverify.symbolic.provenance import is_library, is_machinery
 
 _MAX_VISITED = 20_000
@@ -93,7 +92,7 @@ class OutsideArrays:
             for get, put in _places_in(x):
                 try:
                     value = get()
-                except (LookupError, AttributeError, ValueError):
+                except Exception:  # a descriptor of the user's may raise anything
                     continue
                 twin = None if put is None else self._twin(value)
                 if put is not None and twin is not None:
@@ -212,9 +211,7 @@ def _places_in(x: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], None
     elif not issubclass(kind, _CLOSED_TYPES) and not _is_of_library(kind):
         # By their types, as an object may answer any name, or raise at one.
         yield from (_attribute(x, name) for name in slots_of(x) if name != "__dict__")
-        with suppress(AttributeError):
-            yield _fixed(object.__getattribute__(x, "__dict__"))
-        yield _fixed(kind)
+        yield from map(_fixed, (attributes_of(x), kind))
 
 
 def _is_of_library(kind: type) -> bool:
