@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 
 from simverify.symbolic.arrays import first_draw, map_elements
-from simverify.symbolic.provenance import is_machinery
+from simverify.symbolic.provenance import is_library, is_machinery
 
 RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 
@@ -44,7 +44,10 @@ def source_patches(
         compiled = registry.CPUDispatcher.__call__
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_machinery(self.py_func.__module__ or "") or self.targetoptions.get("parallel"):
+            home = self.py_func.__module__ or ""
+            # A library's are no part of the code, and what they do is known.
+            stays = is_machinery(home) or is_library(home)
+            if stays or self.targetoptions.get("parallel"):
                 # In parallel, each thread draws from a generator of its own.
                 return compiled(self, *args, **kwargs)
             _note(called, self.py_func)
@@ -120,13 +123,17 @@ def noting_calls(called: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    before = [vars(owner).get(name) for owner, name, _ in patches]
     for owner, name, new in patches:
         setattr(owner, name, new)
     try:
         yield
     finally:
-        for owner, name, _ in patches:
-            delattr(owner, name)
+        for (owner, name, _), old in zip(patches, before, strict=True):
+            if old is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)
 
 
 @contextmanager

@@ -205,12 +205,16 @@ class Enumeration:
         """Refuse compiled code that does otherwise than its source, which is followed."""
         self._compared += 1
         name, where = next(iter(self.source.compiled.items()))
+        slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
+        # Nothing interrupts numba where it compiles, as code does that compiles in each call.
         compiled = self._plain_ends(call, source=False)
         try:
             with deadline(_COMPARED_SECONDS):
                 ends = self._plain_ends(call, source=True)
         except DeadlineExpired:
-            raise CannotEnumerate(f"{name} by its source, which is too slow", where) from None
+            raise slow from None
+        if len(compiled) < _COMPARED_CALLS or len(ends) < _COMPARED_CALLS:
+            raise slow
         for end, other in zip(compiled, ends, strict=True):
             if not end.ends_as(other):
                 raise CannotEnumerate(
@@ -221,8 +225,10 @@ class Enumeration:
 
     def _plain_ends(self, call: TokenCall, *, source: bool) -> list[PathOutcome]:
         """Return how calls end on real generators, from a seed each; see ``same_draws``."""
-        handed, ends = self.rng, []
+        handed, ends, watch = self.rng, list[PathOutcome](), Stopwatch()
         for seed in range(_COMPARED_CALLS):
+            if watch.seconds() > _COMPARED_SECONDS:
+                break
             self.source.begin(Path())
             self.rng = np.random.Generator(np.random.PCG64(seed))
             with same_draws(seed, source=source):
