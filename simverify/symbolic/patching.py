@@ -35,6 +35,7 @@ from simverify.symbolic.builtins_patched import (
     numpy_twins,
     patch_float_functions,
 )
+from simverify.symbolic.compiled import following_runner, source_patches
 from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
 from simverify.symbolic.outside_arrays import OutsideArrays
@@ -130,6 +131,7 @@ def intercept_randomness(
     if of_draws:
         replace(np, of_draws)
     patches += method_patches(source)
+    patches += source_patches(following_runner(numpy.legacy, numpy.compiled), source.compiled)
 
     def twin_of(value: Any) -> Any:
         """Return what stands for a value found in the code's modules; None to leave it."""
