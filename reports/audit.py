@@ -748,20 +748,23 @@ def verdict_sentence(run: results.AuditRun) -> str:
             return f"{run.spec} does not draft from the distribution that it reports."
         return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
     if run.sampled is not None:
-        least, most = (f(x.detect for x in run.sampled.instances) for f in (min, max))
+        detects = [x.detect for x in run.sampled.instances] or [run.sampled.detect]
+        least, most = min(detects), max(detects)
         shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
         return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
-    if (stop := run.stopped) is not None:
-        where = f"on {stop.judged} of {stop.instances} instances, where the time limit ended it"
-        if drafts:
-            return f"{run.spec} drafts from the distribution that it reports {where}."
-        return f"{run.spec} emits the target's distribution {where}."
+    says = f"{run.spec} emits exactly the target's distribution"
     if drafts:
-        return f"{run.spec} drafts exactly from the distribution that it reports."
-    if run.processing is not None:
+        says = f"{run.spec} drafts exactly from the distribution that it reports"
+    elif run.processing is not None:
         words = target_words(run.processing)
-        return f"{run.spec} emits exactly the distribution of the target after {words}."
-    return f"{run.spec} emits exactly the target's distribution."
+        says = f"{run.spec} emits exactly the distribution of the target after {words}"
+    if (stop := run.stopped) is not None:
+        says = says.replace(" exactly", "")
+        return f"{says} on {stop.judged} of {stop.instances} instances; the time limit ended it."
+    if run.left_out:
+        count = len(run.instances)
+        return f"{says} on {count} of {count + run.left_out} instances; the paths ran out."
+    return f"{says}."
 
 
 def target_words(processing: results.TargetProcessing) -> str:

@@ -466,7 +466,7 @@ class ComposedLaw:
     lost: float
     findings: tuple[Finding, ...]
     complete: bool
-    dtypes: frozenset[str]
+    dtypes: Mapping[str, str]
     accepted: float | None = None
 
 
@@ -511,7 +511,7 @@ def compose_laws(
         lost=sum(here * law.lost for here, law in laws),
         findings=tuple(findings.values()),
         complete=all(law.complete for _, law in laws),
-        dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
+        dtypes={name: line for _, law in laws for name, line in law.dtypes.items()},
         accepted=None
         if generation.eos is not None or first is None
         else sum(weight * (len(tokens) - 1) for tokens, weight in first.probabilities.items()),

@@ -250,7 +250,7 @@ def make_caller(rule: Rule, contract: Contract, eos: int | None = None) -> Calle
     if contract == "verify":
         return partial(_call_verify, rule)
     takes_step_arguments(rule)
-    return partial(_call_step, rule, eos)
+    return StepCaller(rule, eos)
 
 
 def build_step_rule(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
@@ -298,21 +298,50 @@ def _call_verify(
     return replace(outcome, changed=tuple(changed), returned=returned)
 
 
-def _call_step(
-    rule: Rule, eos: int | None, case: ProbeCase, rng: Any, drafted: Any, *, writable: bool = True
-) -> CallOutcome:
-    def call() -> tuple[Tokens, str]:
-        step, reset = build_step_rule(rule)
+class StepCaller:
+    """Runs generations of a step rule as a server does: one object makes many, on rows of one kind.
 
-        def more(emitted: Tokens) -> Tokens:
-            rows = case.target, case.draft
-            tokens = read_result(call_monitored(step, emitted, *rows, case.gamma, rng))
-            check_token_ids(tokens, case.vocab_size)
-            return tokens
+    The object is built for a case's first generation, and again after one that broke.
+    """
 
-        return decode_generation(more, reset, length=case.gamma + 1, eos=eos), ""
+    def __init__(self, rule: Rule, eos: int | None) -> None:
+        self._rule, self._eos = rule, eos
+        self._case: ProbeCase | None = None
+        self._built: tuple[Rule, Callable[[], Any] | None] | None = None
 
-    return attempt_call(call, case)
+    def __call__(
+        self, case: ProbeCase, rng: Any, drafted: Any, *, writable: bool = True
+    ) -> CallOutcome:
+        """Run one generation; ``drafted`` and ``writable`` are of the verify contract."""
+        if case is not self._case:
+            self.rebuild()
+            self._case = case
+        built, self._built = self._built, None
+
+        def call() -> tuple[Tokens, str]:
+            nonlocal built
+            step, reset = built = built or build_step_rule(self._rule)
+
+            def more(emitted: Tokens) -> Tokens:
+                return call_step(step, case, emitted, rng)
+
+            return decode_generation(more, reset, length=case.gamma + 1, eos=self._eos), ""
+
+        outcome = attempt_call(call, case)
+        if not outcome.fault:
+            self._built = built
+        return outcome
+
+    def rebuild(self) -> None:
+        """Let the next generation be that of a new object."""
+        self._built = None
+
+
+def call_step(step: Rule, case: ProbeCase, emitted: Tokens, rng: Any) -> Tokens:
+    """Return the checked tokens of one call of a step rule after ``emitted``."""
+    tokens = read_result(call_monitored(step, emitted, case.target, case.draft, case.gamma, rng))
+    check_token_ids(tokens, case.vocab_size)
+    return tokens
 
 
 def attempt_call(
@@ -382,6 +411,10 @@ class ProbeRecorder:
             enough = SLOW_PROBE_CALLS if self.before <= ALL_PROBES_SECONDS else 1
             if self.calls >= enough and self._watch.seconds() > SLOW_PROBE_SECONDS:
                 raise EnoughCalls
+        return self.timed(run)
+
+    def timed(self, run: Callable[[], CallOutcome]) -> CallOutcome:
+        """As :meth:`call`, for a probe that ends by itself where the code is slow."""
         self.started = monotonic_now()
         outcome = run()
         if outcome.lost:

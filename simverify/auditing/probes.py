@@ -27,6 +27,7 @@ from simverify.auditing.drafters import build_drafter, call_drafter
 from simverify.auditing.enumeration import accepts_arguments
 from simverify.auditing.instances import is_clear_cut
 from simverify.auditing.invocation import CallOutcome, GpuLost, ProbeCase, ProbeRecorder, Rule
+from simverify.auditing.many_calls import repeated_draws
 from simverify.auditing.sandbox import one_torch_thread, preserved_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -434,6 +435,8 @@ class ForcedCalls:
         """Run it once; raises ``CannotEnumerate`` where a draw cannot be forced."""
         self.source.start(seed, edge, at)
         rng = self.generator()
+        if isinstance(self.call, invocation.StepCaller):
+            self.call.rebuild()  # what an object drew when it was built is forced too
         outcome = line.call(lambda: self.call(case, rng, drafted))
         if self.source.failure is not None:
             raise self.source.failure  # the code may have swallowed it
@@ -651,6 +654,9 @@ def run_probes(
         with one_torch_thread():  # the code may have imported it only now
             for name, body in _seeded_probes(honest, processing).items():
                 run(name, body)
+            given: Any = {"contract": contract, "eos": eos, "processing": processing}
+            many = partial(repeated_draws, rule=rule, **given)
+            run("many calls", lambda line: many(line, rng=seeded_generator(1_000)))
             # The twins stand in only from here on: an import under them would draw from us.
             with forced_generator(rule) as (source, generator):
                 forced = ForcedCalls(call, contract, source, generator)

@@ -491,10 +491,14 @@ class TrialRunner:
         is_step = enumeration.takes_step_arguments(self._rule)
         target = _memoised_rows(self.instance.model.target, self.length + gamma)
         draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
+        # One object for all: one that seeds itself when it is built would repeat itself.
+        rule: Any = None
 
         def generate() -> tuple[Tokens, int]:
+            nonlocal rule
             rng = self._next_rng()
-            rule = None if is_step else self._rule()
+            if rule is None and not is_step:
+                rule = self._rule()
             step = self._rule if rule is None else rule.step
             firsts = []
 

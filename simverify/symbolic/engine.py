@@ -14,7 +14,7 @@ import numpy as np
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
-from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.bindings import compiled_kernel_error
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -34,6 +34,7 @@ from simverify.symbolic.patching import (
     real_generator_states,
 )
 from simverify.symbolic.paths import Choice, HeaviestFirst, Path, TooManyPaths, explore
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
@@ -148,6 +149,7 @@ class Enumeration:
         self.leaves = leaves
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
+        self._shadow_kept = False
         self.interceptions = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
@@ -180,6 +182,7 @@ class Enumeration:
                     shadow_float=self._shadow_float,
                     shadow_int=self._shadow_int,
                     shadow_arrays=self._shadow_arrays,
+                    shadow_kept=self._shadow_kept,
                     lift=self._lift,
                 )
             )()
@@ -234,6 +237,8 @@ class Enumeration:
             self._shadow_float = self.source.signs_zeros = True
         elif isinstance(error, FloatOfDraw | RaisesOnSymbolsOnly) and not self._shadow_float:
             self._shadow_float = True
+        elif isinstance(error, FloatOfDraw) and not self._shadow_kept:
+            self._shadow_kept = True
         elif isinstance(error, IntOfDraw) and not self._shadow_int:
             self._shadow_int, self.source.refuses_many = True, False
         elif (
@@ -340,7 +345,7 @@ class Enumeration:
             lost,
             tuple(source.findings.values()),
             complete,
-            frozenset(source.dtypes),
+            dict(source.dtypes),
             tuple(ends.values()),
             tuple(by_kind.items()),
         )

@@ -41,7 +41,7 @@ def test_a_pass_has_its_error_rate_and_what_it_would_have_found(run):
     words = verdict_sentence(judged(run, "PASS", detect=0.02))
     assert words.startswith("PASS: all 10 results follow the target's distribution. ")
     assert "fail a run with probability at most 1e-06" in words
-    assert "a deviation of 0.02" in words
+    assert "A deviation of 0.02" in words
     assert "probability 0.9; " in words
 
 
