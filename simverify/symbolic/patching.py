@@ -103,7 +103,8 @@ def intercept_randomness(
     for name in ("urandom", "getrandom", "fork", "forkpty"):
         # What a forked process draws is no draw of this one, which would take it for certain.
         if hasattr(os, name):
-            swap(os, name, refusing_call(source, f"os.{name}"))
+            words = f"os.{name} (another process may draw there: draw in the one that is called)"
+            swap(os, name, refusing_call(source, words))
     if not plain:
         patch_float_functions(swap, patches)
 
