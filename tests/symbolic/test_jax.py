@@ -38,6 +38,7 @@ def following(monkeypatch, *, plain=False):
         return make((real[self] + 0.5) / 2**self.bits)
 
     monkeypatch.setattr(runner.book, "_word", word)
+
     def below(self, high, count):
         return np.uint32(((real[high] << 32) + real[self]) % count)
 
