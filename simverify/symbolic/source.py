@@ -32,6 +32,7 @@ from simverify.symbolic.races import (
     PartialProduct,
     Racer,
 )
+from simverify.symbolic.rounded_races import RoundedRacer
 from simverify.symbolic.scalar import Uniform, exponential_from
 from simverify.symbolic.streams import DrawSequences, Stream
 
@@ -75,12 +76,12 @@ def plan_numbers(
         if type(draw) is UndecidedOutcome:
             return draw.sample(rng)
         atom = cast("Uniform", draw)
-        if isinstance(atom.owner, Racer):
+        if isinstance(atom.owner, Racer | RoundedRacer):
             return atom.owner.sample_uniform(rng, arrivals)
         return atom.between(rng.uniform(*part))
 
     for _ in range(MAX_REJECTIONS):
-        arrivals: dict[Racer, float] = {}
+        arrivals: dict[Any, float] = {}
         numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
         if all(
