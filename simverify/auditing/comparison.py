@@ -413,13 +413,15 @@ def compare_blocks(
     model: TargetAndDraft,
     gamma: int,
     *,
+    expected: Callable[[Tokens], Row] | None = None,
     tolerance: float | None = None,
     budget: Budget = DEFAULT_BUDGET,
 ) -> Comparison:
     """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
 
     Each block x ~ draft is verified exactly and what it emits is completed with plain target
-    samples (Sun et al. 2025, Lemma 2). ``budget`` is for all blocks together. The enumeration
+    samples (Sun et al. 2025, Lemma 2). ``expected``: the target's rows that the output follows,
+    where the code gets others. ``budget`` is for all blocks together. The enumeration
     may serve many instances: replays that look for untracked randomness are then paid for once.
     Raises as :func:`~simverify.auditing.enumeration.enumerate_verify` does.
     """
@@ -435,7 +437,7 @@ def compare_blocks(
         laws.append((block, mass, law))
         if not law.complete:
             break
-    return compare_laws(laws, model, gamma, tolerance)
+    return compare_laws(laws, expected or model.target, gamma, tolerance)
 
 
 def compare_tokens(
@@ -474,14 +476,14 @@ def compare_tokens(
 
 def compare_laws(
     laws: list[tuple[Tokens, float, ExactLaw]],
-    model: TargetAndDraft,
+    target: Callable[[Tokens], Row],
     gamma: int,
     tolerance: float | None,
 ) -> Comparison:
     """Compare the laws of all drafted blocks, each with its probability, with the target's."""
     fields = law_fields([(mass, law) for _, mass, law in laws])
     bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
-    vocab, joint = len(model.target(())), _joint_law(model.target)
+    vocab, joint = len(target(())), _joint_law(target)
     expected = joint((), gamma + 1)
     emitted = np.zeros_like(expected)
     # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.

@@ -6,7 +6,7 @@ whole catalogue of faults and controls.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -55,9 +55,10 @@ from simverify.auditing.settings import (
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
 from simverify.engines.bridge import REQUEST_PREFIX
-from simverify.errors import SimverifyError, UsageError
+from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 from simverify.faults.drafters import misreported, unchanged_row
+from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
@@ -109,6 +110,11 @@ def make_invocation(
                 f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
             )
         return Invocation(whole, one, contract)
+    if contract == "draft" and settings.processing is not None:
+        raise OptionError(
+            f"{settings.target_options()} states the target of code that emits tokens: leave it "
+            "out for a drafter"
+        )
     if contract == "draft" and settings.eos is not None:
         raise UsageError("--eos is for code that emits tokens: leave it out for a drafter")
     try:
@@ -147,10 +153,24 @@ def exact_instances(
         models += literal_tree_instances(hints, scheme, kind, settings.shape)
         if drafts:
             return models
-        return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
+        models = [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
+        # The simplest trees that there are: a large vocabulary has many outputs.
+        shapes = sorted({m.drafting.shape for m in models if m.drafting}, key=len)[:2]
+        return _processed(models, settings, [Drafting(shape, scheme) for shape in shapes])
     assert contract == "verify" or contract == "step", "the others have a scheme"
     models = instances.instances_for(contract, gamma, vocab, seed, settings.eos)
-    return models + hints.models(contract, settings.eos)
+    return _processed([*models, *hints.models(contract, settings.eos)], settings, ())
+
+
+def _processed(
+    models: Iterable[SmallModel], settings: AuditSettings, draftings: Sequence[Drafting]
+) -> list[SmallModel]:
+    """Return the instances for the target that is stated, with those on which that shows."""
+    if (processing := settings.processing) is None:
+        return list(models)
+    made = (instances.with_processing(model, processing) for model in models)
+    telling = instances.processing_instances(processing, settings.gamma, draftings)
+    return [*(model for model in made if model is not None), *telling]
 
 
 def audit(
@@ -179,7 +199,8 @@ def audit(
     hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
     watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
     state = HiddenState(subject.rule, None) if reach.codes else None
-    with contain_process() as noise, monitor_coverage(watch):
+    known = noted_equal_streams(subject.rule)
+    with contain_process() as noise, monitor_coverage(watch), known:
         try:
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()
@@ -296,6 +317,7 @@ def _run_tiers(
         if sampled.reason == STALE_DRAWS_REASON and kept is not None and kept.put_back():
             sampled = _run_sampled_tier(calling, settings, say)
         findings += sampled.tier.findings
+    findings = verdict.equal_streams_findings(findings, tier, sampled) + findings
     decision = verdict.decide_verdict(findings, tier, sampled)
     failure = tier.failure
     shown = next((judged for judged in tier.failures if judged.deviates), None)
@@ -346,6 +368,7 @@ def _run_tiers(
         breach=broken,
         rows=exact_tier.rows_document(tier.rows) if tier.rows else None,
         stopped=verdict.clock_stop(tier),
+        left_out=len(tier.skipped),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),
@@ -361,7 +384,9 @@ def _run_sampled_tier(
     return sample_callable(
         subject.generator_rule(),
         contract,
-        instances=default_sampled_instances(*sizes, eos=settings.eos, resets=resets),
+        instances=default_sampled_instances(
+            *sizes, eos=settings.eos, resets=resets, processing=settings.processing
+        ),
         batch=settings.batch,
         say=say,
         **settings.sampling(),

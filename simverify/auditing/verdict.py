@@ -7,6 +7,8 @@ from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
 from simverify.auditing.probes import probe_findings
 from simverify.auditing.sampled_tier import SampledAudit
+from simverify.symbolic.equal_streams import drawn_equal_streams
+from simverify.symbolic.streams import EQUAL_STREAMS, REUSED_BITS
 
 
 def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
@@ -16,6 +18,8 @@ def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) 
         notes.append(f"sampled: {sampled.hurried}")
     if line := getattr(tier.not_enumerable, "line", None):
         notes.append(f"asked when it broke: {line}")
+    if tier.failure is None and (shared := equal_streams(tier)):
+        notes.append(shared)
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
     if tier.failure is None:
@@ -117,6 +121,26 @@ def audit_findings(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.F
     return list(dict.fromkeys(findings))
 
 
+def equal_streams_findings(
+    findings: list[doc.Finding], tier: ExactTier, sampled: SampledAudit | None
+) -> list[doc.Finding]:
+    """Return the finding that two generators yield the same numbers, where tokens are wrong."""
+    wrong = tier.failure is not None and tier.failure.deviates
+    wrong |= sampled is not None and sampled.verdict == "FAIL"
+    wrong |= any("draws are used again" in finding.text for finding in findings)
+    shared = equal_streams(tier) if wrong else ""
+    text = f"{EQUAL_STREAMS}: {shared}"
+    return [make_finding("contract", text, EQUAL_STREAMS)] if shared else []
+
+
+def equal_streams(tier: ExactTier) -> str:
+    """Which generators yield the same numbers, in words; "" if none are known to."""
+    found = [f for judged in (*tier.failures, *tier.judged) for f in judged.comparison.findings]
+    if tier.not_enumerable is not None:
+        found += tier.not_enumerable.findings
+    return next((f.message for f in found if f.kind == EQUAL_STREAMS), drawn_equal_streams())
+
+
 def _deviation_finding(judged: ExactResult) -> doc.Finding:
     held = judged.held
     why = _tolerance_advice(held)
@@ -125,13 +149,13 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
     if judged.comparison.call is not None:
         return doc.Finding(
             kind="law",
-            text=f"the tokens drafted on {judged.model.name} do not follow the law that is "
-            f"reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
+            text=f"the tokens drafted on {judged.model.name} do not follow the distribution that "
+            f"is reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
         )
     return doc.Finding(
         kind="law",
-        text=f"the exact law on {judged.model.name} differs from the target's by TV "
-        f"{judged.comparison.tv:.3g}{why}",
+        text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
+        f"{judged.comparison.tv:.3g}{why}{_named_cause(judged)}",
     )
 
 
@@ -148,6 +172,12 @@ def _tolerance_advice(held: PrecisionCheck) -> str:
         "cause it: none meets a draw, and the deviation is not gone in float64. If the code does "
         f"round to float32, --tolerance {single:g} accepts this, and any fault of that size"
     )
+
+
+def _named_cause(judged: ExactResult) -> str:
+    """Return what is known to have made draws depend on each other, or nothing."""
+    findings = judged.comparison.findings
+    return "".join(f": {found.message}" for found in findings if found.kind == REUSED_BITS)
 
 
 def decide_verdict(

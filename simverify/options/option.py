@@ -20,6 +20,7 @@ GROUPS = (
     SUBJECT := "What is audited",
     COMPARED := "What is compared",
     INSTANCES := "The instances",
+    PROCESSING := "The target, where the code processes the rows that it gets",
     BUDGET := "Budget and error rates",
     OUTPUT := "Output",
     OTHERS := "Other audits",
@@ -286,9 +287,9 @@ class Sizes(Options):
         "Budget of the sampled tier.", BUDGET, Range(low=1), default=2_000_000
     )
     seconds: float = option(
-        "Time limit of each tier. Reaching it can only make the verdict INCONCLUSIVE. The exact "
-        "tier counts processor seconds (wall-clock seconds if the code waits), the sampled tier "
-        "wall-clock seconds.",
+        "Time limit of each tier: processor seconds, and seconds that the code sleeps. Reaching it "
+        "never makes a FAIL. The verdict is INCONCLUSIVE, or a PASS whose first line says how many "
+        "instances it covers.",
         BUDGET,
         SECONDS,
         default=60.0,
@@ -296,7 +297,7 @@ class Sizes(Options):
     alpha: float = option("False-alarm rate of the tests.", BUDGET, ALPHA, default=1e-6)
     detect: float | None = option(
         "Deviation (mean one-token TV) that the sampled tier detects with power .9: .01 by "
-        "default, or up to .05 if slow code leaves no time for less.",
+        "default, or up to .2 if slow code leaves no time for less.",
         BUDGET,
         DETECT,
     )
@@ -320,10 +321,11 @@ class Models(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Law(Options):
-    """The law that models sample, or that an engine was asked for."""
+    """The law that models sample, that an engine was asked for, or that code makes of its rows."""
 
     temperature: float | None = option(
-        "Temperature that the models sample with, or that the engine was asked for; 1 by default.",
+        "Temperature that the models sample with, that the engine was asked for, or that the code "
+        "under audit applies to the target's rows; 1 by default.",
         MODELS,
     )
     top_k: int | None = option(

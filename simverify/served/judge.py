@@ -32,6 +32,7 @@ from simverify.served.evidence import (
 )
 from simverify.served.requests import Request, check_settings, limit_tokens, retokenise
 from simverify.served.rescore import dtype_name, rescore_in_other_precision, tv_distances
+from simverify.served.variants import VARIANT_TOLERANCE
 
 # Settings: the number of tokens, error rates and the row tolerance, fixed before any token is seen.
 
@@ -102,7 +103,7 @@ class OutputSettings:
 def split_output_alpha(alpha: float) -> dict[str, float]:
     """Split a run's alpha: tests at the fixed N, and "looks", the e-process that may end it."""
     parts = {"pits": 3.0, "scores": 1.0, "pairs": 1.0}
-    bets = dict.fromkeys(("weights", "rates", "reported", "looks"), 0.25)
+    bets = dict.fromkeys(("weights", "rates", "reported", "looks", "variants"), 0.25)
     return stats.split_alpha(alpha, parts | bets)
 
 
@@ -233,8 +234,9 @@ def _score_tests(
 
 
 _BET_WORDS = {
-    "weights": ("weights, rounded to few bits", "share of the law of rounded weights"),
+    "weights": ("weights, rounded to few bits", "share of the distribution of rounded weights"),
     "rates": ("rates of single tokens", "rates of single tokens, in all contexts alike"),
+    "variants": ("other ways to sample", "share of tokens sampled in another way than asked"),
 }
 """The name of a test, and the deviation that it looks for."""
 
@@ -248,11 +250,16 @@ def _bet_tests(
     if reported is not None and reported.tells:
         radius = max(ball, evidence.reported.allowed)
         tests.append(reported.test(shares["reported"], radius))
-    for share, sums in (("weights", evidence.weights), ("rates", evidence.rates.sums)):
+    bets = {
+        "weights": (evidence.weights, ball),
+        "rates": (evidence.rates.sums, ball),
+        "variants": (evidence.variants, max(ball, VARIANT_TOLERANCE)),
+    }
+    for share, (sums, radius) in bets.items():
         if sums is not None:
             name, off = _BET_WORDS[share]
             tests.append(
-                stats.bet_test(sums, alpha=shares[share], ball=ball, name=name, deviation=off)
+                stats.bet_test(sums, alpha=shares[share], ball=radius, name=name, deviation=off)
             )
     tests.append(looks_test(evidence.snapshots, alpha=shares["looks"], ball=ball))
     return tests
@@ -340,6 +347,7 @@ def rounding_drift_test(
             moved = rounding.moved[name][tried == g]
             if (
                 min(len(x), len(moved)) >= _MIN_GROUP_TOKENS
+                and total > 0.0
                 and total >= _MIN_VARIANCE_TERMS * (x**2).max()
             ):
                 cells.append(
@@ -587,6 +595,8 @@ class ReportedLogprobs:
 
     def notes(self, failed: bool) -> list[str]:
         """Return remarks on what was reported; ``failed``: whether its test rejected."""
+        if self.values.constant is not None and not self.values.tells:
+            return [f"the engine's log probabilities {self.values.words()}"]
         if self.doubted:
             return [
                 f"what is reported is not what was sampled, or it cannot be told: of the engine's "

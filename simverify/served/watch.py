@@ -16,6 +16,7 @@ from simverify import results as doc
 from simverify.arrays import Floats
 from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
+from simverify.models.distribution import sampling_fields
 from simverify.models.transformer import TransformerPair
 from simverify.served.client import (
     ServerFailure,
@@ -23,7 +24,6 @@ from simverify.served.client import (
     Transport,
     api_key_from_environment,
 )
-from simverify.served.distribution import sampling_fields
 from simverify.served.judge import prompt_mismatch_note
 from simverify.served.monitor import POWER, LogTail, MonitorEvidence, WatchSettings, WatchState
 from simverify.served.requests import Request, check_request, expand_choices, file_errors
@@ -316,6 +316,12 @@ class Watch:
             request = check_request(value, where, self._pair)
         except UsageError as error:
             self._unread(str(error))
+            return None
+        if request.seed is not None and request.judged_by(self._pair).temperature > 0.0:
+            self._unread(
+                f"{where} was asked with seed {request.seed}: requests with one seed share their "
+                f"random numbers, and a watch does not keep which seeds there were"
+            )
             return None
         if request.differs == "untold":
             self._unread(f"{where}: {prompt_mismatch_note([request], 1)}")

@@ -29,7 +29,7 @@ from simverify.symbolic.sampler import (
 )
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource, refusing_call
-from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
+from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState, shared_start
 
 # ``SeedSequence``.
 #
@@ -633,6 +633,7 @@ class NumpyTwins:
         self.legacy.stream.outside = True
         self._twins: dict[int, tuple[Any, Any]] = {}
         source.on_begin.append(lambda: self.legacy.seed(None))
+        self._join(self.legacy.stream, _LEGACY_STATE._bit_generator)
 
     def names(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield ``(module, name, what stands for it)``; unknown functions are refused."""
@@ -674,9 +675,17 @@ class NumpyTwins:
                 self._source.refuse("a bit generator of an unknown kind")
             bits = made()
             bits.stream.outside = True
+            self._join(bits.stream, value)
             return bits
         kind = self.generator if isinstance(value, Generator) else self.state
         return kind(self.twin_of(value._bit_generator))
+
+    def _join(self, stream: Stream, bits: Any) -> None:
+        """Begin each path where the real generator stood, if another one yields its numbers too."""
+        start = shared_start(bits)
+        if start is not None:
+            self._source.sequences.join(stream, start)
+            self._source.on_begin.append(lambda: self._source.sequences.join(stream, start))
 
     def _default_rng(self, seed: Any = None) -> Any:
         if isinstance(seed, SymbolicGenerator):

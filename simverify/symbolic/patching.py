@@ -8,6 +8,7 @@ every name in the code's own modules that was bound to one of these at import.
 __simverify_role__ = "stand-in"
 
 
+import array
 import ctypes
 import os
 import random
@@ -23,16 +24,20 @@ import numpy as np
 
 from simverify.symbolic.bindings import rebind_names
 from simverify.symbolic.builtins_patched import (
+    ARRAY_CONSTRUCTOR,
+    CONTAINER_BUILTINS,
     FloatTwin,
     IntTwin,
     ModuleTwin,
     array_twins,
+    container_twins,
     make_type_twin,
     numpy_twins,
     patch_float_functions,
 )
 from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
+from simverify.symbolic.outside_arrays import OutsideArrays
 from simverify.symbolic.promotion import (
     TENSOR_TYPES,
     Float64Promotion,
@@ -60,13 +65,15 @@ def intercept_randomness(
     shadow_float: bool,
     shadow_int: bool = False,
     shadow_arrays: bool = False,
+    shadow_kept: bool = False,
     lift: Float64Promotion | None = None,
     plain: bool = False,
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
     ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
-    modules, ``shadow_arrays`` what makes arrays of draws, ``lift`` coarser types. ``plain``:
+    modules, ``shadow_arrays`` what makes arrays of draws, ``shadow_kept`` the arrays that the code
+    keeps and what makes others that may take draws, ``lift`` coarser types. ``plain``:
     ``source`` hands out numbers, which come in the libraries' own types, and what works on draws
     is left alone.
     """
@@ -110,6 +117,9 @@ def intercept_randomness(
     twins: dict[str, Any] = numpy_twins() if shadow_float else {}
     if shadow_arrays or shadow_float:
         twins = array_twins() | twins
+    if shadow_kept:
+        twins |= container_twins(twins)
+        swap(array, "array", ARRAY_CONSTRUCTOR)
     promotion = NumpyPromotion(lift, twins.get("float64", np.float64)) if lift else None
     of_draws = twins
     if lift and promotion:
@@ -144,6 +154,10 @@ def intercept_randomness(
                 torch = sys.modules["torch"]
                 names = promoted_names(torch, torch.float64, lift)
                 replace(torch, names | dict.fromkeys(TENSOR_TYPES[lift], torch.DoubleTensor))
+        if "jax" in sys.modules:
+            from simverify.symbolic.jax_trace import intercept_jax
+
+            others.append(stack.enter_context(intercept_jax(source, swap, lift, plain=plain)))
         rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
@@ -154,11 +168,15 @@ def intercept_randomness(
             builtins |= {"float": FloatTwin, "type": make_type_twin(of_types)}
         if shadow_int:
             builtins["int"] = IntTwin
+        if shadow_kept:
+            builtins |= CONTAINER_BUILTINS
         if builtins:
             source.builtins.replace(code, builtins, stack)
         if promotion:
             promote_held(code, promotion.held, stack)
             promotion.patch_methods(stack)
+        if shadow_kept:
+            source.builtins.replace_kept(OutsideArrays(code), stack)
         _patch_attributes(patches, stack)
         yield numpy.generator
 

@@ -132,7 +132,9 @@ _OF_ADAPTERS = ("adapter", "wrapper", "kernels")
 _NOT_CALLED = ("machinery", "interface", "stand-in")
 """Roles of what neither is on trial nor is called by what is."""
 
-_LIBRARY_MODULES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
+_LIBRARY_MODULES = (
+    frozenset({"jax", "jaxlib", "numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
+)
 
 
 def is_machinery(module: str) -> bool:
@@ -270,7 +272,7 @@ _LIBRARY_FOLDERS = tuple(
 )
 _LIBRARY_ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
 _INSTALL_FOLDERS = {"site-packages", "dist-packages"}
-_EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "_pytest", "pytest")
+_EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "jax", "_pytest", "pytest")
 
 
 def user_namespaces(code: Any) -> list[dict[str, Any]]:

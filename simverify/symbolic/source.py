@@ -29,6 +29,7 @@ from simverify.symbolic.races import (
     CodeSite,
     DecisionKind,
     DeferralSites,
+    NarrowedRace,
     PartialProduct,
     Racer,
 )
@@ -76,12 +77,17 @@ def plan_numbers(
         if type(draw) is UndecidedOutcome:
             return draw.sample(rng)
         atom = cast("Uniform", draw)
+        if isinstance(atom.owner, NarrowedRace):
+            if id(atom) not in narrowed:
+                narrowed.update(atom.owner.sample_uniforms(rng))
+            return narrowed[id(atom)]
         if isinstance(atom.owner, Racer | RoundedRacer):
             return atom.owner.sample_uniform(rng, arrivals)
         return atom.between(rng.uniform(*part))
 
     for _ in range(MAX_REJECTIONS):
         arrivals: dict[Any, float] = {}
+        narrowed: dict[int, float] = {}
         numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
         if all(
@@ -115,7 +121,7 @@ _MAX_DRAWS_PER_CALL = 2**22
 _MAX_DRAWS_PER_PATH = 2**18
 """Draws of one path: more take too much memory, and a loop that asks for them may never end."""
 
-_REAL_VALUED_POINTS = (0, SINGLE_POINTS, DOUBLE_POINTS)
+_REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**52, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
 _COARSE_DTYPES = ("float32", "float16", "bfloat16")

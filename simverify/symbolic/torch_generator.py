@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from types import FunctionType
 from typing import Any
@@ -38,7 +39,7 @@ from simverify.symbolic.sampler import (
 )
 from simverify.symbolic.scalar import uniform_on_grid
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource, refusing_call
-from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
+from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState, shared_start
 from simverify.symbolic.symbolic_tensor import HALF_PRECISION_GRIDS, SymbolicStorages, uniform_grid
 from simverify.symbolic.torch_ops import TorchOps
 
@@ -86,6 +87,8 @@ class TorchStreams:
         if generator is None:
             if device not in self._default:
                 self._default[device] = Stream(outside=True)
+                if device == "cpu" and (start := shared_start(DEFAULT_GENERATOR)) is not None:
+                    self.source.sequences.join(self._default[device], start)
                 if self._seed is not None:
                     seed = device_seed(device, self._seed)
                     self.source.sequences.seed(self._default[device], seed)
@@ -264,6 +267,9 @@ REFUSED_FUNCTIONS = names(
     "rrelu_ alpha_dropout feature_dropout native_dropout binomial randint_like _standard_gamma "
     "_sample_dirichlet"
 )
+_MADE_FUNCTIONS = names("_rand _randint _randperm")
+"""What makes a tensor of the type of ``out``."""
+
 _EXPORT_FUNCTIONS = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
@@ -325,9 +331,14 @@ class SymbolicTorch(TorchFunctionMode):
     def drawing(self, random: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """Call a random function, and count what it draws."""
         before = len(self.source.draws)
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs = {key: x for key, x in kwargs.items() if key != "out"}
+            if random.__name__ in _MADE_FUNCTIONS:
+                kwargs.setdefault("dtype", out.dtype)
         result = random(*args, **kwargs)
         self.drawn += len(self.source.draws) - before
-        return result
+        return result if out is None else self.ops.into(result, out)
 
     def must_not_draw(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         """Refuse a function that draws in a way not known here, or reads a state."""
@@ -392,7 +403,6 @@ class SymbolicTorch(TorchFunctionMode):
         return lambda: low + (high - low) * draw()
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
-        kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
         return self._fill(torch.empty(*size, **kwargs), generator)
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
@@ -434,9 +444,8 @@ class SymbolicTorch(TorchFunctionMode):
         return torch.tensor(drawn, dtype=torch.float64).reshape(probs.shape)
 
     def _bernoulli(
-        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None, out: Any = None
+        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None
     ) -> torch.Tensor:
-        out is not None and self.source.refuse("torch.bernoulli(out=)")
         rates = probs if p is None else torch.full_like(probs, p, dtype=torch.float64)
         return self._coins(rates, generator).to(probs.dtype)  # type: ignore[no-any-return]
 
@@ -453,10 +462,9 @@ class SymbolicTorch(TorchFunctionMode):
         replacement: bool = False,
         *,
         generator: Any = None,
-        out: Any = None,
     ) -> torch.Tensor:
-        if out is not None or self.shadows.is_symbolic(probs):
-            self.source.refuse("torch.multinomial of symbolic probabilities or with out=")
+        if self.shadows.is_symbolic(probs):
+            self.source.refuse("torch.multinomial of symbolic probabilities")
         self.source.meet(probs.dtype)
         rows = probs.detach().double().reshape(-1, probs.shape[-1]).tolist()
         for row in rows:
@@ -575,6 +583,21 @@ class DefaultGenerator(SymbolicTorchGenerator):
     def initial_seed(self) -> Any:
         return self.streams.initial_seed()
 
+    def clone_state(self) -> Any:
+        """Return a generator that stands where this one does; it is no default one."""
+        kind = type("Generator", (SymbolicTorchGenerator,), {"streams": self.streams})
+        twin: Any = kind(self.device)
+        twin._initial = self.initial_seed()
+        sequences = self.streams.source.sequences
+        sequences.put(twin.stream, sequences.state(self.stream))
+        return twin
+
+    def graphsafe_get_state(self) -> Any:
+        return self.streams.source.refuse("graphsafe_get_state() of torch's default generator")
+
+    def graphsafe_set_state(self, state: Any) -> Any:
+        return self.streams.source.refuse("graphsafe_set_state() of torch's default generator")
+
 
 def seeding_functions(source: RandomSource, streams: TorchStreams) -> list[tuple[Any, str, Any]]:
     """Return ``(module, name, new)`` of what seeds and keeps states; new names are refused."""
@@ -688,7 +711,11 @@ def intercept_torch(
         if type(value) is not RealGenerator:
             return None
         if id(value) not in twins:
-            twins[id(value)] = (value, twin.unseeded())
+            made = twin.unseeded()
+            if (start := shared_start(value)) is not None:
+                source.sequences.join(made.stream, start)
+                source.on_begin.append(partial(source.sequences.join, made.stream, start))
+            twins[id(value)] = (value, made)
         return twins[id(value)][1]
 
     with ExitStack() as stack:
@@ -702,6 +729,7 @@ def intercept_torch(
         swap(threading.Thread, "_bootstrap_inner", _enter_in_threads(mode))
         stack.callback(mode.put_back)
         stack.callback(setattr, mode, "closed", True)
+        stack.callback(mode.shadows.close)
         stack.enter_context(mode)
         yield twin_of
 
