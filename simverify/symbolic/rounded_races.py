@@ -92,7 +92,7 @@ def _values_at(machine: Machine, points: Points) -> npt.NDArray[Any]:
     before = _values_at(machine.before, points)
     try:
         values = np.asarray(machine.apply(before))
-    except TypeError:  # a function of Python's, of one number
+    except (TypeError, ValueError):  # a function of one number
         values = np.array([machine.apply(x) for x in before.tolist()])
     return values
 

@@ -9,6 +9,8 @@ from simverify import exact_law
 from simverify.symbolic.forms import SINGLE_UNIFORM, Machine
 from simverify.symbolic.rounded_races import constant_law, step_law, winning_weights
 
+torch = pytest.importorskip("torch")
+
 WEIGHTS = np.log([0.5, 0.3, 0.2])
 
 
@@ -25,6 +27,11 @@ RACES = {
     "logits far from 0": lambda rng: np.argmax(
         (WEIGHTS - 3e5).astype(np.float32) + rng.gumbel(size=3).astype(np.float32)
     ),
+    "bfloat16": lambda rng: (
+        torch.as_tensor(WEIGHTS) - (-torch.rand(3, dtype=torch.float64).log()).log()
+    )
+    .bfloat16()
+    .argmax(),
     "the first to arrive": lambda rng: np.argmin(
         (rng.exponential(size=3) / np.exp(WEIGHTS)).astype(np.float32) + np.float32(1e5)
     ),
@@ -46,6 +53,7 @@ N = 200_000
 def test_the_law_is_that_of_numbers(race):
     law = exact_law(lambda rng: int(RACES[race](rng)))
     rng = np.random.default_rng(7)
+    torch.manual_seed(7)
     seen = np.bincount([int(RACES[race](rng)) for _ in range(N)], minlength=4) / N
     for outcome, share in enumerate(seen):
         due = float(law.get(outcome, 0.0))
