@@ -5,7 +5,7 @@ An audit judges their first tokens at the default false-alarm rate, at numbers t
 the figure is the one at which nine tenths of the runs FAIL. Bets on rounded weights are left out,
 which are not what these kinds are found by. The last row has no fault.
 
-    python benchmarks/served_power.py                        # the table, in Markdown
+    python benchmarks/served_power.py --write       # the table of docs/reference/served-power.md
     python benchmarks/served_power.py --kinds 'top-k' --runs 50
 """
 
@@ -31,6 +31,9 @@ from simverify.served.judge import choose_tolerance, judge_evidence
 from simverify.served.requests import Request
 from simverify.served.rescore import rescore
 from simverify.served.variants import VARIANTS
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "served-power.md"
+BEGIN, END = "<!-- served_power.py: begin -->", "<!-- served_power.py: end -->"
 
 LENGTH, MOST, POWER = 32, 8_192, 0.9
 GRID = [int(64 * 2 ** (k / 4)) for k in range(29)]
@@ -142,17 +145,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kinds", default="", help="those whose name has this in it")
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
     parser.add_argument("--first-seed", type=int, default=100)
     given = parser.parse_args()
     use_threads(1)
     pair = load_pair("tiny-llama", None)
     began = time.process_time()
-    print("| kind | asked for | tokens for power .9 |\n| --- | --- | --- |")
+    rows = ["| fault | asked for | tokens |", "| --- | --- | --- |"]
     for kind in KINDS:
         if given.kinds in kind.name:
             found = needed(pair, kind, given.runs, given.first_seed)
             words = f"more than {MOST:,}" if found is None else f"{found:,}"
-            print(f"| {kind.name} | {law_words(kind.law)} | {words} |", flush=True)
+            rows.append(f"| {kind.name} | {law_words(kind.law)} | {words} |")
+            print(rows[-1], flush=True)
+    if given.write:
+        before, _, rest = PAGE.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        PAGE.write_text("\n".join([f"{before}{BEGIN}", *rows, f"{END}{after}"]))
     print(f"{time.process_time() - began:.0f} s of processor", file=sys.stderr)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -135,9 +135,12 @@ class SequentialCheck:
         rule, length = self.subject.rule, model.gamma + 1
         rng = np.random.default_rng(0)
         is_step = takes_step_arguments(rule)
+        instance: Any = None
 
         def generation() -> Tokens:
-            instance = None if is_step else rule()
+            nonlocal instance
+            if instance is None and not is_step:
+                instance = rule()  # one for all: a new one may begin with the same draws
             step = rule if instance is None else instance.step
 
             def more(prefix: Tokens) -> Tokens:
@@ -408,7 +411,7 @@ class FailingRows:
         if self.known == "plain":
             return ""
         if self.kinds[0] == "plain":
-            return f"fails on rows without zeros too: {failure_message(self.failures[0][1])}"
+            return f"It also fails on rows without zeros: {failure_message(self.failures[0][1])}"
         worst = max(judged.comparison.max_abs_deviation for judged in self.right)
         scope = f"{len(self.right)} instances, largest deviation {worst:.2g}"
         # Failures that another one, of rows with fewer zeros, does not explain.
@@ -420,7 +423,8 @@ class FailingRows:
         failures = "; ".join(
             f"{failure_message(judged)} {ROW_KINDS[kind]}" for kind, judged in apart
         )
-        return f"lossless {_LOSSLESS_ROWS[self.kinds[0]]} ({scope}); {failures}"
+        where = _LOSSLESS_ROWS[self.kinds[0]]
+        return f"It is lossless {where} ({scope}). It fails elsewhere: {failures}"
 
 
 def failure_message(judged: ExactResult) -> str:

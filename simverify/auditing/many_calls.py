@@ -54,6 +54,9 @@ _TARGET_SHARE, _DRAFT_SHARE = 0.45, 0.9
 """Mass of the first 8 tokens. The draft has twice the target's: half of what it proposes there is
 accepted, so that the accept draw alone decides between the first 8 tokens and the others."""
 
+_CERTAIN_SHARE = 0.3
+"""The target's probability of the one token that the draft emits there."""
+
 GENERATIONS, OBJECTS, GENERATION_LENGTH = 12, 6, 24
 
 TokenRow = npt.NDArray[np.int64]
@@ -69,6 +72,19 @@ def dependence_case(eos: int | None = None) -> ProbeCase:
             row[eos] = 0.0
         rows.append(row.tolist())
     return make_case("one row", 1, (rows[0], rows[1]))
+
+
+def certain_draft_case(eos: int | None = None) -> ProbeCase:
+    """Rows whose draft is certain: what comes out follows from the code's own draws alone.
+
+    So if a call draws now more, now less from a ring, its output repeats nevertheless.
+    """
+    target = np.repeat([_CERTAIN_SHARE, (1 - _CERTAIN_SHARE) / (_VOCAB - 1)], [1, _VOCAB - 1])
+    token = 1 if eos == 0 else 0
+    target[[0, token]] = target[[token, 0]]
+    if eos is not None and eos < _VOCAB:
+        target[eos] = 0.0
+    return make_case("certain draft", 1, (target.tolist(), np.eye(_VOCAB)[token].tolist()))
 
 
 def repeated_draws(
@@ -97,12 +113,14 @@ def repeated_draws(
     finally:
         if watch is not None and counted:
             watch.counts = True
-            watch.row = max(watch.row, calls.made)
+            # Not how many a fast machine made.
+            watch.row = max(watch.row, min(calls.made, USUAL_CALLS))
     if problem:
         line.add("violation", problem)
     elif calls.made < MIN_CALLS:
         line.add("not run", calls.stopped or f"{calls.made} calls in the time: the code is slow")
-    return f"{calls.made:,} calls of one object in a row: none depends on one before"
+    count = f"{USUAL_CALLS} or more" if calls.made >= USUAL_CALLS else f"{calls.made}"
+    return f"{count} calls of one object in a row: none depends on one before"
 
 
 @dataclass
@@ -150,6 +168,12 @@ class ManyCalls:
         emitted = [(token,) for tokens in outputs for token in tokens]
         if problem := self._dependence(outputs, "calls") or self._dependence(emitted, "tokens"):
             return problem
+        if self.known and self.made >= USUAL_CALLS:
+            case = certain_draft_case(self.eos)
+            certain = itertools.islice(self._generation(built, case), USUAL_CALLS)
+            tokens = [token for each in certain for token in each]
+            if count := repeated_window(tokens, float(case.targets.max()), ALPHA / 4):
+                return f"draws are used again: {count} tokens in a row come again"
         again = self._beginnings(built for _ in range(GENERATIONS))
         if found := self._repetition(again):
             return f"generations of one object repeat each other: {found}"
@@ -165,15 +189,16 @@ class ManyCalls:
             return self.made < MAX_CALLS and self.watch.seconds() < FAST_SECONDS
         return self.watch.seconds() < SECONDS
 
-    def _generation(self, built: StepRule) -> Iterator[Tokens]:
+    def _generation(self, built: StepRule, case: ProbeCase | None = None) -> Iterator[Tokens]:
         """Yield what each call of a generation emits, until ``eos`` or until one breaks."""
+        rows = case or self.case
         step, reset = built
         if reset is not None:
             reset()
         emitted: Tokens = ()
 
         def call() -> tuple[Tokens, str]:
-            return cut_at_eos(call_step(step, self.case, emitted, self.rng), self.eos), ""
+            return cut_at_eos(call_step(step, rows, emitted, self.rng), self.eos), ""
 
         for number in itertools.count(1):
             outcome = self.line.timed(partial(attempt_call, call))
@@ -209,10 +234,10 @@ class ManyCalls:
         tokens = np.array(beginnings, dtype=np.int64).ravel()
         lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
         likely = _likeliest_share(tokens, self.case, known=self.known)
-        if found := equal_at_lag(tokens, likely, lags, ALPHA / 4):
+        if found := equal_at_lag(tokens, likely, lags, ALPHA / 8):
             _, equal, pairs = found
             return f"the same token at the same place {equal:,} times of {pairs:,}"
-        if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4)):
+        if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 8)):
             return f"correlation of tokens at the same place {correlated[1]:.2f}"
         return ""
 
@@ -226,7 +251,7 @@ class ManyCalls:
         if 0 < (sizes == 1).sum() < len(sizes):
             # A ring that only rejected calls draw from keeps step with these alone.
             parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
-        alpha = ALPHA / (4 * len(parts))
+        alpha = ALPHA / (8 * len(parts))
         for title, tokens in parts.items():
             likely = _likeliest_share(tokens, self.case, known=self.known and title == what)
             lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
@@ -258,7 +283,7 @@ def _likeliest_share(tokens: TokenRow, case: ProbeCase, *, known: bool) -> float
     share = float(np.bincount(tokens).max()) / max(1, len(tokens))
     if known:
         return max(share, float(case.targets.max()))
-    return min(1.0, share + math.sqrt(math.log(4 * _VOCAB / ALPHA) / (2 * len(tokens))))
+    return min(1.0, share + math.sqrt(math.log(16 * _VOCAB / ALPHA) / (2 * len(tokens))))
 
 
 def equal_at_lag(
@@ -306,3 +331,15 @@ def correlated_at_lag(
         best = max(best, (float(exponents[at]), at, float(sums[1, at] / pairs[at]) / spread))
     exponent, at, correlation = best
     return (lags[at], correlation) if exponent > math.log(8 * len(lags) / alpha) else None
+
+
+def repeated_window(tokens: Sequence[int], likely: float, alpha: float) -> int:
+    """Return the length of a run of tokens that comes twice, 0 if none so long does.
+
+    Two runs of independent tokens are equal with probability ``likely ** length`` at most, where
+    they overlap too, and there are fewer than n^2 / 2 pairs of them.
+    """
+    pairs = len(tokens) ** 2 / 2
+    length = math.ceil(math.log(max(1.0, pairs) / alpha) / -math.log(likely))
+    starts = range(len(tokens) - length + 1)
+    return 0 if len({tuple(tokens[i : i + length]) for i in starts}) == len(starts) else length

@@ -34,6 +34,7 @@ from simverify.auditing.enumeration import (
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import (
     ExactResult,
+    followed_processing,
     judges_generations,
     nearest_faults,
     refuted_faults,
@@ -51,6 +52,7 @@ from simverify.auditing.settings import (
     AuditSettings,
     batch_slot_of,
     parse_batch_mixes,
+    processing_document,
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
@@ -355,6 +357,11 @@ def _run_tiers(
         if shown
         else None,
         diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
+        follows=processing_document(
+            followed_processing(subject, chosen, shown.model, models, settings.tolerance)
+        )
+        if shown
+        else None,
         refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
         if decision == "PASS" and sampled is None
         else (),

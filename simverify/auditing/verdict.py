@@ -22,6 +22,8 @@ def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) 
         notes.append(shared)
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
+    found = (f for judged in tier.judged for f in judged.comparison.findings)
+    notes += dict.fromkeys(f.message for f in found if f.kind == "few-seeds")
     if tier.failure is None:
         notes += optimality_notes(tier.judged, tolerance)
     if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:

@@ -123,8 +123,8 @@ def _lag(one: Any, other: Any) -> int | None:
 def held_generators(code: Any) -> list[HeldGenerator]:
     """Return the generators that the functions of ``code`` reach by name, and the global ones."""
     search = _Search({}, set())
-    search.look(np.random.mtrand._rand, "numpy.random", "", "")  # type: ignore[attr-defined]
-    search.look(random._inst, "random", "", "")  # type: ignore[attr-defined]
+    search.look(np.random.mtrand._rand, "numpy.random", "", "")
+    search.look(random._inst, "random", "", "")
     torch = sys.modules.get("torch")
     if torch is not None and torch.default_generator.initial_seed() != _TORCH_SEED:
         search.look(torch.default_generator, "torch.default_generator", "", "")
