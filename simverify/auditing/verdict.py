@@ -1,6 +1,7 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE, PrecisionCheck
 from simverify.auditing.exact_tier import ExactTier, optimality_notes
 from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
@@ -144,7 +145,9 @@ def equal_streams(tier: ExactTier) -> str:
 
 def _deviation_finding(judged: ExactResult) -> doc.Finding:
     held = judged.held
-    why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
+    why = _tolerance_advice(held)
+    if held.lifted:
+        why = f", although computed in float64: no rounding of {held.dtype}"
     if judged.comparison.call is not None:
         return doc.Finding(
             kind="law",
@@ -155,6 +158,21 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
         kind="law",
         text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
         f"{judged.comparison.tv:.3g}{why}{_named_cause(judged)}",
+    )
+
+
+def _tolerance_advice(held: PrecisionCheck) -> str:
+    """Say which tolerance accepts a deviation as small as float32's rounding, and what that costs.
+
+    By default float32 has to be seen: to meet a draw, or to cause what is gone in float64.
+    """
+    single, gap = TOLERANCE_BY_DTYPE["float32"], held.comparison.max_abs_deviation
+    if not held.tolerance < gap <= single:
+        return ""
+    return (
+        f". It may be rounding, but it is held to {held.tolerance:g}, since no float32 was seen to "
+        "cause it: none meets a draw, and the deviation is not gone in float64. If the code does "
+        f"round to float32, --tolerance {single:g} accepts this, and any fault of that size"
     )
 
 

@@ -33,6 +33,7 @@ from simverify.symbolic.races import (
     PartialProduct,
     Racer,
 )
+from simverify.symbolic.rounded_races import RoundedRacer
 from simverify.symbolic.scalar import Uniform, exponential_from
 from simverify.symbolic.streams import DrawSequences, Stream
 
@@ -80,12 +81,12 @@ def plan_numbers(
             if id(atom) not in narrowed:
                 narrowed.update(atom.owner.sample_uniforms(rng))
             return narrowed[id(atom)]
-        if isinstance(atom.owner, Racer):
+        if isinstance(atom.owner, Racer | RoundedRacer):
             return atom.owner.sample_uniform(rng, arrivals)
         return atom.between(rng.uniform(*part))
 
     for _ in range(MAX_REJECTIONS):
-        arrivals: dict[Racer, float] = {}
+        arrivals: dict[Any, float] = {}
         narrowed: dict[int, float] = {}
         numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
