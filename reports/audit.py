@@ -760,8 +760,8 @@ def followed_words(processing: results.TargetProcessing) -> str:
     if list(processing.order) != sorted(processing.order, key=STAGES.index):
         words += words_of("order", ",".join(processing.order))
     return (
-        f"The output follows the target after {target_words(processing)}, where that was tried. If "
-        f"that is intended, add {' '.join(words)}."
+        f"The output follows the target after {target_words(processing)} on the instances tried. "
+        f"If that is intended, add {' '.join(words)}."
     )
 
 

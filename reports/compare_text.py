@@ -214,7 +214,10 @@ def compare_advice(run: results.CompareRun) -> str:
     parts = []
     if lossy:
         those = _named_results(lossy, run, "any of the")
-        parts.append(f"Do not ship {those}: the output does not follow the target.")
+        parts.append(
+            f"Do not ship {those}: the output does not follow the target. Next: "
+            f"{_audit_command(run, lossy[0])}, which shows a smallest instance and the lines."
+        )
     if strange:
         parts.append(
             f"Look at {_named_results(strange, run)}: the {runner} accepts otherwise than the "
@@ -239,6 +242,14 @@ def compare_advice(run: results.CompareRun) -> str:
             "Every rule's own law is its target's, exactly, and no deviation of a kernel was found"
         )
     return f"{words}, with the error rates below: nothing here speaks against shipping them."
+
+
+def _audit_command(run: results.CompareRun, row: results.CompareResult) -> str:
+    """Return the command that audits a rule alone."""
+    words = ["simverify", "audit", row.verifier]
+    if run.drafting is not None and not row.one_draft:
+        words += ["--contract", "tree", "--scheme", run.drafting.scheme]
+    return shlex.join(words)
 
 
 def _kind_words(run: results.CompareRun) -> tuple[str, str, str]:

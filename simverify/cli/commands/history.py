@@ -160,8 +160,8 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
         given = name if hash_sign else run
         if not Path(given).is_file():
             raise UsageError(
-                f"{given}: no such file; expected RUN.json#n, where audit --json RUN.json wrote the "
-                "file and n is a path, such as run.json#0"
+                f"{given}: no such file; expected RUN.json#n, where audit --json RUN.json wrote "
+                "the file and n is a path, such as run.json#0"
             )
         raise UsageError(f"{run!r} names no path of the run: expected '{given}#0'")
     text = replay_run(read_audit(Path(name)), int(number), name=name)
