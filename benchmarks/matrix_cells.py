@@ -33,6 +33,8 @@ from simverify.served.requests import limit_tokens
 
 GAMMA, LENGTH, CELLS = 3, 64, 18
 ENGINES = ("right", "dropped", "first row only", "last row only")
+PENALTIES = ("repetition-penalty", "presence-penalty", "frequency-penalty")
+BLIND = "no draft of its block"
 
 
 def plain(cell: Cell) -> Law:
@@ -55,23 +57,23 @@ def main() -> None:
     pair, prompts = load_pair("tiny-llama", None), read_prompts(BUNDLED / "prompts.jsonl")
     drafting = load_pair("tiny-llama", "tiny-llama")
     ids = [tuple(pair.encode(text)) for text in prompts]
-    lanes = [ids[i % len(ids)] for i in range(-(-2 * given.tokens // LENGTH))]
     counts: Counter[tuple[str, str]] = Counter()
     for cell in make_cells(make_pilot(prompts, pair), STAGES, DEFAULT_GAMMAS, False):
         if given.cells is not None and cell.name not in given.cells.split(","):
             continue
-        raw = plain(cell)
+        raw, length = plain(cell), min(LENGTH, cell.max_tokens or LENGTH)
+        own_ids = [tuple(pair.encode(x)) for x in cell.prompts] if cell.prompts else ids
+        lanes = [own_ids[i % len(own_ids)] for i in range(-(-2 * given.tokens // length))]
         laws = {
             "right": (everywhere(cell.law), cell.law),
             "dropped": (everywhere(raw), raw),
             "first row only": (on_rows(cell.law, raw, GAMMA, {0}), cell.law),
             "last row only": (on_rows(cell.law, raw, GAMMA, {GAMMA}), cell.law),
         }
-        for name in ENGINES:
-            own, start = laws[name]
-            found = answers(
-                drafting, lanes, own, gamma=GAMMA, length=LENGTH, start=start, seed=given.seed
-            )
+        for name in (*ENGINES, BLIND) if cell.name in PENALTIES else ENGINES:
+            own, start = laws["right" if name == BLIND else name]
+            how = {"gamma": GAMMA, "length": length, "seed": given.seed, "blind": name == BLIND}
+            found = answers(drafting, lanes, own, start=start, **how)
             found = limit_tokens(found, given.tokens)  # twice as many, as answers may end early
             tokens = sum(len(request.tokens) for request in found)
             judged = judge_cell(

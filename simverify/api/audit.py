@@ -286,7 +286,7 @@ def _wrong_contract(pair: Pair, verifier: Subject) -> str:
     return f"{has}: name --contract {verifier.contract}"
 
 
-_COARSER_DETECT = (0.02, 0.03, 0.05)
+_COARSER_DETECT = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 """What slow code is sampled for, in place of a deviation that nobody asked for by name."""
 
 

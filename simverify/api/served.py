@@ -53,6 +53,16 @@ def check_extra_body(options: Any) -> Any:
     return check_json(options.extra_body or {}, "extra_body", dict)
 
 
+def refuse_seed(options: Any) -> None:
+    """Raise ``UsageError`` for one seed for all requests, whose answers share random numbers."""
+    seed = check_extra_body(options).get("seed")
+    if seed not in (None, -1) and getattr(options, "temperature", None) != 0.0:
+        raise OptionError(
+            f"{{extra_body}} has seed {seed}: all requests would share their random numbers, and "
+            f"nothing could be judged; leave it out"
+        )
+
+
 def is_address(name: object) -> bool:
     """Tell the address of a server from the name of a file."""
     return str(name).startswith(("http://", "https://"))
@@ -259,6 +269,7 @@ def run_matrix(options: MatrixOptions) -> MatrixRun:
         raise OptionError(
             "{mask} and {mask_body} belong together: what may come, and how the server is told"
         )
+    refuse_seed(options)
     server = server_of(options, options.endpoint)
     names = () if options.cells is None else tuple(options.cells.split(","))
     settings = _settings(
@@ -345,7 +356,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
         given = {
             name: getattr(law, name)
             for name in PARAMETER_NAMES
-            if getattr(options, name) is not None
+            if getattr(options, name, None) is not None
         }
         notes = tuple(served.contradictions([request.law for request in requests], given))
         for note in notes:
@@ -397,6 +408,7 @@ def check_outputs(options: OutputOptions) -> None:
         raise OptionError("{target} is missing: emitted tokens are judged by the target's rows")
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
+    refuse_seed(options)
     if options.outputs is not None:
         _refuse(options, _ASKING[1:], "is for {endpoint}: a file of outputs holds its prompts")
     if options.keep is not None:
@@ -568,7 +580,7 @@ def check_watch(options: WatchOptions) -> None:
         raise OptionError("{state} is missing: a folder that keeps what was seen")
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
-    check_extra_body(options)
+    refuse_seed(options)
     if options.outputs is not None:
         names = ("prompts", "max_tokens", "served_model", "extra_body", "timeout")
         _refuse(options, names, "is for {endpoint}: a log holds its prompts")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -195,7 +195,7 @@ class _BatteryRun:
     endless: int = 0
     wasted: int = 0
     begun: tuple[int, float] | None = None
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def through(self, models: Iterable[SmallModel]) -> None:
         """Judge one after the other, until one fails or nothing more can be judged."""
@@ -306,7 +306,7 @@ def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> C
         )
     return CannotEnumerate(
         f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
-        f"mass above {TRUNCATED_MASS:g}: draw from the law that the loop accepts instead",
+        f"mass above {TRUNCATED_MASS:g}: draw from the distribution that the loop accepts instead",
         "" if examiner.enumeration is None else examiner.enumeration.source.longest,
     )
 

@@ -120,7 +120,8 @@ class Examiner:
         within = held.tolerance
         if self.budget.enough is not None and self.tolerance is None:
             within = max(within, MAX_INTERVAL)
-        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
+        known = comparison.max_abs_deviation - comparison.lost
+        undecided = not deviates and (bool(held.doubt) or known > within)
         return ExactResult(model, comparison, violated, deviates, undecided, held)
 
     def compare(self, model: SmallModel, lift: Float64Promotion | None = None) -> Comparison:

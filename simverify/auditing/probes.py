@@ -27,6 +27,7 @@ from simverify.auditing.drafters import build_drafter, call_drafter
 from simverify.auditing.enumeration import accepts_arguments
 from simverify.auditing.instances import is_clear_cut
 from simverify.auditing.invocation import CallOutcome, GpuLost, ProbeCase, ProbeRecorder, Rule
+from simverify.auditing.many_calls import repeated_draws
 from simverify.auditing.sandbox import one_torch_thread, preserved_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -434,6 +435,8 @@ class ForcedCalls:
         """Run it once; raises ``CannotEnumerate`` where a draw cannot be forced."""
         self.source.start(seed, edge, at)
         rng = self.generator()
+        if isinstance(self.call, invocation.StepCaller):
+            self.call.rebuild()  # what an object drew when it was built is forced too
         outcome = line.call(lambda: self.call(case, rng, drafted))
         if self.source.failure is not None:
             raise self.source.failure  # the code may have swallowed it
@@ -513,7 +516,7 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
             "a call on other inputs"
         )
         # Draws that one call leaves to the next, as random.gauss does, change no law.
-        line.add("warning", f"{problem}; its law stays the same")
+        line.add("warning", f"{problem}; its distribution stays the same")
         if _law_depends_on_history(one, another):
             line.add("violation", problem)
     elif not drawn and (shift or restless):
@@ -619,10 +622,10 @@ def run_probes(
     call = invocation.make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
-    hung, took = "", 0.0
+    hung, took, spent = "", 0.0, 0.0
 
     def run(name: str, body: ProbeBody, limit: float = seconds) -> None:
-        nonlocal hung, took
+        nonlocal hung, took, spent
         of_gpu = name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process()
         why = (
             f"the code hangs, see {hung!r}" if hung else "it may end this process's use of the GPU"
@@ -634,13 +637,13 @@ def run_probes(
         report_activity(f"the probe {name!r}")
         if name in _HANG_PRONE_PROBES:
             limit *= _HANG_SECONDS_SHARE
-        line = ProbeRecorder(took)
+        line = ProbeRecorder(took, spent)
         try:
             result = invocation.run_probe(name, body, limit, line)
         except GpuLost as error:
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
             raise GpuLost(error.text, name, grade) from None
-        took = line.took
+        took, spent = line.took, line.seconds
         if result.hung and name in _HANG_PRONE_PROBES:
             result = Probe(name=name, outcome="warning", message=result.message)
         lines.append(result)
@@ -651,6 +654,12 @@ def run_probes(
         with one_torch_thread():  # the code may have imported it only now
             for name, body in _seeded_probes(honest, processing).items():
                 run(name, body)
+            run(
+                "many calls",
+                lambda line: repeated_draws(
+                    line, rule, contract, seeded_generator(1_000), eos, processing
+                ),
+            )
             # The twins stand in only from here on: an import under them would draw from us.
             with forced_generator(rule) as (source, generator):
                 forced = ForcedCalls(call, contract, source, generator)

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import itertools
-import math
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -713,7 +712,6 @@ def replay_trial(
         number=failing.number,
         pilot=failing.pilot,
         rows=batch,
-        ends=math.inf,
         seconds=seconds,
     )
     with seeded_global_generators(seed):

@@ -43,7 +43,7 @@ class ContractMisuse(Exception):
 
 
 class TimeLimitReached(Exception):
-    """The wall-clock limit passed."""
+    """The time limit passed, by :class:`~simverify.symbolic.watchdog.Stopwatch`."""
 
 
 class StaleDraw(Exception):
@@ -330,6 +330,8 @@ class TrialRunner:
     """Code under one contract on one instance.
 
     ``rows``: how many blocks a call takes; None for code that takes one, without batch axis.
+    ``clock``: runs since the start of the tier, which ends after ``seconds``; None: nothing ends
+    it, and ``seconds`` only says how long a call may take.
     """
 
     def __init__(
@@ -342,7 +344,7 @@ class TrialRunner:
         number: int = 0,
         pilot: bool = False,
         rows: int | None = None,
-        ends: float = math.inf,
+        clock: watchdog.Stopwatch | None = None,
         seconds: float,
     ) -> None:
         self.instance, self.rows = instance, rows
@@ -360,18 +362,26 @@ class TrialRunner:
         self._rule, self._contract = rule, contract
         self._call_number = 0
         self._ahead = 0  # calls that were asked after the one whose answer is looked at
-        self._ends, self._hang = ends, min(CALL_HANG_SECONDS, seconds / 2)
+        self._clock, self._seconds = clock, seconds
+        self._hang = min(CALL_HANG_SECONDS, seconds / 2)
         self._call_started = 0.0
 
     def run(self, trials: int) -> None:
         """Run until ``trials`` trials (a multiple of ``rows``) are in ``emissions``.
 
-        Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``.
+        Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``. The trials before the time
+        limit are kept.
         """
         watchdog.report_activity(f"the sampled tier on {self.instance.name}")
         begin_instance()
-        count = trials - len(self.emissions)
-        outputs, firsts = self._outputs(count)
+        results: list[tuple[Tokens, int]] = []
+        try:
+            self._extend(results, trials - len(self.emissions))
+        finally:
+            self._keep(results[: len(results) // (self.rows or 1) * (self.rows or 1)])
+
+    def _keep(self, results: list[tuple[Tokens, int]]) -> None:
+        outputs, firsts, count = [x for x, _ in results], [x for _, x in results], len(results)
         lengths = np.array([len(x) for x in outputs], dtype=np.int64)
         padded = np.zeros((count, self.length), dtype=np.int64)
         for position, column in enumerate(itertools.zip_longest(*outputs, fillvalue=0)):
@@ -389,30 +399,33 @@ class TrialRunner:
         self._call_number = trial // rows
         first = self._call_number * rows
         self._drafts.bit_generator.advance(first * self.instance.gamma)  # type: ignore[attr-defined]
-        outputs, _ = self._outputs(rows)
-        return outputs[trial - first]
-
-    def _outputs(self, count: int) -> tuple[list[Tokens], list[int]]:
-        """Return so many outputs, and how many tokens the first call of each gave."""
-        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         results: list[tuple[Tokens, int]] = []
+        self._extend(results, rows)
+        return results[trial - first][0]
+
+    def _extend(self, results: list[tuple[Tokens, int]], count: int) -> None:
+        """Add outputs up to ``count``, each with the number of tokens of its first call."""
+        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         while len(results) < count:
             self._slice(emitted, results, count)
-        return [tokens for tokens, _ in results], [first for _, first in results]
 
     def _slice(
         self, emitted: Iterator[tuple[Tokens, int]], results: list[tuple[Tokens, int]], count: int
     ) -> None:
         """Run for a moment; a deadline strikes only where one call outlasts it."""
-        if (left := self._ends - time.monotonic()) <= 0:
+        left = math.inf if self._clock is None else self._seconds - self._clock.seconds()
+        if left <= 0:
             raise TimeLimitReached
-        pause = time.monotonic() + _SLICE_SECONDS
+        watch = watchdog.Stopwatch()
+        pause = watch.wall + _SLICE_SECONDS
         try:
             with watchdog.deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
                 while len(results) < count and time.monotonic() < pause:
                     results.append(next(emitted))
         except watchdog.DeadlineExpired:
-            took = time.monotonic() - self._call_started
+            # The call's part of them, by its part of the wall clock, which is cheap to read.
+            now = time.monotonic()
+            took = watch.seconds() * (now - self._call_started) / (now - watch.wall)
             if took >= self._hang:
                 misuse = ContractMisuse(f"hangs: did not return within {self._hang:g} s")
                 raise self._addressed(misuse) from None
@@ -478,10 +491,14 @@ class TrialRunner:
         is_step = enumeration.takes_step_arguments(self._rule)
         target = _memoised_rows(self.instance.model.target, self.length + gamma)
         draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
+        # One object for all: one that seeds itself when it is built would repeat itself.
+        rule: Any = None
 
         def generate() -> tuple[Tokens, int]:
+            nonlocal rule
             rng = self._next_rng()
-            rule = None if is_step else self._rule()
+            if rule is None and not is_step:
+                rule = self._rule()
             step = self._rule if rule is None else rule.step
             firsts = []
 

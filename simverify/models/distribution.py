@@ -124,10 +124,16 @@ def ban_early_end(x: Floats, before: RowContext, least: int, ends: Sequence[int]
     return logits
 
 
-def ban_masked(x: Floats, before: RowContext, mask: Mask) -> Floats:
-    """Ban the tokens that a mask function does not allow."""
-    logits = x.copy()
-    for row in range(len(x)):
+def ban_masked(
+    x: Floats, before: RowContext, mask: Mask | None, allowed: Sequence[int] = ()
+) -> Floats:
+    """Ban the tokens that a mask function does not allow, and all but the ``allowed``, if any."""
+    logits = np.array(x)
+    if allowed:
+        logits = np.full_like(logits, -np.inf)
+        logits[:, list(allowed)] = x[:, list(allowed)]
+    for row in range(0 if mask is None else len(x)):
+        assert mask is not None
         out = before.tokens[: before.first + row]
         logits[row, mask.banned(before.prompt, out, x.shape[-1])] = -np.inf
     return logits
@@ -176,6 +182,12 @@ def surprise_deviations(p: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
     return far, np.argsort(far, axis=-1, kind="stable")
 
 
+def _divide_by_temperature(x: Floats, temperature: float) -> Floats:
+    """Divide what each score is below its row's largest, so that no small temperature overflows."""
+    with np.errstate(over="ignore"):
+        return np.asarray((x - x.max(axis=-1, keepdims=True)) / temperature)
+
+
 def softmax(x: Floats) -> Floats:
     """Rows that sum to 1."""
     p = np.exp(x - x.max(axis=-1, keepdims=True))
@@ -211,8 +223,9 @@ class Law(Sampling):
     ``frequency_penalty`` count only what was emitted (the definition of OpenAI and vLLM;
     Transformers has none). ``logit_bias``: pairs of id and addend. ``bad_words``: ids of each; what
     stands before a word's last token may be in the prompt. ``min_tokens``: tokens that come before
-    one of ``ends``. ``order``: names of :data:`STAGES`, first to last. A value that changes nothing
-    becomes None. ``UsageError`` if a value is out of its range.
+    one of ``ends``. ``allowed_token_ids``: the only ids that may come, empty for all; they are
+    applied where the mask is. ``order``: names of :data:`STAGES`, first to last. A value that
+    changes nothing becomes None. ``UsageError`` if a value is out of its range.
     """
 
     min_p: float | None = None
@@ -225,6 +238,7 @@ class Law(Sampling):
     min_tokens: int = 0
     ends: tuple[int, ...] = ()
     mask: Mask | None = None
+    allowed_token_ids: tuple[int, ...] = ()
     order: tuple[str, ...] = STAGES
 
     def __post_init__(self) -> None:
@@ -279,7 +293,7 @@ class Law(Sampling):
             row = int(np.flatnonzero(~np.isfinite(top))[0])
             raise UsageError(
                 f"after {len(prompt)} + {first + row} tokens no token is left to draw: bad words, "
-                f"min-tokens and the mask together ban all of them"
+                f"min-tokens, allowed tokens and the mask together ban all of them"
             )
         if self.temperature == 0.0:
             one = np.arange(x.shape[-1]) == x.argmax(axis=-1)[..., None]
@@ -309,7 +323,7 @@ class Law(Sampling):
             value = getattr(self, name.replace("-", "_"))
             return None if value is None else lambda x: truncations[name](x, value)
         if name == "temperature" and self.temperature not in (0.0, 1.0):
-            return lambda x: x / self.temperature
+            return lambda x: _divide_by_temperature(x, self.temperature)
         presence, frequency = self.presence_penalty or 0.0, self.frequency_penalty or 0.0
         if name == "presence" and (presence or frequency):
             return lambda x: apply_count_penalties(x, before, presence, frequency)
@@ -319,8 +333,8 @@ class Law(Sampling):
             return lambda x: ban_words(x, before, self.bad_words)
         if name == "min-tokens" and self.min_tokens and self.ends:
             return lambda x: ban_early_end(x, before, self.min_tokens, self.ends)
-        if name == "mask" and (mask := self.mask) is not None:
-            return lambda x: ban_masked(x, before, mask)
+        if name == "mask" and (self.mask is not None or self.allowed_token_ids):
+            return lambda x: ban_masked(x, before, self.mask, self.allowed_token_ids)
         return None
 
 
@@ -464,19 +478,92 @@ NUMBER_PARAMETERS = (
     "frequency_penalty",
 )
 INTEGER_PARAMETERS = ("top_k", "min_tokens")
-PARAMETER_NAMES = (*NUMBER_PARAMETERS, *INTEGER_PARAMETERS, "logit_bias", "bad_words")
+PARAMETER_NAMES = (
+    *NUMBER_PARAMETERS,
+    *INTEGER_PARAMETERS,
+    "logit_bias",
+    "bad_words",
+    "allowed_token_ids",
+)
 """The parameters of a law, by their names in requests."""
+
+_NESTED_PARAMETERS = ("sampling_params", "parameters")
+"""Fields of a request that hold its parameters: SGLang's, Text Generation Inference's."""
+
+_WINDOWS = {
+    "repeat_last_n": NUMBER_PARAMETERS[-3:],
+    "repetition_context_size": ("repetition_penalty",),
+    "presence_context_size": ("presence_penalty",),
+    "frequency_context_size": ("frequency_penalty",),
+}
+"""Fields that say how many last tokens a penalty counts: llama.cpp's, mlx-lm's."""
 
 FULL_WINDOW = 1 << 17
 """Last tokens that llama.cpp is told to count: more than any request has. Its newer servers refuse
 -1, which used to stand for all of them."""
 
+_MIN_FULL_WINDOW = 1 << 16  # a window of so many tokens is taken for all of them
 
-def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]:
+_UNKNOWN_PARAMETERS: dict[str, tuple[Any, ...]] = {
+    "no_repeat_ngram_size": (0,),
+    "encoder_repetition_penalty": (1,),
+    "repetition_range": (0,),
+    "dry_multiplier": (0,),
+    "xtc_probability": (0,),
+    "mirostat": (0,),
+    "mirostat_mode": (0,),
+    "dynatemp_range": (0,),
+    "smoothing_factor": (0,),
+    "top_n_sigma": (0, -1),
+    "top_a": (0,),
+    "tfs": (1,),
+    "tfs_z": (1,),
+    "epsilon_cutoff": (0,),
+    "eta_cutoff": (0,),
+    "guidance_scale": (1,),
+    "best_of": (1,),
+    "num_beams": (1,),
+    "use_beam_search": (False,),
+    "watermark": (False,),
+}
+"""Parameters that change what is drawn and that no law has, with the values that change nothing."""
+
+_STRUCTURED_OUTPUT = (
+    "response_format",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "structural_tag",
+)
+"""Fields that ask for structured output, which only a mask can judge."""
+
+_FREE_FORMATS: tuple[Any, ...] = ({"type": "text"}, "", {}, [])
+
+
+def flat_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request with its nested parameters beside its other fields."""
+    flat = dict(request)
+    for name in _NESTED_PARAMETERS:
+        if isinstance(nested := request.get(name), Mapping):
+            flat = {**nested, **{key: x for key, x in flat.items() if x is not None}}
+    return flat
+
+
+def request_parameters(
+    request: Mapping[str, Any], where: str, *, masked: bool = False
+) -> dict[str, Any]:
     """Return the parameters that a request names, by their names here.
 
-    ``UsageError`` for one that is given twice, or counts a window of tokens, which no law does.
+    ``masked``: whether a mask stands for its structured output. ``UsageError`` for one that is
+    given twice, for a penalty that counts a window of tokens, and for what no law has.
     """
+    request = flat_request(request)
     parameters: dict[str, Any] = {}
     for name in (*PARAMETER_NAMES, *PARAMETER_ALIASES):
         value, canonical = request.get(name), PARAMETER_ALIASES.get(name, name)
@@ -484,15 +571,45 @@ def request_parameters(request: Mapping[str, Any], where: str) -> dict[str, Any]
             continue
         if canonical in parameters and parameters[canonical] != value:
             raise UsageError(f"{where} says {canonical} twice, as {name} too: expected one of them")
-        window = request.get("repeat_last_n")
-        full = type(window) is int and (window == -1 or window >= FULL_WINDOW)
-        if name == "repeat_penalty" and value != 1 and not full:
+        if name == "repeat_penalty" and "repeat_last_n" not in request and value != 1:
             raise UsageError(
                 f"{where} was asked with {name} {json.dumps(value)[:40]}, which counts only the "
                 f"last 64 tokens: ask with repeat_last_n {FULL_WINDOW}, which counts all of them"
             )
         parameters[canonical] = value
+    for window, penalties in _WINDOWS.items():
+        size = request.get(window)
+        acting = [n for n in penalties if parameters.get(n, NEUTRAL_VALUES[n]) != NEUTRAL_VALUES[n]]
+        full = size is None or (type(size) is int and (size == -1 or size >= _MIN_FULL_WINDOW))
+        if acting and not full:
+            raise UsageError(
+                f"{where} was asked with {acting[0]} and {window} {json.dumps(size)[:40]}, which "
+                f"counts only the last tokens: ask with {window} {FULL_WINDOW}, which counts all"
+            )
+    for name, neutral in _UNKNOWN_PARAMETERS.items():
+        if request.get(name) not in (None, *neutral):
+            raise UsageError(
+                f"{where} was asked with {name} {json.dumps(request[name])[:40]}, which is not "
+                f"among the parameters that can be judged: ask without it"
+            )
+    for name in () if masked else _STRUCTURED_OUTPUT:
+        if request.get(name) not in (None, *_FREE_FORMATS):
+            raise UsageError(
+                f"{where} was asked for structured output, {name} "
+                f"{json.dumps(request[name])[:40]}: give a --mask that allows the same tokens"
+            )
     return parameters
+
+
+def request_seed(request: Mapping[str, Any], where: str) -> int | None:
+    """Return the seed that a request names; None for none, or for -1, a random one."""
+    request = flat_request(request)
+    seed = request.get("seed", request.get("sampling_seed"))
+    if seed is None or seed == -1:
+        return None
+    if type(seed) is not int:
+        raise UsageError(f"{where} says seed {json.dumps(seed)[:40]}: expected a whole number")
+    return seed
 
 
 def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair) -> dict[str, Any]:
@@ -506,9 +623,14 @@ def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair)
         if value is None:
             continue
         kinds = (int,) if name in INTEGER_PARAMETERS else (int, float)
-        if type(value) not in kinds or not math.isfinite(value):
-            raise UsageError(f"{where} says {name} {json.dumps(value)[:40]}: expected a number")
+        if type(value) not in kinds or not _is_finite(value):
+            kind = "a whole number" if name in INTEGER_PARAMETERS else "a number"
+            raise UsageError(f"{where} says {name} {json.dumps(value)[:40]}: expected {kind}")
         fields[name] = value if name in INTEGER_PARAMETERS else float(value)
+    if fields.get("top_k", 1) < -1:
+        raise UsageError(
+            f"{where} says top_k {fields['top_k']}: expected 1 or more, or 0 or -1 for all tokens"
+        )
     if fields.get("top_k", 1) <= 0:
         fields["top_k"] = None  # servers take 0 or -1 for all tokens
     if fields.get("top_p") == 1.0:
@@ -517,9 +639,20 @@ def law_fields(parameters: Mapping[str, Any], where: str, pair: TransformerPair)
         fields["logit_bias"] = _check_bias(parameters["logit_bias"], where, pair)
     if parameters.get("bad_words") is not None:
         fields["bad_words"] = _check_bad_words(parameters["bad_words"], where, pair)
+    if parameters.get("allowed_token_ids") is not None:
+        ids = parameters["allowed_token_ids"]
+        fields["allowed_token_ids"] = _check_allowed(ids, where, pair)
     if fields.get("min_tokens"):
         fields["ends"] = tuple(sorted(pair.eos))
     return fields
+
+
+def _is_finite(value: float) -> bool:
+    """Whether a number fits into a float; JSON has integers of any length."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_order(text: str) -> tuple[str, ...]:
@@ -566,12 +699,27 @@ def _check_bias(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[in
                 f"{where} says logit_bias of {json.dumps(token)[:40]}: expected an id of "
                 f"{pair.target_name}, 0 to {pair.vocab_size - 1}"
             )
-        if type(addend) not in (int, float) or not math.isfinite(addend):
+        if type(addend) not in (int, float) or not _is_finite(addend):
             raise UsageError(
                 f"{where} says logit_bias {json.dumps(addend)[:40]} of {number}: expected a number"
             )
         biases[number] = biases.get(number, 0.0) + float(addend)
     return tuple(sorted((token, bias) for token, bias in biases.items() if bias))
+
+
+def _check_allowed(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:
+    if not isinstance(value, list) or not value:
+        raise UsageError(
+            f"{where} says allowed_token_ids {json.dumps(value)[:40]}: expected a list of one id "
+            f"or more"
+        )
+    for token in value:
+        if type(token) is not int or not 0 <= token < pair.vocab_size:
+            raise UsageError(
+                f"{where} says allowed_token_ids with {json.dumps(token)[:40]}: expected an id of "
+                f"{pair.target_name}, 0 to {pair.vocab_size - 1}"
+            )
+    return tuple(sorted(set(value)))
 
 
 def _check_bad_words(value: Any, where: str, pair: TransformerPair) -> tuple[tuple[int, ...], ...]:

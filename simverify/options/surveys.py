@@ -46,7 +46,7 @@ class SizeOptions(Options):
         VOCAB,
     )
     seconds: float | None = option(
-        "Time limit of each tier of an audit. Reaching it can only make a verdict INCONCLUSIVE.",
+        "Time limit of each tier of an audit. Reaching it never makes a FAIL.",
         BUDGET,
         SECONDS,
     )
@@ -109,8 +109,8 @@ class BisectOptions(EngineOptions, SizeOptions):
     )
     contract: Contract | None = inherited(SmallOptions, "contract")
     what: Literal["law", "verdict"] = option(
-        "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) or "
-        "verdict (the verdict alone).",
+        "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) "
+        "or verdict (the verdict alone).",
         SUBJECT,
         default="law",
     )

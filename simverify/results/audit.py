@@ -441,6 +441,9 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     ] = None
     coverage: Coverage | None = None
     stopped: ClockStop | None = None
+    left_out: Annotated[
+        Count, msgspec.Meta(description="Instances that take more paths than the budget has left.")
+    ] = 0
     scheme: str | None = None
     tree: str | None = None
     pair: Pair | None = None

@@ -21,6 +21,7 @@ from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
 from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
+from simverify.served.answer_faults import describe_faults
 from simverify.served.client import (
     ServerFailure,
     ServerRefusal,
@@ -38,6 +39,7 @@ from simverify.served.judge import (
 from simverify.served.requests import (
     Prompt,
     Request,
+    check_chat,
     check_settings,
     common_prefix_length,
     limit_tokens,
@@ -45,6 +47,7 @@ from simverify.served.requests import (
 )
 from simverify.served.rescore import MAX_BATCH, dtype_name, logits_before
 from simverify.served.server import Endpoint
+from simverify.served.variants import DEFAULTS, TOO_NEAR, VARIANTS, SamplingVariant
 from simverify.stats.evalues import RATIO_CAP
 
 # Alternatives: what an engine may do instead of what it was asked for, and the rows of it.
@@ -70,6 +73,7 @@ class RequestLogits:
     ) -> None:
         self.request, self.target, self.draft = request, target, draft
         self._known: dict[tuple[str, Law], Floats] = {}
+        self._late: dict[tuple[Law, int], Floats] = {}
 
     def p(self, law: Law) -> Floats:
         """Return rows (n, V) of the target by a law."""
@@ -79,6 +83,15 @@ class RequestLogits:
         """Return rows (n, V) of the draft by a law."""
         assert self.draft is not None
         return self._rows("q", law, self.draft)
+
+    def p_late(self, law: Law, lag: int) -> Floats:
+        """Return rows (n, V) of the target by a law that does not count the last ``lag`` tokens."""
+        if (law, lag) not in self._late:
+            prompt, tokens = self.request.prompt, self.request.tokens
+            rows = law.after(self.target[lag:], prompt, tokens)
+            first = [law.after(x[None], prompt, ()) for x in self.target[:lag]]
+            self._late[law, lag] = np.concatenate([*first, rows])
+        return self._late[law, lag]
 
     def of(self, rows: Floats) -> Floats:
         """Return the emitted tokens' own entries of rows (n, V), float64 (n,)."""
@@ -108,6 +121,15 @@ class Alternative:
 def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
     """An engine that follows ``law`` on every row."""
     return Alternative(outcome, words, lambda seen: seen.p(law))
+
+
+def variant_alternative(variant: SamplingVariant, law: Law) -> Alternative:
+    """An engine that is asked for ``law`` and samples in another way on every row."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        return variant.rows(law, seen.target, seen.request.prompt, seen.request.tokens)
+
+    return Alternative(variant.outcome, variant.words, rows)
 
 
 def first_token_only(words: str, law: Law, without: Law) -> Alternative:
@@ -140,6 +162,37 @@ def counting_window(words: str, law: Law, window: int) -> Alternative:
         return result
 
     return Alternative("other", words, rows)
+
+
+def without_last_tokens(law: Law, count: int) -> Alternative:
+    """An engine whose penalties do not count the last ``count`` tokens yet."""
+    words = "the last token" if count == 1 else f"the last {count} tokens"
+    return Alternative("other", f"does not count {words}", lambda seen: seen.p_late(law, count))
+
+
+def uncounted_draft_alternatives(
+    law: Law, gammas: Sequence[int], drafted: bool
+) -> list[Alternative]:
+    """Engines whose penalties do not count the drafts that stand before a row in its own block."""
+
+    def chances(gamma: int, kept: float | None) -> Callable[[RequestLogits], Floats]:
+        def compute(seen: RequestLogits) -> Floats:
+            places = []
+            for lag in range(gamma + 1):
+                p = seen.of(seen.p_late(law, lag))
+                accepted = np.zeros_like(p)
+                if lag < gamma:
+                    accepted = kept * p if kept is not None else np.minimum(p, seen.of(seen.q(law)))
+                places.append((accepted, p - accepted))
+            return forward_probabilities(places, seen.of(seen.p(law)))
+
+        return compute
+
+    return [
+        Alternative("other", "counts no draft of its own block", chances=chances(gamma, kept))
+        for gamma in gammas
+        for kept in ((None,) if drafted else KEEP_PROBABILITIES[1:])
+    ]
 
 
 KEEP_PROBABILITIES = (0.3, 0.6, 0.85)  # of a drafted token, without a draft to compute them
@@ -249,6 +302,10 @@ def forward_probabilities(places: Sequence[tuple[Floats, Floats]], start: Floats
 DEFAULT_GAMMAS = (1, 2, 3, 4, 5, 8)  # draft lengths that are tried by default
 PENALTY_WINDOWS = (20, 64)  # tokens that mlx-lm's and llama.cpp's penalties count by default
 _COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
+_PENALTY_TEMPERATURE, _PENALTY_ANSWER_TOKENS = 0.2, 8
+"""Where a penalty changes most what a token is worth: a low temperature multiplies it, and the
+first tokens after a prompt that repeats two words are those words."""
+
 _LOG_CAP = 4.0  # nats that a token adds to the worth of a value, at most
 
 
@@ -257,7 +314,8 @@ class Cell:
     """One question to a server: ``law`` is asked for, and may be served as ``ways`` say.
 
     ``name``: the parameter, or those whose order is tested. ``value``: in words. ``body``: fields
-    of its requests beside those that ask for ``law``.
+    of its requests beside those that ask for ``law``. ``prompts``: those that it asks, None for
+    those of the run; ``max_tokens``: limit of its answers, None for that of the run.
     """
 
     name: str
@@ -265,6 +323,8 @@ class Cell:
     law: Law
     ways: tuple[Alternative, ...]
     body: Mapping[str, Any] = field(default_factory=dict)
+    prompts: Sequence[Prompt] | None = None
+    max_tokens: int | None = None
 
     @property
     def outcomes(self) -> tuple[AlternativeOutcome, ...]:
@@ -278,13 +338,15 @@ class PilotRows:
     """Rows of the target on the prompts, and what its tokens are like.
 
     ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
-    ``ends``: those that end a request; ``words``: ids of words to be banned.
+    ``ends``: those that end a request; ``words``: ids of words to be banned. ``repeating``: prompts
+    after which the target repeats the tokens that it just emitted.
     """
 
     seen: Sequence[RequestLogits]
     common: Sequence[int]
     ends: tuple[int, ...]
     words: tuple[tuple[int, ...], ...]
+    repeating: Sequence[Prompt] = ()
 
 
 def make_cells(
@@ -324,7 +386,22 @@ def make_cells(
         title = names[0] if one else " before ".join(_sort_by_stage(law, names))
         return Cell(title.replace("_", "-"), shown, law, ways(names, law, without, plain(law)))
 
+    def penalty(name: str, value: float) -> Cell:
+        law = replace(base, temperature=_PENALTY_TEMPERATURE, **{name: value})
+        without, plain = _law_without(law, name), _plain_alternatives(law, name)
+        every = (
+            *ways((name,), law, without, plain),
+            *(without_last_tokens(law, count) for count in (1, 2)),
+            *uncounted_draft_alternatives(law, gammas, drafted),
+        )
+        shown = f"{name.replace('_', '-')} {value:g}, temperature {_PENALTY_TEMPERATURE:g}"
+        limit = _PENALTY_ANSWER_TOKENS
+        return Cell(name.replace("_", "-"), shown, law, every, {}, pilot.repeating, limit)
+
     for name, values in _candidate_values(pilot).items():
+        if name in _COUNTING_PENALTIES and pilot.repeating:
+            yield penalty(name, max(values))
+            continue
         each = [value if isinstance(value, dict) else {name: value} for value in values]
         yield best((name,), each, partial(_plain_alternatives, name=name))
     for names, candidates in _PARAMETER_PAIRS.items():
@@ -386,10 +463,17 @@ def _plain_alternatives(law: Law, name: str) -> list[Alternative]:
     ways = [
         every_row("honoured", "as asked", law),
         every_row("dropped", "ignored", _law_without(law, name)),
+        *(
+            every_row("dropped", f"ignored: {value:g} instead", replace(law, **{name: value}))
+            for value in DEFAULTS.get(name, ())
+        ),
+        *(
+            variant_alternative(one, law)
+            for one in VARIANTS
+            if one.parameter == name and one.outcome == "other" and one.applies(law)
+            if one.words not in TOO_NEAR
+        ),
     ]
-    if name == "temperature":
-        twice = replace(law, temperature=law.temperature**2)
-        ways.append(every_row("other", "applied twice", twice))
     if name == "min_tokens":
         ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
     if name == "repetition_penalty":
@@ -528,9 +612,11 @@ class CellClient:
             self._away = True
             words = f"not asked: the server was gone since the cell {self._broke}"
             return CellFailure(words, False)
-        pair, prompts = replace(self.pair, sampling=cell.law), self.prompts[:most]
+        prompts = self.prompts[:most] if cell.prompts is None else cell.prompts
+        pair = replace(self.pair, sampling=cell.law)
         body = {**self.endpoint.extra_body, **cell.body}
-        endpoint = replace(self.endpoint, extra_body=body)
+        limit = min(self.endpoint.max_tokens, cell.max_tokens or self.endpoint.max_tokens)
+        endpoint = replace(self.endpoint, extra_body=body, max_tokens=limit)
         if cell.law.min_tokens:
             # As many as it takes if it is honoured: without it answers may be of one token.
             samples = -(-tokens // (cell.law.min_tokens * len(prompts)))
@@ -601,13 +687,15 @@ class ComparisonResult:
     least share of tokens drawn without the parameter that would have been found with power .9,
     None if not even all would. ``evalue``: natural logarithm of the e-value against what was asked
     for. ``tells``: how many tokens would leave one outcome, with power .9 if bets go on as so far;
-    None if one is left, or if they win nothing.
+    None if one is left, or if they win nothing. ``log_pvalues``: natural logarithm of the p-value
+    of each alternative, in their order.
     """
 
     left: tuple[tuple[AlternativeOutcome, str], ...]
     found: float | None
     evalue: float
     tells: int | None
+    log_pvalues: tuple[float, ...]
 
 
 class CellComparison:
@@ -663,22 +751,26 @@ class CellComparison:
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
         weights, evalues = self._weights(), np.empty(len(self.ways))
-        left = []
+        left, log_pvalues = [], []
         for i, way in enumerate(self.ways):
             bets = self._wealth[i] - price
             with np.errstate(divide="ignore"):
                 mixed = special.logsumexp(bets, axis=1, b=1.0 / len(MIX_STRENGTHS))
                 evalues[i] = special.logsumexp(mixed, b=weights[i])
-            rejected = evalues[i] >= math.log(2.0 / alpha)
-            if not rejected and way.rows is not None:
-                rejected = self._unlike(i, fill, alpha / 2.0, ball)
-            if not rejected:
+            # Half of the level for the bets, the other half for the PITs.
+            log_p = math.log(2.0) - float(evalues[i])
+            if way.rows is not None:
+                log_p = min(log_p, math.log(2.0) + self._pits_log_pvalue(i, fill, ball))
+            log_pvalues.append(min(log_p, 0.0))
+            if log_p > math.log(alpha):
                 left.append(i)
         left.sort(key=lambda i: -self._chance[i])
         least_share = self._least_share(alpha, price, float(weights[0].max()))
         named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
         tells = self._tells(left, alpha, price, weights)
-        return ComparisonResult(tuple(named), least_share, float(evalues[0]), tells)
+        return ComparisonResult(
+            tuple(named), least_share, float(evalues[0]), tells, tuple(log_pvalues)
+        )
 
     def _tells(
         self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
@@ -712,14 +804,11 @@ class CellComparison:
                     weights[i, j] = 1.0 / (len(others) * others[outcome])
         return weights
 
-    def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
-        """Return whether the tokens' PITs in two orders reject a law."""
+    def _pits_log_pvalue(self, way: int, fill: Floats, ball: float) -> float:
+        """Return the log p-value of a law by the tokens' PITs in two orders."""
         pits = np.concatenate([*self._pits[way], fill], axis=1)
-        each = alpha / len(pits)
-        return any(
-            stats.pit_ks(pit_histogram(row), alpha=each, ball=ball, name="PIT").rejected
-            for row in pits
-        )
+        tests = [stats.pit_ks(pit_histogram(x), alpha=0.5, ball=ball, name="PIT") for x in pits]
+        return math.log(len(tests)) + min(test.log_pvalue for test in tests)
 
     def _moment(self, asked: Floats, dropped: Floats) -> None:
         """Add what bets on a dropped parameter win: means and squares, by either law."""
@@ -781,6 +870,31 @@ def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
         tuple(ranked[:50]),
         tuple(sorted(pair.eos)),
         tuple(dict.fromkeys(_single_token_words(ranked, pair))),
+        _repeating_prompts(ranked, pair, prompts[0]),
+    )
+
+
+_REPEATING_PROMPTS, _REPEATED_WORDS = 64, 24  # how many, and words of each
+
+
+def _repeating_prompts(
+    ranked: Sequence[int], pair: TransformerPair, like: Prompt
+) -> tuple[Prompt, ...]:
+    """Return prompts of two words in a random order, conversations if ``like`` is one."""
+    ids = _single_token_words(ranked, pair)
+    words = list(dict.fromkeys(pair.tokenizer.decode([*word]).strip() for word in ids))
+    if len(words) < 2:
+        return ()
+    rng = np.random.Generator(np.random.Philox(key=0, counter=[0, 0, 5, 0]))
+    texts = (
+        " ".join(rng.choice(rng.choice(words, 2, replace=False), _REPEATED_WORDS).tolist())
+        for _ in range(_REPEATING_PROMPTS)
+    )
+    return tuple(
+        text
+        if isinstance(like, str)
+        else check_chat({"messages": [{"role": "user", "content": text}]}, "matrix")
+        for text in texts
     )
 
 
@@ -968,6 +1082,9 @@ def judge_cell(
     if differing := [request for request in requests if request.differs == "untold"]:
         words = prompt_mismatch_note(differing, len(requests))
         return _cell_document(cell, "inconclusive", words, tokens)
+    contradictions, _ = describe_faults([request.faults for request in requests])
+    if contradictions:
+        return _cell_document(cell, "other", contradictions[0], tokens, left=("other",))
     comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
     for begin in range(0, len(requests), MAX_BATCH):
         batch = requests[begin : begin + MAX_BATCH]
@@ -993,7 +1110,7 @@ def judge_cell(
 def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
     left = list(dict.fromkeys(outcome for outcome, _ in compared.left))
     if not left:
-        return "other", "none of the laws that were tried"
+        return "other", "none of the distributions that were tried"
     words = compared.left[0][1]
     if len(left) == 1:
         return left[0], words

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from msgspec import structs
 from simverify import stats
 from simverify.arrays import Floats, Ints
 from simverify.errors import SimverifyError, UsageError
-from simverify.models.distribution import TRUNCATION_STAGES
+from simverify.models.distribution import STAGES, TRUNCATION_STAGES, Law, RowContext
 from simverify.models.transformer import TransformerPair
 from simverify.results import TriageCause, TriageClass, TriageSide
 from simverify.served.requests import (
@@ -276,8 +276,29 @@ def score_requests(
                 for version in (pair, other)
                 if version is not None
             ]
-            paths.append(_answer_path(np.array(request.tokens), base, [*views, *steps[i : i + 1]]))
+            law, before = request.judged_by(pair), RowContext(request.prompt, request.tokens)
+            scores = [greedy_scores(x, law, before) for x in (base, *views, *steps[i : i + 1])]
+            paths.append(_answer_path(np.array(request.tokens), scores[0], scores[1:]))
     return paths
+
+
+_BANNED_SCORE = -1e6  # in the place of minus infinity, which has no differences
+
+
+def greedy_scores(logits: Logits, law: Law, before: RowContext) -> Floats:
+    """Return scores float64 (n, V), whose largest is chosen: with penalties, biases, bans.
+
+    Temperature and truncation leave the largest where it is. ``SimverifyError`` for logits that are
+    no numbers, ``UsageError`` if all is banned.
+    """
+    if not np.isfinite(logits.max(axis=1)).all():
+        raise SimverifyError(
+            "the target's logits hold NaN or infinity: nothing can be judged by it"
+        )
+    scores = law.scores(logits, before)
+    if not np.isfinite(scores.max(axis=1)).all():
+        raise UsageError("a request was asked to ban every token: nothing is left to choose")
+    return np.maximum(scores, _BANNED_SCORE)
 
 
 def _stepwise_logits(requests: Sequence[Request], pair: TransformerPair) -> list[Logits]:
@@ -296,22 +317,16 @@ def _stepwise_logits(requests: Sequence[Request], pair: TransformerPair) -> list
     return logits
 
 
-def _answer_path(tokens: Ints, base: Logits, views: Sequence[Logits]) -> AnswerPath:
+def _answer_path(tokens: Ints, x: Floats, views: Sequence[Floats]) -> AnswerPath:
     n = np.arange(len(tokens))
-    x = base.astype(np.float64)
-    if not np.isfinite(x.max(axis=1)).all():
-        raise SimverifyError(
-            "the target's logits hold NaN or infinity: nothing can be judged by it"
-        )
     top = x.argmax(axis=1)
     rest = x.copy()
     rest[n, top] = -np.inf
     second = rest.argmax(axis=1)
     behind = np.stack([second, tokens], axis=1)
     gap, shift = x[n, top] - x[n, tokens], np.zeros(len(tokens))
-    for view in views:
-        k = len(view)  # the last request of those scored step by step may be cut
-        other = view.astype(np.float64)
+    for other in views:
+        k = len(other)  # the last request of those scored step by step may be cut
         off = other - x[:k]
         apart = off[n[:k], top[:k]][:, None] - np.take_along_axis(off, behind[:k], axis=1)
         shift[:k] = np.maximum(shift[:k], np.abs(apart).max(axis=1))
@@ -323,8 +338,28 @@ def _answer_path(tokens: Ints, base: Logits, views: Sequence[Logits]) -> AnswerP
 # The target's argmax after every token of a text, whose tokens may have other positions.
 
 
-Text = tuple[tuple[int, ...], tuple[int, ...] | None]
-"""Tokens, and their positions if they are not 0, 1, 2 and so on."""
+@dataclass(frozen=True)
+class Processing:
+    """What is applied to the rows of a text from ``row`` on: ``law`` in the context ``before``."""
+
+    law: Law
+    before: RowContext
+    row: int = 0
+
+
+class Text(NamedTuple):
+    """Tokens, their positions if they are not 0, 1, 2 and so on, and what is done to their rows."""
+
+    tokens: tuple[int, ...]
+    positions: tuple[int, ...] | None = None
+    processing: Processing | None = None
+
+    def scores(self, logits: Logits) -> Floats:
+        """Return the rows by which tokens are chosen, float64 (n, V)."""
+        assert self.processing is not None
+        x, row = logits.astype(np.float64), self.processing.row
+        x[row:] = greedy_scores(logits[row:], self.processing.law, self.processing.before)
+        return x
 
 
 def target_argmax(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, tuple[Ints, Floats]]:
@@ -335,19 +370,20 @@ def target_argmax(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, tu
     """
     results: dict[Text, tuple[Ints, Floats]] = {}
     for placed in (False, True):
-        chosen = [text for text in texts if (text[1] is not None) == placed]
-        chosen.sort(key=lambda text: len(text[0]))
-        for together in length_batches([len(tokens) for tokens, _ in chosen], pair.vocab_size):
+        chosen = [text for text in texts if (text.positions is not None) == placed]
+        chosen.sort(key=lambda text: len(text.tokens))
+        for together in length_batches([len(text.tokens) for text in chosen], pair.vocab_size):
             group = chosen[together.start : together.stop]
             if placed:
                 logits = _positioned_logits(group, pair)
             else:
                 model = pair.cached(pair.target_model, len(group))
-                logits = model.feed([tokens for tokens, _ in group])
-            for text, rows in zip(group, logits, strict=True):
+                logits = model.feed([text.tokens for text in group])
+            for text, raw in zip(group, logits, strict=True):
+                rows = raw if text.processing is None else text.scores(raw)
                 behind = np.zeros(len(rows))
                 each = np.arange(len(rows) - 1)
-                behind[:-1] = rows[:-1].max(axis=1) - rows[each, list(text[0][1:])]
+                behind[:-1] = rows[:-1].max(axis=1) - rows[each, list(text.tokens[1:])]
                 results[text] = rows.argmax(axis=1), behind
     return results
 
@@ -355,10 +391,10 @@ def target_argmax(texts: Sequence[Text], pair: TransformerPair) -> dict[Text, tu
 def _positioned_logits(texts: Sequence[Text], pair: TransformerPair) -> list[Logits]:
     import torch
 
-    width = max(len(tokens) for tokens, _ in texts)
+    width = max(len(text.tokens) for text in texts)
     # Ids, positions, and where there is a token.
     arrays = torch.zeros((3, len(texts), width), dtype=torch.long)
-    for row, (tokens, places) in enumerate(texts):
+    for row, (tokens, places, _) in enumerate(texts):
         each = torch.as_tensor((tokens, places, (1,) * len(tokens)))
         arrays[:, row, : len(tokens)] = each
     ids, positions, mask = arrays.to(pair.target_model.device)
@@ -367,16 +403,13 @@ def _positioned_logits(texts: Sequence[Text], pair: TransformerPair) -> list[Log
             ids, attention_mask=mask, position_ids=positions, use_cache=False
         ).logits
     rows = logits.float().cpu().numpy()
-    return [x[: len(tokens)] for x, (tokens, _) in zip(rows, texts, strict=True)]
+    return [x[: len(text.tokens)] for x, text in zip(rows, texts, strict=True)]
 
 
 # Two logs of greedy answers: what each line holds, and which lines match.
 
 
 Side = Literal["a", "b"]
-
-_GREEDY_STAGES = frozenset({"temperature", *TRUNCATION_STAGES})
-"""Stages that do not change which logit is the largest."""
 
 
 @dataclass(frozen=True)
@@ -437,11 +470,6 @@ def _parse_answer(value: Any, where: str, number: int, pair: TransformerPair) ->
             f"{where} was asked at temperature {request.law.temperature:g}: triage is for greedy "
             f"answers, at 0; audit --outputs judges samples"
         )
-    if request.law is not None and (more := request.law.acting - _GREEDY_STAGES):
-        raise UsageError(
-            f"{where} was asked with {sorted(more)[0]}: the target's choice is its largest logit "
-            f"here, with nothing added or banned: ask both without it"
-        )
     name, stop = value.get("id"), value.get("stop_reason", value.get("matched_stop"))
     calls = value.get("calls")
     if calls is not None:
@@ -463,11 +491,18 @@ def _parse_answer(value: Any, where: str, number: int, pair: TransformerPair) ->
     )
 
 
+def _choosing_law(request: Request) -> Law:
+    """Return what of a request's law may change which token is chosen."""
+    law = Law(0.0) if request.law is None else request.law
+    return replace(law, order=STAGES, top_k=None, top_p=None, min_p=None, typical_p=None)
+
+
 def match_answers(a: Sequence[LoggedAnswer], b: Sequence[LoggedAnswer]) -> MatchedAnswers:
     """Pair the answers to the same request.
 
     By ``id`` if every line of both has one of its own; else the k-th answer to a prompt with the
-    k-th to the same prompt, and the rest in order: prompts that differ are a finding.
+    k-th to the same prompt, and the rest in order: prompts that differ are a finding. Parameters
+    that differ raise ``UsageError``.
     """
 
     def unique(answers: Sequence[LoggedAnswer]) -> bool:
@@ -490,6 +525,12 @@ def match_answers(a: Sequence[LoggedAnswer], b: Sequence[LoggedAnswer]) -> Match
         rest = list(zip(left_a, left_b, strict=False))
         both = sorted(both + rest, key=lambda entry: entry[0].line)
         left_a, left_b = left_a[len(rest) :], left_b[len(rest) :]
+    for x, y in both:
+        if _choosing_law(x.request) != _choosing_law(y.request):
+            raise UsageError(
+                f"triage: line {x.line} of A and line {y.line} of B were asked with other "
+                f"penalties, biases or bans: expected answers to the same request"
+            )
     return MatchedAnswers(tuple(both), len(left_a), len(left_b))
 
 
@@ -583,10 +624,17 @@ def explanation_fits(
                     more = range(places[-1] + 1, places[-1] + 1 + len(whole) - len(places))
                     places = (*places, *more)
                 if len(whole) <= pair.context:
-                    jobs.append((i, context, (whole, places)))
+                    done = _context_processing(spot, context, pair)
+                    jobs.append((i, context, Text(whole, places, done)))
+        for context, done in _penalty_contexts(spot, pair):
+            name = context.family or context.name
+            if wanted is None or name in wanted:
+                jobs.append((i, context, Text(context.tokens, None, done)))
     given = target_argmax(list(dict.fromkeys(text for *_, text in jobs)), pair)
     for i, context, text in jobs:
         fit = _context_fit(spots[i], context, *given[text], radius)
+        if context.kind == "verifier":  # how far a penalty lags changes from block to block
+            fit = ExplanationFit(fit.kind, fit.reaches[:1])
         name = context.family or context.name
         if name in results[i]:
             both = zip(fit.reaches, results[i][name].reaches, strict=True)
@@ -606,6 +654,59 @@ def _context_fit(
         return ExplanationFit(context.kind, (hit, follows))
     before = behind[max(row - spot.at, 0) : row]
     return ExplanationFit(context.kind, (None, follows, follows and bool((before <= radius).all())))
+
+
+def _context_processing(
+    spot: OffToken, context: WrongContext, pair: TransformerPair
+) -> Processing | None:
+    """Return what the spot's law does to the rows after a context; None where it does nothing.
+
+    A prompt that was read otherwise is counted as it was read; a cache that is wrong changes
+    nothing of what is counted.
+    """
+    law = spot.request.judged_by(pair)
+    if not _is_processed(law):
+        return None
+    row = len(context.tokens) - 1
+    start = max(row - spot.at, 0)
+    prompt = context.tokens[: start + 1] if context.whole else spot.request.prompt
+    before = RowContext(prompt, spot.request.tokens, spot.at - (row - start))
+    return Processing(law, before, start)
+
+
+def _is_processed(law: Law) -> bool:
+    return not law.acting <= {"temperature", *TRUNCATION_STAGES}
+
+
+MAX_PENALTY_LAG = 8  # last tokens that penalties may not count yet, as they were drafted
+
+
+def _penalty_contexts(
+    spot: OffToken, pair: TransformerPair
+) -> Iterator[tuple[WrongContext, Processing]]:
+    """Yield the right context with penalties that count other tokens, or without them."""
+    law, at = spot.request.judged_by(pair), spot.at
+    if not _is_processed(law):
+        return
+    prompt, tokens, row = spot.request.prompt, spot.request.tokens, len(spot.text) - 1
+
+    def counted(
+        name: str, own: Law, before: RowContext, family: str | None = None
+    ) -> tuple[WrongContext, Processing]:
+        context = WrongContext(name, spot.text, "verifier", family=family)
+        return context, Processing(own, before, row)
+
+    without = RowContext(prompt, tokens, at)
+    yield counted("penalties, biases and bans are left out", Law(0.0), without)
+    if not law.acting & {"repetition", "presence"}:
+        return
+    for lag in range(1, min(MAX_PENALTY_LAG, at) + 1):
+        name = f"penalties do not count the last {lag} tokens"
+        family = "penalties do not count the last tokens, as they were drafts of one block"
+        yield counted(name, law, RowContext(prompt, tokens, at - lag), family)
+    whole = (*prompt, *tokens)
+    yield counted("penalties do not count the prompt", law, RowContext((), tokens, at))
+    yield counted("penalties count the prompt, too", law, RowContext((), whole, len(prompt) + at))
 
 
 def _model_free_fits(spot: OffToken) -> dict[str, ExplanationFit]:

@@ -317,6 +317,12 @@ class Watch:
         except UsageError as error:
             self._unread(str(error))
             return None
+        if request.seed is not None and request.judged_by(self._pair).temperature > 0.0:
+            self._unread(
+                f"{where} was asked with seed {request.seed}: requests with one seed share their "
+                f"random numbers, and a watch does not keep which seeds there were"
+            )
+            return None
         if request.differs == "untold":
             self._unread(f"{where}: {prompt_mismatch_note([request], 1)}")
             return None

@@ -7,13 +7,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
-from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.bindings import compiled_kernel_error
+from simverify.symbolic.compiled import noting_calls, same_draws
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -33,6 +35,7 @@ from simverify.symbolic.patching import (
     real_generator_states,
 )
 from simverify.symbolic.paths import Choice, HeaviestFirst, Path, TooManyPaths, explore
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
@@ -64,9 +67,16 @@ MIN_HANG_FACTOR = 20
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
 
 
+_COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
+"""On so many instances, so many calls are made of compiled code and of its source."""
+
+_COMPARED_SECONDS = 1.0
+"""A source that takes longer than this for so many calls is not followed."""
+
+
 @dataclass(frozen=True)
 class Budget:
-    """What an enumeration may take: paths, and processor seconds (None: no limit).
+    """What an enumeration may take: paths, and seconds of :class:`Stopwatch` (None: no limit).
 
     ``enough``: the mass that may be left out, heaviest paths first, of code whose paths have no
     end; None: every path is run.
@@ -83,7 +93,7 @@ class Spending:
 
     budget: Budget
     paths: int = 0
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def remaining(self, parts: int | None = None) -> Budget:
         """Return what is left; raises ``OutOfTime`` or ``TooManyPaths`` where that is nothing.
@@ -147,7 +157,8 @@ class Enumeration:
         self.leaves = leaves
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
-        self.interceptions = 0
+        self._shadow_kept = False
+        self.interceptions = self._compared = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
         # Made before interception: the replays need real numbers.
@@ -171,7 +182,10 @@ class Enumeration:
             stack.enter_context(np.errstate(all="ignore"))
             self.source.begin(Path())
             with preserve_global_states():
-                run_call(self.source, call)
+                with noting_calls(self.source.compiled):
+                    run_call(self.source, call)
+                if self.source.compiled and self._compared < _COMPARED_INSTANCES:
+                    self._compare_compiled(call)
             self.rng = stack.enter_context(
                 intercept_randomness(
                     self.source,
@@ -179,12 +193,48 @@ class Enumeration:
                     shadow_float=self._shadow_float,
                     shadow_int=self._shadow_int,
                     shadow_arrays=self._shadow_arrays,
+                    shadow_kept=self._shadow_kept,
                     lift=self._lift,
                 )
             )()
             self._stack = stack.pop_all()
         self.intercepting = True
         self.interceptions += 1
+
+    def _compare_compiled(self, call: TokenCall) -> None:
+        """Refuse compiled code that does otherwise than its source, which is followed."""
+        self._compared += 1
+        name, where = next(iter(self.source.compiled.items()))
+        slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
+        # Nothing interrupts numba where it compiles, as code does that compiles in each call.
+        compiled = self._plain_ends(call, source=False)
+        try:
+            with deadline(_COMPARED_SECONDS):
+                ends = self._plain_ends(call, source=True)
+        except DeadlineExpired:
+            raise slow from None
+        if len(compiled) < _COMPARED_CALLS or len(ends) < _COMPARED_CALLS:
+            raise slow
+        for end, other in zip(compiled, ends, strict=True):
+            if not end.ends_as(other):
+                raise CannotEnumerate(
+                    f"{name} by its source: compiled it {end.describe()}, where the source "
+                    f"{other.describe()}",
+                    where,
+                )
+
+    def _plain_ends(self, call: TokenCall, *, source: bool) -> list[PathOutcome]:
+        """Return how calls end on real generators, from a seed each; see ``same_draws``."""
+        handed, ends, watch = self.rng, list[PathOutcome](), Stopwatch()
+        for seed in range(_COMPARED_CALLS):
+            if watch.seconds() > _COMPARED_SECONDS:
+                break
+            self.source.begin(Path())
+            self.rng = np.random.Generator(np.random.PCG64(seed))
+            with same_draws(seed, source=source):
+                ends.append(run_call(self.source, call))
+        self.rng = handed
+        return ends
 
     def __exit__(self, *_raised: object) -> None:
         self.release()
@@ -211,6 +261,8 @@ class Enumeration:
         ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
+        if self.source.compiled and not since and self._compared < _COMPARED_INSTANCES:
+            self.release()  # of this call, too, it is seen whether the source does the same
         spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:
@@ -233,6 +285,8 @@ class Enumeration:
             self._shadow_float = self.source.signs_zeros = True
         elif isinstance(error, FloatOfDraw | RaisesOnSymbolsOnly) and not self._shadow_float:
             self._shadow_float = True
+        elif isinstance(error, FloatOfDraw) and not self._shadow_kept:
+            self._shadow_kept = True
         elif isinstance(error, IntOfDraw) and not self._shadow_int:
             self._shadow_int, self.source.refuses_many = True, False
         elif (
@@ -339,7 +393,7 @@ class Enumeration:
             lost,
             tuple(source.findings.values()),
             complete,
-            frozenset(source.dtypes),
+            dict(source.dtypes),
             tuple(ends.values()),
             tuple(by_kind.items()),
         )
@@ -432,12 +486,12 @@ def exact_law(
         try:
             law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
-            raise SimverifyError(f"the law is not done: {error}") from None
+            raise SimverifyError(f"the distribution is incomplete: {error}") from None
     for finding in law.findings:
         if finding.severity == "violation" or law.lost:
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:
-        raise CannotEnumerate(f"a law of which {law.pruned:.2g} is lost to rounding")
+        raise CannotEnumerate(f"a distribution of which {law.pruned:.2g} is lost to rounding")
     total: OutcomeLaw = {}
     paths: Iterable[tuple[Any, float]] = law.probabilities.items()
     for (outcome, ways), weight in paths:

@@ -371,13 +371,22 @@ def _as_float64(x: Any) -> Any:
 MIN_SEEDS = 2**60
 """1 / sqrt(2**60) is 1e-9, the exact tier's tolerance in float64."""
 
+MIN_COMPILED_SEEDS = 2**31
+"""The same inside what numba compiles, whose seeds have 32 bits at most: off by 2e-5."""
+
 _BITS_OF_A_UNIFORM = 53
 
 
 def make_seed(
-    source: RandomSource, value: Any, constant: Callable[[Any], GeneratorSeed]
+    source: RandomSource,
+    value: Any,
+    constant: Callable[[Any], GeneratorSeed],
+    least: int = MIN_SEEDS,
 ) -> GeneratorSeed:
-    """Return what a seed stands for, ``constant(seed)`` of plain ones; refuse too few values."""
+    """Return what a seed stands for, ``constant(seed)`` of plain ones.
+
+    Refuses draws of fewer than ``least`` values together.
+    """
     if value is None:
         return FRESH_SEED
     value = resolve_winners(value)
@@ -389,10 +398,18 @@ def make_seed(
     if not draws:
         return constant(value)
     count = count_seed_values(source, draws)
-    if count < MIN_SEEDS:
+    if count < least:
+        bits = 64 if least == MIN_SEEDS else 31
         source.refuse(
             f"a generator seeded with one of about 2**{math.log2(max(count, 1)):.0f} drawn numbers "
-            "(seed it with 64 bits, or draw from rng itself)"
+            f"(seed it with {bits} bits, or draw from rng itself)"
+        )
+    if count < MIN_SEEDS:
+        source.find(
+            "few-seeds",
+            "warning",
+            f"a generator seeded with one of about 2**{math.log2(count):.0f} drawn numbers counts "
+            f"as fresh: what it yields may be off by {count**-0.5:.0e}, which no call shows",
         )
     return GeneratorSeed(("drawn", *map(_seed_part_name, parts)))
 

@@ -35,10 +35,11 @@ def on_rows(law, raw, gamma, rows):
     return lambda place: everywhere(law if place in rows else raw)(place)
 
 
-def answers(pair, ids, laws, *, gamma=3, length=32, seed=0, start=None, context=None):
+def answers(pair, ids, laws, *, gamma=3, length=32, seed=0, start=None, context=None, blind=False):
     """Requests for the prompts ``ids``, side by side; ``start``: law of the first token.
 
     ``context``: what the penalties are told to have come before, of a prompt and an answer.
+    ``blind``: whether they see no drafts of the same block.
     """
     context = context or (lambda prompt, out: (prompt, out, len(out)))
     rng = np.random.default_rng(seed)
@@ -54,7 +55,10 @@ def answers(pair, ids, laws, *, gamma=3, length=32, seed=0, start=None, context=
                 feed.append([out[lane][-1]])
                 continue
 
-            def row(logits, law, prompt=prompt, own=out[lane]):
+            block = places[lane] or 0
+            seen = out[lane][: len(out[lane]) - block] if blind else out[lane]
+
+            def row(logits, law, prompt=prompt, own=seen):
                 return law.after(logits, *context(prompt, own))[0]
 
             token, places[lane] = _next(

@@ -4,14 +4,12 @@ import os
 import re
 import sys
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from simverify.cli.common import output_console, print_entries, print_lines
+from simverify.cli.common import output_console, print_entries, print_lines, wrap_line
 from simverify.errors import UsageError
-from simverify.reports.view import WIDTH
 from simverify.results.common import EXIT_CODES
 
 _EXPECTED_WORDS = {
@@ -160,13 +158,13 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
         given = name if hash_sign else run
         if not Path(given).is_file():
             raise UsageError(
-                f"{given}: no such file; expected RUN.json#n, where audit --json RUN.json wrote "
-                "the file and n is a path, such as run.json#0"
+                f"{given}: no such file; expected RUN.json#n, where RUN.json is a file that audit "
+                "--json wrote and n is a path, such as run.json#0"
             )
         raise UsageError(f"{run!r} names no path of the run: expected '{given}#0'")
     text = replay_run(read_audit(Path(name)), int(number), name=name)
     for line in text.splitlines():
-        print(fill(line, WIDTH, subsequent_indent=" " * 6))
+        print(wrap_line(line, subsequent_indent=6))
     return 0
 
 

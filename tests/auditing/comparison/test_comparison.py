@@ -93,7 +93,7 @@ def test_a_fault_has_a_place(faults, place):
 
 
 def law(weights, *, paths=1, pruned=0.0, lost=0.0, findings=(), complete=True, dtypes=()):
-    return ExactLaw(weights, paths, pruned, lost, findings, complete, frozenset(dtypes))
+    return ExactLaw(weights, paths, pruned, lost, findings, complete, dict.fromkeys(dtypes, ""))
 
 
 HALVES = law({(0, 0): 1 / 2, (0, 1): 1 / 2}, paths=2, findings=(WARNING,))
@@ -193,7 +193,7 @@ def test_what_the_target_never_emits_is_found_within_the_tolerance(weight):
 def tokens(probabilities, open_=(), **more):
     made = {
         "paths": 7, "pruned": 1 / 64, "lost": 1 / 128, "findings": (WARNING,), "complete": False,
-        "dtypes": {"float32"},
+        "dtypes": {"float32": ""},
     }  # fmt: skip
     return SimpleNamespace(probabilities=probabilities, open=dict(open_), **(made | more))
 
@@ -221,7 +221,7 @@ def test_the_place_is_the_first_position_beyond_the_tolerance():
     assert compare_tokens(second, pair().target, tolerance=1 / 16).place is None
     half = tokens({(0,): 3 / 4 + 1 / 64, (1,): 1 / 4 - 1 / 64})
     assert compare_tokens(half, pair().target).place.position == 0
-    half.dtypes = {"float32", "bfloat16"}
+    half.dtypes = {"float32": "", "bfloat16": ""}
     assert compare_tokens(half, pair().target).place is None
 
 

@@ -22,6 +22,7 @@ from simverify.models.distribution import (  # noqa: E402
 )
 from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served.matrix import (  # noqa: E402
+    DEFAULT_GAMMAS,
     judge_cell,
     make_cells,
     make_pilot,
@@ -58,7 +59,8 @@ def plain(law, cell):
 
 
 def judged(pair, cell, laws, tokens, start=None, length=32, **more):
-    ids = [tuple(pair.encode(text)) for text in PROMPTS]
+    ids = [tuple(pair.encode(text)) for text in cell.prompts or PROMPTS]
+    length = min(length, cell.max_tokens or length)
     lanes = [ids[i % len(ids)] for i in range(tokens // length)]
     found = answers(
         pair, lanes, laws, gamma=GAMMA, length=length, start=start or cell.law, **more
@@ -178,3 +180,35 @@ def test_penalties_that_count_the_last_tokens_alone_are_named(pair, cells, windo
     found = judged(pair, cell, everywhere(cell.law), 2048, context=last)
     words = f"counts the last {window} tokens alone, the prompt's too"
     assert (found.outcome, found.words) == ("other", words)
+
+
+PENALTIES = ("repetition-penalty", "presence-penalty", "frequency-penalty")
+
+
+@pytest.fixture(scope="module")
+def unknown_blocks(pair):
+    """The cells of a server whose draft and draft length nobody knows."""
+    pilot = make_pilot(PROMPTS, pair)
+    return {cell.name: cell for cell in make_cells(pilot, STAGES, DEFAULT_GAMMAS, drafted=False)}
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("name", at_night(PENALTIES, but=("presence-penalty",)))
+@pytest.mark.thorough
+def test_penalties_that_see_no_drafts_of_their_block_are_named(pair, cells, unknown_blocks, name):
+    """The directed request: two words that repeat, at a low temperature, in short answers."""
+    for own, drafted in ((cells[name], True), (unknown_blocks[name], False)):
+        assert (own.max_tokens, len(own.prompts)) == (8, 64)
+        ids = [tuple(pair.encode(text)) for text in own.prompts]
+        lanes = [ids[i % len(ids)] for i in range(128)]
+        for blind in (True, False):
+            found = answers(
+                pair, lanes, everywhere(own.law), gamma=GAMMA, length=8, start=own.law, blind=blind
+            )
+            cell = judge_cell(own, found, pair, drafted, ALPHA, 1e-6, 0)
+            if blind:
+                assert "honoured" not in cell.left, cell
+                assert (cell.outcome, cell.words) == ("other", "counts no draft of its own block")
+            else:
+                assert "honoured" in cell.left
+                assert cell.outcome in ("honoured", "inconclusive"), cell

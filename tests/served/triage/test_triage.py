@@ -12,10 +12,12 @@ from support.greedy_engines import (  # noqa: E402
     decoded,
     line,
     loaded,
+    right,
 )
 from support.kept_choices import keep_choices  # noqa: E402
 
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import RowContext  # noqa: E402
 from simverify.reports.formats import (  # noqa: E402
     html_report,
     junit_report,
@@ -25,6 +27,7 @@ from simverify.results.reading import (  # noqa: E402
     document_text,
     read_document,
 )
+from simverify.served.requests import declared_law  # noqa: E402
 from simverify.served.triage import (  # noqa: E402
     TriageSource,
     triage,
@@ -293,8 +296,89 @@ def test_a_stop_string_of_both_parts_nobody(plain, fine):
 def test_what_is_no_greedy_log_is_one_line(plain, fine):
     with pytest.raises(UsageError, match=r"temperature 0\.8: triage is for greedy"):
         read([plain[0] | {"temperature": 0.8}], fine)
-    with pytest.raises(UsageError, match="was asked with repetition: the target's choice"):
-        read([plain[0] | {"asked": {"temperature": 0, "repetition_penalty": 1.1}}], fine)
     assert read([plain[0] | {"asked": {"temperature": 0, "top_p": 0.9, "top_k": 5}}], fine)
     with pytest.raises(UsageError, match="no request is in both logs"):
         told([line(fine, [5], [6]) | {"id": 1}], [line(fine, [5], [6]) | {"id": 2}], fine)
+    penalised = plain[0] | {"asked": {"temperature": 0, "repetition_penalty": 1.1}}
+    with pytest.raises(UsageError, match="line 1 of A and line 1 of B were asked with other"):
+        told([plain[0]], [penalised], fine)
+    cut = {"asked": {"temperature": 0.0, "top_k": 5}}
+    assert told([plain[0]], [plain[0] | cut], fine).verdict == "PASS"
+
+
+ASKED = (
+    {"temperature": 0, "repetition_penalty": 1.3},
+    {"temperature": 0, "presence_penalty": 1.0, "frequency_penalty": 1.0},
+    {"temperature": 0, "logit_bias": {"310": 4.0, "8": -5.0}, "top_p": 0.5},
+    {"temperature": 0, "frequency_penalty": 2.0, "bad_words": [[10]]},
+    {"temperature": 0, "frequency_penalty": 1.5, "allowed_token_ids": [*range(0, 1024, 2)]},
+    {"temperature": 0},
+)
+"""What the requests of one log ask for, in turn."""
+
+COUNTED = {
+    "right": lambda prompt, out: (prompt, out),
+    "no output": lambda prompt, out: (prompt, ()),
+    "blocks of four": lambda prompt, out: (prompt, out[: len(out) // 4 * 4]),
+    "the prompt, too": lambda prompt, out: ((), (*prompt, *out)),
+}
+"""What an engine's penalties count."""
+
+
+def penalised(pair, counted, read=right, asked=ASKED):
+    """Lines of requests with parameters of their own, as ``decoded`` makes them."""
+    laws = [declared_law(said, "", pair) for said in asked]
+
+    def choose(i, row, lanes, pair):
+        own = lanes[i]
+        prompt, out = counted(own.prompt, tuple(own.tokens))
+        law = laws[i % len(laws)]
+        return int(law.scores(row[None], RowContext(tuple(prompt), out, len(out)))[0].argmax())
+
+    lines = decoded(pair, choose=choose, read=read)
+    return [own | {"asked": asked[i % len(asked)]} for i, own in enumerate(lines)]
+
+
+@pytest.fixture(scope="module")
+def by_their_own(fine):
+    return penalised(fine, COUNTED["right"])
+
+
+def test_penalties_biases_and_bans_of_each_request_are_applied(by_their_own, fine):
+    run = told(by_their_own, by_their_own, fine)
+    assert (run.verdict, counts(run), run.agreed_off) == ("PASS", {"same": 12}, 0)
+    assert 0.0 < run.radius < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("no output", "penalties, biases and bans are left out"),
+        ("blocks of four", "penalties do not count the last tokens"),
+        ("the prompt, too", "penalties count the prompt, too"),
+    ],
+)
+def test_penalties_that_count_other_tokens_are_named(name, cause, fine):
+    """All requests ask for one penalty, which is strong enough to move many choices."""
+    asked = ({"temperature": 0, "frequency_penalty": 3.0 if name == "blocks of four" else 1.5},)
+    right_ = penalised(fine, COUNTED["right"], asked=asked)
+    run = told(right_, penalised(fine, COUNTED[name], asked=asked), fine)
+    assert run.verdict == "FAIL"
+    assert {case.side for case in run.cases if case.fault} == {"b"}
+    best = next(own for own in run.causes if own.taken)
+    assert (best.kind, cause in best.name) == ("verifier", True)
+
+
+def test_a_cache_fault_under_penalties_is_no_penalty(by_their_own, fine):
+    run = told(
+        by_their_own, penalised(fine, COUNTED["right"], FAULTS["row before"][0]["read"]), fine
+    )
+    assert run.verdict == "FAIL"
+    best = next(own for own in run.causes if own.taken)
+    assert (best.kind, best.name) == ("cache or rows", "the row before")
+
+
+def test_what_bans_everything_is_one_line(plain, fine):
+    asked = {"temperature": 0, "allowed_token_ids": [10], "bad_words": [[10]]}
+    with pytest.raises(UsageError, match="asked to ban every token"):
+        told([plain[0] | {"asked": asked}], [plain[0] | {"asked": asked}], fine)
