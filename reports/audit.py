@@ -184,6 +184,8 @@ def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
         yield Section("What it follows", (Prose(followed_words(run.follows)),), On.ALL)
     if run.rows is not None and run.rows.message:
         yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
+    lines = (truncate_line(f"{_file_name(place)}: {text}", WIDTH - 4) for place, text in run.code)
+    yield from section_of("The lines", tuple(lines))
     if run.breach is not None:
         size = f"{instance_size(run.breach.instance)}{drafted_clause(run.breach)}"
         title = f"It broke its contract at {size}"
@@ -781,8 +783,8 @@ def followed_words(processing: results.TargetProcessing) -> str:
     if list(processing.order) != sorted(processing.order, key=STAGES.index):
         words += words_of("order", ",".join(processing.order))
     return (
-        f"The output follows the target after {target_words(processing)}, where that was tried. If "
-        f"that is intended, add {' '.join(words)}."
+        f"The output follows the target after {target_words(processing)} on the instances tried. "
+        f"If that is intended, add {' '.join(words)}."
     )
 
 

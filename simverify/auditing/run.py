@@ -4,6 +4,7 @@ Run here, or in a child process that survives what the code does to it. The self
 whole catalogue of faults and controls.
 """
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,7 +64,7 @@ from simverify.faults.drafters import misreported, unchanged_row
 from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
+from simverify.symbolic.provenance import CannotEnumerate, OutOfTime, portable_path, source_line
 from simverify.symbolic.watchdog import (
     DeadlineExpired,
     SharedModules,
@@ -220,6 +221,7 @@ def audit(
         keeps = state is not None and state.image() != UNCHANGED_STATE
         built = chosen == "step" and not takes_step_arguments(subject.rule)
         run = add_call_extent(run, watch, keeps=keeps or built)
+    run = add_source_lines(run, subject.rule)
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
@@ -245,6 +247,27 @@ def add_coverage(
         return run
     lines = ", ".join(describe_missed(missed) for missed in coverage.not_reached)
     return _as_failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
+
+
+_MAX_CODE_LINES = 6
+
+
+def add_source_lines(run: doc.AuditRun, rule: Callable[..., object]) -> doc.AuditRun:
+    """Return a failed ``run`` with the text of the lines that it names, or of the rule's first."""
+    if run.verdict != "FAIL":
+        return run
+    places: list[str] = []
+    if (place := run.localisation) is not None:
+        places += (*place.lines, *(place.sources or ()))
+    for finding in run.findings:
+        places += (finding.line,) if finding.line else ()
+        places += (*(finding.callers or ()), *(finding.sources or ()))
+    code = getattr(inspect.unwrap(rule), "__code__", None)
+    if not places and code is not None:
+        places.append(portable_path(f"{code.co_filename}:{code.co_firstlineno}"))
+    texts = {place: source_line(place) for place in places}
+    known = tuple((place, text) for place, text in texts.items() if text)
+    return msgspec.structs.replace(run, code=known[:_MAX_CODE_LINES])
 
 
 def add_call_extent(run: doc.AuditRun, watch: CoverageMonitor, *, keeps: bool) -> doc.AuditRun:
