@@ -92,13 +92,14 @@ def _unit(dtype: np.dtype[Any]) -> tuple[Machine, int]:
 class Key:
     """A key of JAX's: ``children`` and ``words`` are those derived from it on this path.
 
-    ``data``: its words as numbers, where it comes from a constant, ``seed``.
+    ``data``: its words as numbers, where it comes from a constant, ``seed``, or, ``outside``, from
+    a name that the code bound before the call.
     """
 
-    __slots__ = ("children", "data", "epoch", "impl", "seed", "widths", "words")
+    __slots__ = ("children", "data", "epoch", "impl", "outside", "seed", "widths", "words")
 
     def __init__(self, impl: str, epoch: int) -> None:
-        self.impl, self.epoch = impl, epoch
+        self.impl, self.epoch, self.outside = impl, epoch, False
         self.data: tuple[int, ...] | None = None
         self.seed: GeneratorSeed | None = None
         self.children: dict[Hashable, Key] = {}
@@ -124,7 +125,7 @@ class KeyBook:
         self._calls = 0
         self._roots: dict[Hashable, Key] = {}
         self._streams: dict[GeneratorSeed, Stream] = {}
-        self._kept: dict[int, tuple[Key, int]] = {}
+        self._kept: dict[Hashable, tuple[Key, int]] = {}
         source.on_begin.append(self.begin)
 
     def begin(self) -> None:
@@ -167,17 +168,23 @@ class KeyBook:
         if key.epoch == self.source.epoch:
             return key
         if key.data is not None:
-            return self.constant(key.impl, key.data)
+            again = self.constant(key.impl, key.data)
+            if key.outside:
+                again.outside, again.seed = True, None
+            return again
+        self._once_only(key, id(key))
+        return self._root(("kept", id(key)), key.impl)[0]
+
+    def _once_only(self, key: Key, name: Hashable) -> None:
+        """Note that a key that may be kept is used on this path, and report that it was before."""
         epoch = self.source.epoch
-        used = self._kept.setdefault(id(key), (key, epoch))[1]
-        if used != epoch:
+        if self._kept.setdefault(name, (key, epoch))[1] != epoch:
             self.source.find(
                 "repeated-draws",
                 "violation",
                 f"a JAX key that stays from call to call is used again ({self.line()}), so the "
                 "draws repeat",
             )
-        return self._root(("kept", id(key)), key.impl)[0]
 
     def _used(self, key: Key) -> Key:
         key = self.current(key)
@@ -187,6 +194,8 @@ class KeyBook:
 
     def _drawn_from(self, key: Key) -> None:
         """Note that numbers are drawn with a key: with a constant one they come in every call."""
+        if key.outside:
+            self._once_only(key, (key.impl, key.data))
         if key.seed is not None:
             stream = self._streams.get(key.seed)
             if stream is None:
@@ -204,6 +213,7 @@ class KeyBook:
                 child, new = self._root((key.impl, data), key.impl)
                 if new:
                     child.data = data
+                    child.outside = key.outside
                     if key.seed is not None:
                         child.seed = key.seed._replace(key=("jax", key.impl, data))
             key.children[name] = child

@@ -801,6 +801,8 @@ class Runner:
             return None
         flat = x.view(np.ndarray).ravel().tolist()
         count = len(flat)
+        if len(step.cache) > _MAX_NODES:
+            step.cache.clear()
         others = [
             list(np.broadcast_to(y, x.shape).ravel()) if y.size > 1 else [y.reshape(())[()]] * count
             for y in args

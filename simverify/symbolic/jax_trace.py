@@ -136,6 +136,14 @@ class DrawTrace(jax.core.Trace):
         kind = self.runner.kind(getattr(aval, "dtype", None))
         return self.wrap(value if kind is None else value.astype(kind, copy=False), aval)
 
+    def stage_outside(self, val: Any) -> Any:
+        """Return what stands for keys that were bound to a name before the call."""
+        twin = self.stage_value(val)
+        if isinstance(twin.value, Moved):
+            for key in twin.value.elements.ravel():
+                key.outside = True
+        return twin
+
     def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
         """Run one primitive."""
         runner = self.runner
@@ -296,7 +304,7 @@ def intercept_jax(
         if not _may_be_keys(value):
             return None
         if id(value) not in twins:
-            twins[id(value)] = (value, trace.stage_value(value))
+            twins[id(value)] = (value, trace.stage_outside(value))
         return twins[id(value)][1]
 
     with ExitStack() as stack:
