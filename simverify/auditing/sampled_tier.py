@@ -475,7 +475,7 @@ EARLY_LOOKS = (25, 50, 100, 200, 400)
 EARLY_SHARE = 1 / 16
 """Part of an instance's alpha that all early looks spend together: half of the first look's."""
 
-EARLY_SECONDS_SHARE = 0.25
+EARLY_SECONDS_SHARE = 0.4
 """Part of the time limit that the early looks may take, but for the very first."""
 
 
@@ -937,12 +937,13 @@ class _SampledRun:
             return None
         instance, found = short[0]
         wanted = instance_detect(instance, detect)
-        what = f"the calls on {instance.name} promise a TV of {found:.3g}, not {wanted:g}"
+        promise = f"a TV of {found:.3g}" if found < math.inf else "no TV yet"
+        what = f"the calls on {instance.name} promise {promise}, not {wanted:g}"
         plan = self.plan
         if plan is None or plan.needed * SLOWDOWN_ALLOWANCE <= self.seconds:
             return f"{what}: raise max_samples"
         seconds = self.seconds + SLOWDOWN_ALLOWANCE * (plan.needed - plan.seconds)
         return (
-            f"{what}; no more of them fit into {self.seconds:g} s: pass --seconds {seconds:.2g}, "
-            "or ask for what they find by --detect"
+            f"{what}; no more of them fit into {self.seconds:g} s: pass --seconds "
+            f"{math.ceil(seconds)}, or ask for what they find by --detect"
         )

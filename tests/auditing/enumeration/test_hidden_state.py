@@ -23,7 +23,7 @@ class HidesRejections(Count):
 
 
 def test_two_histories_that_look_the_same_are_told_apart():
-    with pytest.raises(NotComposable, match="lead to two laws"):
+    with pytest.raises(NotComposable, match="lead to two distributions"):
         composed(HidesRejections, SMALL)
     assert judged(HidesRejections).deviates
 
