@@ -281,8 +281,13 @@ def _output_ruling(run: results.OutputRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "PASS":
-        return _pass_basis(run)
+        lead = "" if run.counters is None or run.counters.lead is None else run.counters.lead
+        return f"{lead} {_pass_basis(run)}".lstrip()
     failed = [test.name for test in run.tests if test.rejected]
+    if run.counters is not None and set(run.findings) <= set(run.counters.findings):
+        return (
+            "Do not trust its counters: they cannot be right. No deviation of the tokens was found."
+        )
     if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
     return "Do not ship it: the emitted tokens do not follow the target model."
@@ -382,6 +387,8 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
         f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more (asked was "
         f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
+    if run.counters is not None:
+        yield Fact("Counters", _counter_words(run.counters))
     if run.weights:
         yield Fact("Rounded weights", _weight_power_words(run))
     if run.failed_from is not None:
@@ -393,6 +400,27 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
         yield Fact("Budget", f"{pluralize(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certificate_words(run.certificate))
+
+
+def _counter_words(counted: results.EngineCounters) -> str:
+    """Say what the engine counted, in rates where it counted both parts of them."""
+    parts = [
+        f"{value:,.0f} {words}"
+        for value, words in (
+            (counted.drafts, "verifications"),
+            (counted.drafted, "drafted"),
+            (counted.accepted, "accepted"),
+        )
+        if value is not None
+    ]
+    if counted.per_position and counted.drafts:
+        rates = ", ".join(f"{own / counted.drafts:.1%}" for own in counted.per_position)
+        parts.append(f"by position {rates}")
+    if counted.accept_length is not None:
+        parts.append(f"{counted.accept_length:.3g} tokens a verification in the last interval")
+    if counted.optimum is not None:
+        parts.append(f"at most {counted.optimum:.1%} of the first drafts may be accepted")
+    return "; ".join(parts)
 
 
 def _weight_power_words(run: results.OutputRun) -> str:

@@ -348,6 +348,29 @@ class Processing(Struct, frozen=True):
     allowed_token_ids: tuple[int, ...] = ()
 
 
+class EngineCounters(Struct, frozen=True):
+    """What an engine counted itself, and what that says; null: it does not count that.
+
+    ``drafts``: verifications; ``drafted``, ``accepted``: tokens, ``per_position`` by their place in
+    the draft; ``emitted``: tokens. ``accept_length``, ``accept_rate``: gauges of SGLang.
+    ``optimum``: largest share of first drafts that a lossless rule accepts on these tokens; null
+    where it was not computed. ``findings``: what cannot be; they are among the run's. ``lead``:
+    what a PASS says first of the draft, null where it is as good as it can be or nothing can tell.
+    """
+
+    drafts: float | None
+    drafted: float | None
+    accepted: float | None
+    per_position: tuple[float, ...]
+    emitted: float | None
+    accept_length: float | None
+    accept_rate: float | None
+    optimum: float | None
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    lead: str | None
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -373,6 +396,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     document does not say.
     ``weights``: which rounded weights would have failed; empty unless the verdict is PASS.
     ``processing``: what else the first request was asked for; null where nothing was.
+    ``counters``: what the engine counted itself; null where no page was given.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
     ``inconclusive``: why there is no verdict.
@@ -433,6 +457,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_prompt: int = 0
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
+    counters: EngineCounters | None = None
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
@@ -449,6 +474,8 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     yield from _certificate_complaints(run)
     if run.unsupported and not run.findings:
         yield "unsupported tokens without a finding: expected one"
+    if run.counters is not None and not set(run.counters.findings) <= set(run.findings):
+        yield "counters.findings are not all in findings"
 
 
 register_kind(

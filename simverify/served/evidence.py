@@ -16,6 +16,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.models.rounding import WeightFormat
 from simverify.models.transformer import TransformerPair
+from simverify.served.counters import FirstDrafts
 from simverify.served.requests import Request, logprob_resolution
 from simverify.served.rescore import LOGIT_MARGIN, ScoredRequest, tv_distances
 from simverify.simulators.kernels.philox import PIT
@@ -611,6 +612,7 @@ class OutputEvidence:
     probabilities. ``repeats``: answers to repeated prompts. ``same``: whether a token is that of
     the request before at the same place. ``copies``: for each pair of neighbours that begin alike
     the probabilities of those tokens, float64 (k,), of ``neighbours`` that were compared.
+    ``first_drafts``: of each request, what its tokens say of a draft, if there is one.
     ``distance``: sum of the TVs between the two scorings, ``worst`` the largest. ``tokens``: those
     that the target expected least.
     """
@@ -629,6 +631,7 @@ class OutputEvidence:
         self.tokens, self.reported, self.repeats = WorstTokens(), ReportedSums(), RepeatedAnswers()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
+        self.first_drafts: list[FirstDrafts] = []
         self.neighbours = self.n = 0
         self.distance = self.worst = self._shift = 0.0
         self._seed, self._before = seed, np.zeros(0, np.int64)
@@ -649,6 +652,8 @@ class OutputEvidence:
         self.tokens.add(scored.number, scored.p, tokens, scored.gap)
         self._order(scored, tokens)
         self._score(scored, tokens)
+        if scored.q is not None:
+            self.first_drafts.append(FirstDrafts.of(scored.p, scored.q))
         self.rates.add(scored.p, tokens)
         self.spreads.append(logit_spread(scored.p_again))
         if scored.number:

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from simverify import results as doc
@@ -11,6 +11,7 @@ from simverify.battery.battery import certificate_document, start_meta, test_doc
 from simverify.errors import UsageError
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
+from simverify.served.counters import CountedTokens, Counters, judge_counters
 from simverify.served.distribution import processing_document, sampling_fields
 from simverify.served.evidence import (
     REPORTED_TEST_NAME,
@@ -161,7 +162,8 @@ class RequestSource:
     """The ``name`` of where requests come from, and the command that judges them again.
 
     ``endpoint``: whether a server was asked; ``notes``: remarks on its answers. ``budget``: tokens
-    that it might emit; ``spent``: whether they ended before there were enough.
+    that it might emit; ``spent``: whether they ended before there were enough. ``counters``: the
+    engine's own, of what it emitted for these requests.
     """
 
     name: str
@@ -170,6 +172,7 @@ class RequestSource:
     notes: tuple[str, ...] = ()
     budget: int | None = None
     spent: bool = False
+    counters: Counters | None = None
 
 
 def audit_outputs(
@@ -195,7 +198,7 @@ def audit_outputs(
     if not requests:
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
-    independent = independent_requests(requests, pair)
+    emitted, independent = requests, independent_requests(requests, pair)
     requests = independent.requests
     selected = limit_tokens(requests, planned)
     law = selected[0].judged_by(pair)
@@ -220,6 +223,19 @@ def audit_outputs(
     if judged.findings and settings.ball is None and (alike := coarser_precision_note(judged, run)):
         words, shape = alike
         notes.append(words)
+    counters = None
+    if source.counters is not None:
+        whole = n == sum(len(request.tokens) for request in emitted)
+        seen = CountedTokens(
+            emitted=sum(len(request.tokens) for request in emitted),
+            requests=len(emitted),
+            restored=sum(request.restored for request in emitted),
+            first=evidence.first_drafts if whole else (),
+            ball=ball,
+        )
+        counters = judge_counters(source.counters, seen)
+        judged = replace(judged, findings=(*judged.findings, *counters.findings))
+        notes += counters.notes
     open_ = _open_reason(judged, run, text, source)
     if open_ is not None and independent.left_out:
         open_ = f"{independent.left_out:,} requests have the seed of an earlier one; {open_}"
@@ -234,7 +250,9 @@ def audit_outputs(
     if text is not None and text.not_round_tripping:
         verdict = "INCONCLUSIVE"
     certificate = judged.certificate if reported is None else reported.widened(judged.certificate)
-    passed, failed = verdict == "PASS", verdict == "FAIL"
+    passed = verdict == "PASS"
+    failed = any(test.rejected for test in judged.tests) or evidence.unsupported > 0
+    failed = failed and verdict == "FAIL"
 
     decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
@@ -296,6 +314,7 @@ def audit_outputs(
         longest_answer=max(len(r.tokens) for r in selected),
         reported=None if reported is None else reported.document(settings.shares["reported"]),
         weights=begun.powers(ball) if passed else (),
+        counters=counters,
     )
 
 
