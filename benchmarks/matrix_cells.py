@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from support.processed_engine import answers, everywhere, on_rows
 
+from simverify.models.distribution import STAGES, Law
 from simverify.models.transformer import BUNDLED, load_pair, read_prompts, use_threads
-from simverify.served.distribution import STAGES, Law
 from simverify.served.matrix import (
     DEFAULT_GAMMAS,
     Cell,

@@ -112,7 +112,7 @@ def _drawn(
     order: str = "transformers",
 ) -> list[list[int]]:  # fmt: skip
     """Answers to each prompt, side by side, of ``length`` tokens or up to an end of sequence."""
-    from simverify.served.distribution import ORDERS, Law
+    from simverify.models.distribution import ORDERS, Law
 
     law = Law(**asked, order=ORDERS[order])
     rng = np.random.default_rng(seed)

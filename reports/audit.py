@@ -78,26 +78,30 @@ def audit_advice(run: results.AuditRun) -> str:
         return f"Do not ship it: {failure_reason(run)}"
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {_open_reason(run)}"
-    right = "Its tokens follow the law that it reports" if run.contract == "draft" else "Lossless"
+    right = (
+        "Its tokens follow the distribution that it reports"
+        if run.contract == "draft"
+        else "Lossless"
+    )
     if run.tier == "exact":
         where = "every instance tried"
         if (stop := run.stopped) is not None:
             where = f"the {stop.judged} of {stop.instances} instances that there was time for"
         what = (
-            f"{right} on {where}, exactly: nothing here speaks against shipping it. "
+            f"{right} on {where}, exactly: this run gives no reason not to ship it. "
             "What was not tried (larger vocabularies, other precisions) is not covered."
         )
     else:
         instances = run.sampled.instances if run.sampled is not None else ()
         where = instances[0].name if len(instances) == 1 else "the sizes sampled"
         what = (
-            f"No deviation was found, with the error rates below, on {where}: nothing here speaks "
-            "against shipping it."
+            f"No deviation was found on {where} (error rates below): this run gives no reason not "
+            "to ship it."
         )
     warnings = sum(probe.outcome == "warning" for probe in run.probes)
     if not warnings:
         return what
-    return f"{what} First read what the probes warn of ({pluralize(warnings, 'warning')})."
+    return f"{what} Read the probes' {pluralize(warnings, 'warning')} first."
 
 
 def _open_reason(run: results.AuditRun) -> str:
@@ -109,12 +113,18 @@ def _open_reason(run: results.AuditRun) -> str:
 
 def _audit_facts(run: results.AuditRun) -> Iterator[Fact]:
     yield Fact("Checked", f"{verdict_scope(run)}, seed {run.seed}")
+    if run.processing is not None:
+        yield Fact(
+            "Target",
+            f"the target's rows after {target_words(run.processing)}, as stated: the code gets "
+            "them before that, and the draft's rows as they are",
+        )
     if words := clock_stop_words(run):
         yield Fact("Clock", words)
     if run.instances:
         yield Fact("Exact", exact_coverage_words(run))
     elif not run.not_enumerable:
-        yield Fact("Exact", "no law was computed: the code did not get so far")
+        yield Fact("Exact", "no distribution was computed: the code did not get that far")
     if run.not_enumerable:
         yield Fact("Not followed exactly", run.not_enumerable)
     if run.sampled is not None:
@@ -288,9 +298,10 @@ def _trial_blocks(trial: results.FailingTrial) -> Iterator[Block]:
 def _rows_table(instance: results.Instance) -> Table:
     """Return the rows of an instance, each pair of p and q once, with the prefixes it follows."""
     pairs = distinct_row_pairs(instance)
+    processed = instance.expected_probs is not None
     return make_table(
         "The instance: target p and draft q",
-        "rows | p | q",
+        "rows | p | p after processing | q" if processed else "rows | p | q",
         (
             (
                 Cell(prefix_text(prefixes, 60), short=prefix_text(prefixes, WIDTH - 4))
@@ -352,7 +363,10 @@ def _output_tree(counterexample: results.Counterexample) -> Tree:
 
 def _promises(run: results.AuditRun) -> Iterator[tuple[str, str]]:
     if run.instances:
-        yield ("exact tier", "no false alarms: the law itself, over all paths of the code")
+        yield (
+            "exact tier",
+            "no false alarms: the distribution is computed over all paths of the code",
+        )
         apart = (
             f", and {ALLOWED_MASS:g} for paths that are left out"
             if truncated_instances(run)
@@ -376,14 +390,14 @@ def _exact_limit(run: results.AuditRun) -> str:
 
 def _refuted_blocks(run: results.AuditRun) -> Iterator[Block]:
     if run.refuted:
-        yield Prose("Their laws differ from the one found, exactly, on the instances tried:")
+        yield Prose("Their exact distributions differ from the code's on the instances tried:")
         yield Items((join_names(run.refuted, 60),))
     if run.sampled is not None and run.sampled.faults is not None:
         yield from fault_blocks(run.sampled.faults)
     if run.diagnosis:
         yield make_table(
             "Nearest faults of the catalogue, on the counterexample's instance",
-            "fault | TV to the law found",
+            "fault | TV to the code's distribution",
             ((d.fault, float(d.distance)) for d in sorted(run.diagnosis, key=lambda d: d.distance)),
         ).first(10)
 
@@ -496,7 +510,8 @@ def source_words(origin: results.Localisation | results.Finding) -> str:
         if isinstance(origin, results.Localisation)
         else "What it raised on comes"
     )
-    return f"{what} from, likeliest mistake first, {_join_lines(origin.sources, MAX_SOURCE_LINES)}."
+    lines = _join_lines(origin.sources, MAX_SOURCE_LINES)
+    return f"{what} from these lines, the likeliest mistake first: {lines}."
 
 
 def short_location(findings: Sequence[results.Finding], place: results.Localisation | None) -> str:
@@ -621,11 +636,15 @@ def output_prefix(instance: results.Instance) -> str:
     return " ".join(parts)
 
 
-def distinct_row_pairs(instance: results.Instance) -> dict[tuple[str, str], list[str]]:
-    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows."""
-    pairs: dict[tuple[str, str], list[str]] = {}
-    for prefix, target in instance.target_probs.items():
-        pair = row_numbers(target), row_numbers(instance.draft_probs[prefix])
+def distinct_row_pairs(instance: results.Instance) -> dict[tuple[str, ...], list[str]]:
+    """Return each pair of rows p and q of ``instance`` once, with the prefixes it follows.
+
+    Where the code processes p, what that gives stands between them.
+    """
+    sides = (instance.target_probs, instance.expected_probs, instance.draft_probs)
+    pairs: dict[tuple[str, ...], list[str]] = {}
+    for prefix in instance.target_probs:
+        pair = tuple(row_numbers(rows[prefix]) for rows in sides if rows is not None)
         pairs.setdefault(pair, []).append(prefix)
     return pairs
 
@@ -657,10 +676,13 @@ def resembling_faults(run: results.AuditRun) -> str:
         return ""
     same = [d.fault for d in run.diagnosis if d.distance <= run.tolerance]
     if same:
-        return f"Its law there is that of the fault {' and of '.join(same)} (simverify faults)."
+        faults = " and of ".join(same)
+        return f"Its distribution there equals that of the fault {faults} (simverify faults)."
     nearest = min(run.diagnosis, key=lambda d: d.distance)
     fault = nearest.fault
-    far = f"the two laws differ by TV {nearest.distance:.3g}, there or on a richer instance"
+    far = (
+        f"the two distributions differ by TV {nearest.distance:.3g}, there or on a richer instance"
+    )
     if nearest.distance < counterexample.tv / 10:
         return f"It looks like the fault {fault} (simverify faults): {far}."
     unknown = "It looks like none of the catalogued faults."
@@ -726,15 +748,40 @@ def verdict_sentence(run: results.AuditRun) -> str:
             return f"{run.spec} does not draft from the distribution that it reports."
         return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
     if run.sampled is not None:
-        return f"{run.spec} passed every statistical test."
+        least, most = (f(x.detect for x in run.sampled.instances) for f in (min, max))
+        shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
+        return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
+    if (stop := run.stopped) is not None:
+        where = f"on {stop.judged} of {stop.instances} instances, where the time limit ended it"
+        if drafts:
+            return f"{run.spec} drafts from the distribution that it reports {where}."
+        return f"{run.spec} emits the target's distribution {where}."
     if drafts:
         return f"{run.spec} drafts exactly from the distribution that it reports."
+    if run.processing is not None:
+        words = target_words(run.processing)
+        return f"{run.spec} emits exactly the distribution of the target after {words}."
     return f"{run.spec} emits exactly the target's distribution."
+
+
+def target_words(processing: results.TargetProcessing) -> str:
+    """Return what is done to the target's rows, first to last."""
+
+    def words(step: str) -> str:
+        names = {"repetition": ["repetition_penalty"]}
+        names["presence"] = ["presence_penalty", "frequency_penalty"]
+        given = ((x, getattr(processing, x)) for x in names.get(step, [step.replace("-", "_")]))
+        parts = (f"{x.replace('_', '-')} {value:g}" for x, value in given if value is not None)
+        return " and ".join(parts)
+
+    return ", then ".join(map(words, processing.order))
 
 
 def verdict_scope(run: results.AuditRun) -> str:
     """Return on what sizes the verdict stands."""
-    what = f"{run.contract} contract" + (f", in company ({run.company})" if run.company else "")
+    what = f"{run.contract} contract" + (
+        f", in mixed batches ({run.company})" if run.company else ""
+    )
     if run.pair is not None:
         what = f"drafter and verifier, {run.pair.contract} contract"
     if run.sampled is not None and run.not_enumerable is not None:
@@ -780,7 +827,8 @@ _PART_WORDS = {
     "residual": "the token that it draws after a rejection does not follow the target",
     "bonus": "the bonus token, drawn when every draft token is accepted, does not follow the "
     "target",
-    "draft contract": "the draft tokens do not come from the law that it takes for the draft's",
+    "draft contract": "the draft tokens do not come from the distribution that it takes for "
+    "the draft's",
     "row plumbing": "it judges a token by rows that are not those of the token's place",
     "random stream": "it uses random numbers more than once, or others than it should",
 }
@@ -793,7 +841,7 @@ def failure_reason(run: results.AuditRun) -> str:
     failure, tier = run.counterexample, run.sampled
     if failure is not None and failure.call is not None:
         return (
-            "its draft tokens do not follow the law that it reports. On an instance with "
+            "its draft tokens do not follow the distribution that it reports. On an instance with "
             f"{failure.instance.vocab_size} tokens they are off by a total variation of "
             f"{probability_text(failure.tv)}."
         )
@@ -855,8 +903,8 @@ def exact_coverage_words(run: results.AuditRun) -> str:
     where = f"{len(cut)} of them" if whole else "each of them"
     most = max(instance.max_abs_deviation for instance in cut)
     return (
-        f"{words}; on {where} the lightest paths are left out, and no output is off by more than "
-        f"{most:.2g}, what they may hide ({ALLOWED_MASS:g} is allowed)"
+        f"{words}; on {where} the lightest paths are left out: with what they may hide, no output "
+        f"is off by more than {most:.2g} ({ALLOWED_MASS:g} is allowed)"
     )
 
 

@@ -44,8 +44,6 @@ MIN_LONG_FRACTION = 20
 """Characters of a fraction from which on it is left out."""
 
 
-_TIER_WORDS = {"exact": "exact law, samples", "sampled": "samples", "output": "emitted tokens"}
-
 _METHOD_WORDS = {
     "enumeration": "every drafted block, or every step down a tree, enumerated",
     "closed-form": "closed form",
@@ -130,11 +128,11 @@ def _verdict_table(run: results.CompareRun, rows: Sequence[results.CompareResult
     speeds = {(one.model, one.verifier): one.blocks_per_second / per for one in timings}
     return make_table(
         "Verdicts, and distance to the optimum",
-        "lossless | as declared | verifier | model | E[tau] | by | measured | 99.9% interval | "
-        f"block efficiency | gap to optimum | predicted speed-up | rests on | {unit} a second",
+        "lossless | as declared | verifier | model | E[tau] | measured, 99.9% interval | "
+        f"block efficiency | gap to optimum | predicted speed-up | {unit} a second",
         (_verdict_row(row, speeds[row.model, row.verifier], decoded) for row in rows),
-        "2:\nverifier | 0:\nlossless | 4:\nE[tau] | 6:measured\n99.9% | 8:block\neff. | "
-        f"9:of\nopt. | 10:speed\n-up | 12:{unit}\n/s",
+        "2:\nverifier | 0:\nlossless | 4:\nE[tau] | 5:measured\n99.9% | 6:block\neff. | "
+        f"7:of\nopt. | 8:\nspeed-up | 9:{unit}\n/s",
         names=frozenset({2, 3}) if on == On.PAGE else frozenset(),
         on=on,
     )
@@ -143,7 +141,7 @@ def _verdict_table(run: results.CompareRun, rows: Sequence[results.CompareResult
 def _verdict_row(row: results.CompareResult, speed: float, decoded: bool) -> Iterator[Cell | str]:
     verdict, acceptance = row.lossless.verdict, row.acceptance.verdict
     tier = "" if verdict == "INCONCLUSIVE" else f" {row.lossless.tier}"
-    yield Cell(verdict, mark=VERDICT_MARKS[verdict], short=verdict + tier)
+    yield Cell(verdict + tier, mark=VERDICT_MARKS[verdict])
     judged = Cell(acceptance, mark=VERDICT_MARKS[acceptance])
     yield judged if row.acceptance.tests else "not judged"
     # The folder of someone's own rule would leave no room for numbers.
@@ -151,10 +149,7 @@ def _verdict_row(row: results.CompareResult, speed: float, decoded: bool) -> Ite
     yield row.model
     expected, measured = row.expected_accepted, row.measured
     yield replace(expected_cell(expected), short=_expected_text(expected))
-    yield expected.method
-    yield replace(number_cell(measured.mean, 5), short=_interval_text(measured))
-    low, high = measured.ci_low, measured.ci_high
-    yield Cell(f"{low:.5g} to {high:.5g}", high - low)
+    yield Cell(_interval_text(measured), measured.mean)
     efficiency = row.block_efficiency
     yield replace(number_cell(efficiency, 5), short=_fixed_point(efficiency, 3))
     sign = "\N{GREATER-THAN OR EQUAL TO}" if row.optimum.bound else ""
@@ -162,7 +157,6 @@ def _verdict_row(row: results.CompareResult, speed: float, decoded: bool) -> Ite
     yield Cell(compare_text.optimality_gap_words(row), 1 - row.optimality, short=share)
     predicted = row.speedup.predicted
     yield Cell(f"{predicted:.3g}x", predicted, short=f"{_fixed_point(predicted, 2)}x")
-    yield _TIER_WORDS[row.lossless.tier] if row.lossless.tests else "exact law"
     # A rule that was judged by its law alone has no tests, and no speed to speak of; the sums of a
     # trace were made while it was recorded. Code that is called stands beside compiled kernels.
     timed = row.lossless.tests and (speed > 0.0 or not decoded)
@@ -174,8 +168,8 @@ def _basis_blocks(run: results.CompareRun) -> Iterator[Block]:
     yield make_table(
         "Exact checks, power and certificates",
         (
-            "result | E[tau] by | exact law | lossless | acceptance | named faults refuted | "
-            "certificate"
+            "result | E[tau] by | exact distribution | lossless | acceptance | "
+            "named faults refuted | certificate"
         ),
         map(_basis_row, run.results),
         names=frozenset({0}),

@@ -142,7 +142,7 @@ def _acceptance_chart(
         descriptions.append(f"{_short_name(row)}: {', '.join(f'{v:.3g}' for v in law)}")
     gamma = max(row.gamma for row in rows)
     caption = (
-        "Line: the rule's own law, or the middle of its bounds. Marks: measured, with "
+        "Line: the rule's exact distribution, or the middle of its bounds. Marks: measured, with "
         "99.9% intervals (Clopper and Pearson, each level by itself)."
     )
     if real:

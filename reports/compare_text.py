@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from simverify import results
 from simverify.reports.view import Block, Cell, Command, Fact, On, Prose, Table
 from simverify.reports.words import (
+    capitalize,
     join_names,
     limits_table,
     make_table,
@@ -235,10 +236,8 @@ def compare_advice(run: results.CompareRun) -> str:
     where = "on the models tried" if run.decoding is None else "in the emitted tokens"
     words = f"No deviation was found {where}"
     if all(row.lossless.tier == "exact" for row in run.results):
-        words = (
-            "Every rule's own law is its target's, exactly, and no deviation of a kernel was found"
-        )
-    return f"{words}, with the error rates below: nothing here speaks against shipping them."
+        words = "Every rule's exact distribution is its target's, and its kernel shows no deviation"
+    return f"{words} (error rates below): this run gives no reason not to ship them."
 
 
 def _kind_words(run: results.CompareRun) -> tuple[str, str, str]:
@@ -371,7 +370,7 @@ def _basis_words(run: results.CompareRun) -> str:
             "target row"
         )
     exact = sum(row.lossless.tier == "exact" for row in run.results)
-    both = "the rule's exact law and sampled tests of its kernel"
+    both = "the rule's exact distribution and sampled tests of its kernel"
     if any(not row.lossless.tests for row in run.results):
         both += ", where it has one"
     if exact == len(run.results):
@@ -387,8 +386,8 @@ def _basis_words(run: results.CompareRun) -> str:
 MAX_SUMMARY_LINES = 2
 
 _EXACT_BASIS = {
-    "exact": "exact: the rule's own law is the target's; its code passed every test",
-    "sampled": "sampled: its code passed every test",
+    "exact": "exact: the rule's distribution is the target's, and its kernel passed every test",
+    "sampled": "sampled: its kernel passed every test",
     "output": "output: the tokens that it emitted passed every test",
 }
 
@@ -426,17 +425,16 @@ def model_notes(
 
 def verdict_sentence(run: results.CompareRun) -> str:
     """Return the verdict with its error rate; of a PASS, with what it would have found."""
-    rate = f"a run says FAIL with probability {run.alpha:g} at most"
+    rate = f"lossless verifiers fail a run with probability at most {run.alpha:g}."
     if run.verdict == "FAIL":
-        return f"FAIL: {compare_advice(run)} Where all is right, {rate}."
+        return f"FAIL: {compare_advice(run)} {capitalize(rate)}"
     if run.verdict == "INCONCLUSIVE":
         return f"INCONCLUSIVE: {compare_advice(run)}"
     n = len(run.results)
     total = "the result follows" if n == 1 else f"all {n} results follow"
     return (
-        f"PASS: {total} the target's distribution; where all is right, {rate}, and a deviation of "
-        f"{run.detect:g} (total variation of a token) is found with probability "
-        f"{run.power:g}{_detection_limits(run)}."
+        f"PASS: {total} the target's distribution. A deviation of {run.detect:g} (total variation "
+        f"of a token) is found with probability {run.power:g}{_detection_limits(run)}; {rate}"
     )
 
 

@@ -41,8 +41,8 @@ _HASH_DIGITS = 16
 """Hexadecimal digits of a file's hash that a row has room for; the run file has them all."""
 
 COLUMN_NOTES = (
-    "deviation: the largest of the law from the target's over all instances; with <= the bound of "
-    "the sampled tier's certificate",
+    "deviation: the largest from the target's distribution over all instances; <= marks the bound "
+    "of the sampled tier's certificate",
     "a PASS of the exact tier holds on every path of its instances; --verbose has each one's "
     "certificate",
     "E[tau]: of a PASS, the least share of the optimum (block verification's) that is accepted on "

@@ -125,7 +125,7 @@ def bisection_facts(run: results.BisectRun) -> Iterator[str]:
     if run.lines:
         yield f"line: {join_names(run.lines, 3, 200)}"
     if run.differences:
-        yield f"the law differs on {pluralize(len(run.differences), 'instance')}"
+        yield f"the distribution differs on {pluralize(len(run.differences), 'instance')}"
     if len(run.versions) == 2:
         yield f"no {noun} lies between {good} and {bad}"
     else:
@@ -143,7 +143,7 @@ def _version_names(run: results.BisectRun, versions: Sequence[str]) -> str:
 
 def _difference_table(run: results.BisectRun) -> Table:
     return make_table(
-        "Instances on which the laws differ, the largest difference first",
+        "Instances on which the distributions differ, the largest difference first",
         "instance | deviation before | after | TV before | after | E[tau] before | after",
         (
             (

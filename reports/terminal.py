@@ -3,7 +3,8 @@
 import io
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO, cast
 
 from rich.console import Console
@@ -40,9 +41,9 @@ _MAX_UNBROKEN = 20
 
 def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
     """Print a report; ``verbose``: with the details too."""
-    on = On.VERBOSE if verbose else On.SHORT
-    shown = report.shown(on)
-    head, body = list(_head_parts(shown)), list(_section_parts(shown, verbose))
+    shown = report.shown(On.VERBOSE if verbose else On.SHORT)
+    page = _Page(min(WIDTH, console.width), verbose)
+    head, body = list(page.head(shown)), list(page.sections(shown))
     first, second = (body, head) if report.verdict_last else (head, body)
     for part in [*first, *([Text()] if first and second else []), *second]:
         console.print(part, soft_wrap=isinstance(part, Text) and bool(part.no_wrap))
@@ -58,90 +59,127 @@ def report_text(report: Report, *, verbose: bool = False) -> str:
     return file.getvalue().rstrip("\n")
 
 
-def _head_parts(report: Report) -> Iterator[Text]:
-    style = _STYLES[VERDICT_MARKS[report.verdict]] if report.verdict else "bold"
-    headline = report.headline or f"{report.verdict or ''} {report.title}".lstrip()
-    verdict = list(_wrap(headline, style=style))
-    if not report.headline:
-        verdict += _wrap(report.ruling)
-    facts = [line for fact in report.facts for line in _wrap(f"{fact.name}: {fact.text}")]
-    yield from (*facts, *verdict) if report.verdict_last else (*verdict, *facts)
+@dataclass(frozen=True)
+class _Page:
+    """The parts of a report as texts and tables that are ``width`` columns wide at most."""
 
+    width: int
+    verbose: bool
 
-def _section_parts(report: Report, verbose: bool) -> Iterator[Text | RichTable]:
-    for number, section in enumerate(report.sections):
-        if number:
-            yield Text()
-        colon = "" if ":" in section.title else ":"
-        yield from _wrap(f"{section.title}{colon}", style="bold")
-        before: Block | None = None
-        for block in section.blocks:
-            if before and isinstance(block, Table) and not block.listed:
-                yield from _wrap(block.caption)
-            leads = isinstance(before, Prose) and before.text.endswith(":")
-            yield from _block_parts(block, section.indent + 2 * leads, verbose)
-            before = block
+    def head(self, report: Report) -> Iterator[Text]:
+        style = _STYLES[VERDICT_MARKS[report.verdict]] if report.verdict else "bold"
+        headline = report.headline or f"{report.verdict or ''} {report.title}".lstrip()
+        verdict = list(self.wrap(headline, style=style))
+        if not report.headline:
+            verdict += self.wrap(report.ruling)
+        facts = [line for fact in report.facts for line in self.wrap(f"{fact.name}: {fact.text}")]
+        yield from (*facts, *verdict) if report.verdict_last else (*verdict, *facts)
 
+    def sections(self, report: Report) -> Iterator[Text | RichTable]:
+        for number, section in enumerate(report.sections):
+            if number:
+                yield Text()
+            colon = "" if ":" in section.title else ":"
+            yield from self.wrap(f"{section.title}{colon}", style="bold")
+            before: Block | None = None
+            for block in section.blocks:
+                if before and isinstance(block, Table) and not block.listed:
+                    yield from self.wrap(block.caption)
+                leads = isinstance(before, Prose) and before.text.endswith(":")
+                yield from self._block(block, section.indent + 2 * leads)
+                before = block
 
-def _block_parts(block: Block, indent: int, verbose: bool) -> Iterator[Text | RichTable]:
-    match block:
-        case Prose(text):
-            yield from _wrap(text, indent, _STYLES["fail"] * text.startswith("FAIL "))
-        case Items():
-            yield from _list_lines(block, indent, verbose)
-        case Table():
-            whole = block.whole and verbose
-            most = _MAX_VERBOSE_ROWS if verbose and not block.listed else _MAX_ROWS
-            table = block if whole else block.first(most)
-            if block.listed:
-                yield from _listed_rows(table, indent)
-            else:
-                yield _rich_table(table)
-            if table.left_out:
-                yield from _wrap(f"{_more(table.left_out, ' row')} in the run file", indent)
-        case Command(text):
-            for line in command_lines(text):
-                yield Text(line, no_wrap=True)
+    def _block(self, block: Block, indent: int) -> Iterator[Text | RichTable]:
+        match block:
+            case Prose(text):
+                yield from self.wrap(text, indent, _STYLES["fail"] * text.startswith("FAIL "))
+            case Items():
+                yield from self._list(block, indent)
+            case Table():
+                yield from self._table(block, indent)
+            case Command(text):
+                for line in command_lines(text, self.width):
+                    yield Text(line, no_wrap=True)
+
+    def _list(self, items: Items, indent: int) -> Iterator[Text]:
+        """Yield the entries, as far as a reader would scroll, and how many are left out."""
+        lines = 0
+        left_out = items.left_out
+        for number, entry in enumerate(items.entries):
+            whole = items.whole and self.verbose
+            if (number == MAX_ITEMS or lines >= _MAX_LINES) and not whole:
+                left_out += len(items.entries) - number
+                break
+            fails = entry.startswith("FAIL ")
+            wrapped = list(self.wrap(entry, indent, _STYLES["fail"] * fails))
+            lines += len(wrapped)
+            yield from wrapped
+        if left_out:
+            yield from self.wrap(f"{_more(left_out)} in the run file", indent)
+
+    def _table(self, block: Table, indent: int) -> Iterator[Text | RichTable]:
+        most = _MAX_VERBOSE_ROWS if self.verbose and not block.listed else _MAX_ROWS
+        table = block if block.whole and self.verbose else block.first(most)
+        columns = table.narrow or dict(enumerate(table.columns))
+        if table.listed:
+            yield from self._listed_rows(table, range(len(table.columns)), indent)
+        elif _least_width(table, columns) > self.width:
+            yield from self._listed_rows(table, list(columns), indent)
+        else:
+            yield _rich_table(table, columns)
+        if table.left_out:
+            yield from self.wrap(f"{_more(table.left_out, ' row')} in the run file", indent)
+
+    def _listed_rows(self, table: Table, columns: Sequence[int], indent: int) -> Iterator[Text]:
+        """Yield each row as a paragraph, of a table that is too wide."""
+        for row in table.rows:
+            name = row[columns[0]]
+            yield from self.wrap((name.short or name.text).replace("\n", "") + ":", indent)
+            for i in columns[1:]:
+                if row[i].text:
+                    yield from self.wrap(f"{table.columns[i]} = {row[i].text}", indent + 2)
+
+    def wrap(self, text: str, indent: int = 0, style: str = "") -> Iterator[Text]:
+        """Yield the lines of a text; all but the first are indented by two more."""
+        for line in textwrap.wrap(
+            clean_line(text, _MAX_TEXT if indent == 0 else _MAX_ENTRY),
+            self.width,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + 2),
+            break_on_hyphens=False,
+        ):
+            yield Text(line, style)
 
 
 def _more(count: int, noun: str = "") -> str:
     return f"1 more{noun} stands" if count == 1 else f"{count:,} more{noun}{'s' * bool(noun)} stand"
 
 
-def _list_lines(items: Items, indent: int, verbose: bool) -> Iterator[Text]:
-    """Yield the entries, as far as a reader would scroll, and how many are left out."""
-    lines = 0
-    left_out = items.left_out
-    for number, entry in enumerate(items.entries):
-        if (number == MAX_ITEMS or lines >= _MAX_LINES) and not (items.whole and verbose):
-            left_out += len(items.entries) - number
-            break
-        wrapped = list(_wrap(entry, indent, _STYLES["fail"] * entry.startswith("FAIL ")))
-        lines += len(wrapped)
-        yield from wrapped
-    if left_out:
-        yield from _wrap(f"{_more(left_out)} in the run file", indent)
+def _least_width(table: Table, columns: Mapping[int, str]) -> int:
+    """Return the columns that a table takes if no word is broken but in long names."""
+    width = -1
+    for i, header in columns.items():
+        texts = [header, *(str(_cell_text(row[i])) for row in table.rows)]
+        words = [word for text in texts for word in (text.split() if _breaks(table, i) else [text])]
+        widest = max(len(line) for word in words for line in word.split("\n"))
+        width += 1 + (min(widest, _MAX_UNBROKEN) if i in table.names else widest)
+    return width
 
 
-def _listed_rows(table: Table, indent: int) -> Iterator[Text]:
-    for row in table.rows:
-        yield from _wrap(f"{row[0].short or row[0].text}:", indent)
-        for name, cell in zip(table.columns[1:], row[1:], strict=True):
-            if cell.text:
-                yield from _wrap(f"{name} = {cell.text}", indent + 2)
+def _breaks(table: Table, i: int) -> bool:
+    """Return whether the cells of column ``i`` may take several lines."""
+    texts = [row[i].short or row[i].text for row in table.rows]
+    return i in table.names or max(map(len, texts), default=0) > _MAX_UNBROKEN
 
 
-def _rich_table(table: Table) -> RichTable:
+def _rich_table(table: Table, columns: Mapping[int, str]) -> RichTable:
     shown = RichTable(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    columns = table.narrow or dict(enumerate(table.columns))
     numbers = table.numbers
     for i, header in columns.items():
-        texts = [row[i].short or row[i].text for row in table.rows]
-        breaks = i in table.names or max(map(len, texts), default=0) > _MAX_UNBROKEN
         shown.add_column(
             Text(header),
             justify="right" if i in numbers else "left",
-            no_wrap=not breaks,
+            no_wrap=not _breaks(table, i),
             overflow="fold",
         )
     for row in table.rows:
@@ -155,7 +193,7 @@ def _cell_text(cell: Cell) -> Text:
     return Text(text, style=_STYLES[cell.mark])
 
 
-def command_lines(command: str) -> list[str]:
+def command_lines(command: str, width: int = WIDTH) -> list[str]:
     """Return the command on lines that a shell takes as one; its words are never broken."""
     command = printable(command)
     try:
@@ -170,21 +208,9 @@ def command_lines(command: str) -> list[str]:
             groups.append(word)
     lines = [f"  {groups[0]}"] if groups else []
     for group in groups[1:]:
-        if len(lines[-1]) + 1 + len(group) + 2 > WIDTH:
+        if len(lines[-1]) + 1 + len(group) + 2 > width:
             lines[-1] += " \\"
             lines.append(f"    {group}")
         else:
             lines[-1] += f" {group}"
     return lines
-
-
-def _wrap(text: str, indent: int = 0, style: str = "") -> Iterator[Text]:
-    """Yield the lines of a text; all but the first are indented by two more."""
-    for line in textwrap.wrap(
-        clean_line(text, _MAX_TEXT if indent == 0 else _MAX_ENTRY),
-        WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 2),
-        break_on_hyphens=False,
-    ):
-        yield Text(line, style)

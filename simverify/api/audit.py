@@ -27,6 +27,7 @@ from simverify.options.audit import (
     PairOptions,
     ProgramOptions,
     SelfTestOptions,
+    TargetOptions,
     TraceOptions,
     UsualOptions,
 )
@@ -260,6 +261,8 @@ def audit_pair(
         if contract == "tree" and scheme is None:
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
+        if role == "drafter":
+            mine = replace(mine, **dict.fromkeys(TargetOptions.names()))
         found = auditing.audit(code, contract, mine, progress=progress)
         verdicts.append(found.verdict)
         again = f"is {found.verdict} too: {mine.command(spec, contract)}"
@@ -283,7 +286,7 @@ def _wrong_contract(pair: Pair, verifier: Subject) -> str:
     return f"{has}: name --contract {verifier.contract}"
 
 
-_COARSER_DETECT = (0.02, 0.03, 0.05)
+_COARSER_DETECT = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 """What slow code is sampled for, in place of a deviation that nobody asked for by name."""
 
 
@@ -400,7 +403,8 @@ def audit_settings(options: Options, **more: Any) -> AuditSettings:
     # What is judged is no setting of how.
     names = set(type(options).names()) & set(AuditSettings.names()) - {"rule", "contract"}
     if isinstance(options, AuditRealModelOptions):
-        names -= {"gamma", "scheme", "tree"}  # how they draft, which is no size of an instance
+        # How they draft is no size of an instance, and they make their rows themselves.
+        names -= {"gamma", "scheme", "tree", *TargetOptions.names()}
     elif isinstance(options, PairOptions):
         names -= {"scheme", "tree"}
     values = {name: getattr(options, name) for name in names}

@@ -104,7 +104,7 @@ def declared_law(options: DeclaredLaw, pair: "TransformerPair") -> "Law":
 
     Raises ``UsageError`` for what is out of range, and for a mask that does not load.
     """
-    from simverify.served.distribution import as_law, check_order, law_fields
+    from simverify.models.distribution import as_law, check_order, law_fields
 
     said = {name: getattr(options, name) for name in DeclaredLaw.names()} | _objects(options)
     law = replace(as_law(pair.sampling), **law_fields(said, "the command", pair))
@@ -115,7 +115,7 @@ def declared_law(options: DeclaredLaw, pair: "TransformerPair") -> "Law":
 
 def check_law(options: DeclaredLaw) -> None:
     """Raise ``UsageError`` for a number, an order or JSON that is out of range."""
-    from simverify.served.distribution import NUMBER_PARAMETERS, Law, check_order
+    from simverify.models.distribution import NUMBER_PARAMETERS, Law, check_order
 
     given = {n: getattr(options, n, None) for n in (*NUMBER_PARAMETERS, "min_tokens")}
     Law(**{name: value for name, value in given.items() if value is not None})
@@ -136,7 +136,7 @@ def _objects(options: DeclaredLaw) -> dict[str, Any]:
 
 def check_json(value: object, name: str, kind: type) -> Any:
     """Return what an option holds, an object or a list, or JSON of one; else ``UsageError``."""
-    from simverify.served.distribution import check_json_option
+    from simverify.models.distribution import check_json_option
 
     return check_json_option(text_of(value, name), name.replace("_", "-"), kind)
 
@@ -147,7 +147,7 @@ def mask_of(mask: "str | Callable[..., Any] | None") -> "Mask | None":
     ``UsageError`` if it does not load.
     """
     from simverify.auditing.subject import load_subject
-    from simverify.served.distribution import Mask
+    from simverify.models.distribution import Mask
 
     if mask is None:
         return None

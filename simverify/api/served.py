@@ -256,7 +256,7 @@ def matrix(options: MatrixOptions) -> MatrixRun:
 
 def run_matrix(options: MatrixOptions) -> MatrixRun:
     """As :func:`matrix`, whose errors name options as the command line does."""
-    from simverify.served.distribution import STAGES, check_order
+    from simverify.models.distribution import STAGES, check_order
     from simverify.served.matrix import MatrixSettings, audit_matrix
     from simverify.served.requests import read_prompts_and_chats
 
@@ -327,7 +327,7 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
 def judge_outputs(options: OutputOptions) -> OutputRun:
     """Judge the tokens of a file or of a server, whose options were checked."""
     from simverify import served
-    from simverify.served.distribution import PARAMETER_NAMES
+    from simverify.models.distribution import PARAMETER_NAMES
     from simverify.served.judge import count_changed_tokens, retokenisation_words
     from simverify.served.requests import prompt_ids, read_prompts_and_chats
 

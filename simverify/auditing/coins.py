@@ -389,6 +389,7 @@ def compare_coins(
     probes: int = PROBES_PER_BOX,
     coins: int | None = None,
     seconds: float | None = None,
+    expected: Callable[[Tokens], Row] | None = None,
 ) -> Comparison:
     """As ``comparison.compare_blocks``, for code that takes its coins as arguments.
 
@@ -412,7 +413,7 @@ def compare_coins(
         law = search(call, coins or gamma + 1, max_calls=left // (vocab**gamma - n))
         left -= law.calls
         laws.append((block, mass, call.exact_law(law)))
-    return compare_laws(laws, model, gamma, tolerance)
+    return compare_laws(laws, expected or model.target, gamma, tolerance)
 
 
 def coin_counter(function: Any) -> Callable[[], int] | None:

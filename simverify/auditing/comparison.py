@@ -191,8 +191,9 @@ class Comparison:
     ``emitted``: the law, float64 (V,) * length or a tree. ``place``: None where no position
     deviates by more than ``tolerance``, by default that of ``dtype``, the coarsest precision that
     met a draw. ``broken``: the first drafted block on which the code broke its contract;
-    ``broken_parents``: its shape where it is a tree. ``call``: of a drafter; ``worst`` is then
-    conditional on what the drafter reports and on the number of tokens.
+    ``broken_parents``: its shape where it is a tree. ``met_at``: the line where a draw first met
+    ``dtype``. ``call``: of a drafter; ``worst`` is then conditional on what the drafter reports and
+    on the number of tokens.
     """
 
     max_abs_deviation: float
@@ -212,6 +213,7 @@ class Comparison:
     broken_parents: Tokens | None = None
     excess: float = 0.0
     call: DraftCall | None = None
+    met_at: str = ""
 
 
 RARE_PROBABILITY = 1e-6
@@ -253,19 +255,25 @@ TOLERANCE_BY_DTYPE = {
 }
 """Largest deviation that is rounding, by the coarsest precision met, finest first."""
 
+FLOAT16_ROUNDING = TOLERANCE_BY_DTYPE["bfloat16"] / 8
+"""Largest deviation that float16 makes: it has three bits more than bfloat16. A larger one that is
+gone in float64 may be a step that the code takes in float16 alone."""
+
 
 @dataclass(frozen=True)
 class PrecisionCheck:
     """A comparison and what it is held to.
 
     ``dtype``: the coarsest precision met, or found hidden. ``lifted``: the comparison is of
-    the code computing in float64, where it still deviates.
+    the code computing in float64, where it still deviates. ``doubt``: why the deviation cannot be
+    told from rounding, although it is within the tolerance; then there is no verdict.
     """
 
     comparison: Comparison
     tolerance: float
     dtype: str
     lifted: bool = False
+    doubt: str = ""
 
 
 def coarsest_dtype(dtypes: set[str]) -> str:
@@ -300,10 +308,15 @@ def assess_precision(compare: PromotedComparison, tolerance: float | None) -> Pr
     if _SINGLE < gap <= _HALF:
         lifted = _promoted_comparison(compare, "half")
         if lifted is None:
-            return usual
+            place = f" at {comparison.met_at}" if comparison.met_at else ""
+            why = f"{dtype}{place} could not be replaced by float64 to tell them apart"
+            return _doubted(usual, why) if dtype in HALF_PRECISIONS else usual
         if dtype in HALF_PRECISIONS:
             if certain_deviation(lifted) > _SINGLE:
                 return PrecisionCheck(lifted, _SINGLE, dtype, lifted=True)
+            if dtype == "float16" and gap > FLOAT16_ROUNDING:
+                why = f"in float64 it is gone, but float16 rounds by less than {FLOAT16_ROUNDING:g}"
+                return _doubted(usual, why)
         elif _is_single_rounding(compare, lifted):
             return PrecisionCheck(comparison, _HALF, HIDDEN_HALF_PRECISION)
     elif (
@@ -313,6 +326,16 @@ def assess_precision(compare: PromotedComparison, tolerance: float | None) -> Pr
     ):
         return PrecisionCheck(comparison, _SINGLE, "float32")
     return usual
+
+
+def _doubted(check: PrecisionCheck, why: str) -> PrecisionCheck:
+    """Return the check of a deviation that may be the rounding of its dtype or a fault."""
+    doubt = (
+        f"it deviates by {check.comparison.max_abs_deviation:.2g}, which may be the rounding of "
+        f"{check.dtype} or a fault: {why}. Name the type (np.float16, torch.bfloat16) where the "
+        f"code casts, or pass --tolerance {check.tolerance:g} to accept either"
+    )
+    return replace(check, doubt=doubt)
 
 
 def assess_reported_precision(
@@ -371,13 +394,16 @@ def law_fields(
         lost += mass * law.lost
         for finding in law.findings:
             keep_most_severe(findings, finding)
+    met = {name: line for _, law in laws for name, line in law.dtypes.items()}
+    dtype = coarsest_dtype({*dtypes, *met})
     return {
         "paths": sum(law.paths for _, law in laws),
         "pruned": pruned,
         "lost": lost,
         "complete": all(law.complete for _, law in laws),
         "findings": tuple(findings.values()),
-        "dtype": coarsest_dtype({*dtypes, *(name for _, law in laws for name in law.dtypes)}),
+        "dtype": dtype,
+        "met_at": met.get(dtype, ""),
     }
 
 
@@ -387,13 +413,15 @@ def compare_blocks(
     model: TargetAndDraft,
     gamma: int,
     *,
+    expected: Callable[[Tokens], Row] | None = None,
     tolerance: float | None = None,
     budget: Budget = DEFAULT_BUDGET,
 ) -> Comparison:
     """Joint law of a call over all drafted blocks, completed to gamma+1, against the target.
 
     Each block x ~ draft is verified exactly and what it emits is completed with plain target
-    samples (Sun et al. 2025, Lemma 2). ``budget`` is for all blocks together. The enumeration
+    samples (Sun et al. 2025, Lemma 2). ``expected``: the target's rows that the output follows,
+    where the code gets others. ``budget`` is for all blocks together. The enumeration
     may serve many instances: replays that look for untracked randomness are then paid for once.
     Raises as :func:`~simverify.auditing.enumeration.enumerate_verify` does.
     """
@@ -409,7 +437,7 @@ def compare_blocks(
         laws.append((block, mass, law))
         if not law.complete:
             break
-    return compare_laws(laws, model, gamma, tolerance)
+    return compare_laws(laws, expected or model.target, gamma, tolerance)
 
 
 def compare_tokens(
@@ -448,14 +476,14 @@ def compare_tokens(
 
 def compare_laws(
     laws: list[tuple[Tokens, float, ExactLaw]],
-    model: TargetAndDraft,
+    target: Callable[[Tokens], Row],
     gamma: int,
     tolerance: float | None,
 ) -> Comparison:
     """Compare the laws of all drafted blocks, each with its probability, with the target's."""
     fields = law_fields([(mass, law) for _, mass, law in laws])
     bound = TOLERANCE_BY_DTYPE[fields["dtype"]] if tolerance is None else tolerance
-    vocab, joint = len(model.target(())), _joint_law(model.target)
+    vocab, joint = len(target(())), _joint_law(target)
     expected = joint((), gamma + 1)
     emitted = np.zeros_like(expected)
     # accepted[j][tokens]: mass of calls whose token j was accepted, by the tokens up to it.

@@ -26,7 +26,12 @@ from simverify.auditing.enumeration import (
     takes_step_arguments,
 )
 from simverify.auditing.examiner import EXACT_TIER_SECONDS, ExactResult, Examiner, make_enumeration
-from simverify.auditing.instances import RowWeights, SmallModel, instance_battery
+from simverify.auditing.instances import (
+    RowWeights,
+    SmallModel,
+    instance_battery,
+    with_processing,
+)
 from simverify.auditing.sampled_runs import (
     ContractMisuse,
     SampledInstance,
@@ -87,7 +92,7 @@ class SequentialCheck:
         Only calls like the one which deviates most count.
         """
         call, tokens = comparison.call, comparison.worst.tokens
-        assert call is not None, "a drafter's law has a call that deviates most"
+        assert call is not None, "a drafter's distribution has a call that deviates most"
         assert model.drafting is not None, "and is of trees"
         shape, rng = model.drafting.shape, np.random.default_rng(0)
 
@@ -167,7 +172,8 @@ class SequentialCheck:
 
         There the code seeded itself, which is no fault where what comes out follows the target.
         """
-        plain = [m for m in instance_battery(3, 3) if m.family == "plain" and len(m.targets) > 1]
+        processed = (with_processing(m, seen_on.processing) for m in instance_battery(3, 3))
+        plain = [m for m in processed if m and m.family == "plain" and len(m.targets) > 1]
         sizes = max(seen_on.vocab_size, 3), max(seen_on.gamma, 2)
         model = min(plain, key=lambda m: abs(m.vocab_size - sizes[0]) + abs(m.gamma - sizes[1]))
         model = replace(model, drafting=seen_on.drafting)
@@ -208,7 +214,7 @@ def _calls_to_decide(evidences: Iterable[tuple[int, float]]) -> int:
 
 def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
     """Return the target's law of the first ``length`` tokens, (V,) * length."""
-    row = eos_absorbing(model.target, model.eos)
+    row = eos_absorbing(model.expected, model.eos)
     law = np.ones(())
     for depth in range(length):
         rows = [row(model.prompt + tokens) for tokens in np.ndindex(law.shape)]
@@ -419,7 +425,7 @@ def failure_message(judged: ExactResult) -> str:
     for finding in judged.comparison.findings:
         if finding.severity == "violation":
             return finding.message
-    return f"its law is off by TV {judged.comparison.tv:.3g}"
+    return f"the distribution is off by TV {judged.comparison.tv:.3g}"
 
 
 def row_kind_of(model: SmallModel) -> RowKind:
@@ -464,7 +470,9 @@ def find_failing_rows(
     for model in models:
         by_kind[row_kind_of(model)].append(model)
     known = row_kind_of(first.model)
-    twin = with_positive_rows(first.model)
+    twin = with_processing(with_positive_rows(first.model), first.model.processing)
+    if twin is None:
+        return None
     if known != "plain":
         by_kind["plain"].append(twin)
     failures: list[tuple[RowKind, ExactResult]] = []

@@ -466,7 +466,7 @@ class ComposedLaw:
     lost: float
     findings: tuple[Finding, ...]
     complete: bool
-    dtypes: frozenset[str]
+    dtypes: Mapping[str, str]
     accepted: float | None = None
 
 
@@ -511,7 +511,7 @@ def compose_laws(
         lost=sum(here * law.lost for here, law in laws),
         findings=tuple(findings.values()),
         complete=all(law.complete for _, law in laws),
-        dtypes=frozenset[str]().union(*(law.dtypes for _, law in laws)),
+        dtypes={name: line for _, law in laws for name, line in law.dtypes.items()},
         accepted=None
         if generation.eos is not None or first is None
         else sum(weight * (len(tokens) - 1) for tokens, weight in first.probabilities.items()),
@@ -799,7 +799,7 @@ class _Composition:
             {(end.tokens, end.mark): end.weight for end in law.ends} for law in (node.law, again)
         )
         if _differ(one, other):
-            raise NotComposable("two histories that look the same lead to two laws")
+            raise NotComposable("two histories that look the same lead to two distributions")
 
 
 # The law of a generation: composed of calls, and checked against one that is not.
@@ -838,7 +838,9 @@ def enumerate_generation(
                 plain = enumerate_tokens(enumeration, rule, longer, left)
                 enumeration.checked += plain.paths
                 if _differ(_truncate_law(composed), _truncate_law(plain)):
-                    raise NotComposable("composed, the calls have another law than in a row")
+                    raise NotComposable(
+                        "composed, the calls have another distribution than in a row"
+                    )
         except NotComposable:
             enumeration.composes = False
         else:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +32,7 @@ from simverify.auditing.examiner import (
     make_enumeration,
     output_length,
 )
-from simverify.auditing.instances import SmallModel, max_tree_count
+from simverify.auditing.instances import SmallModel, max_tree_count, with_processing
 from simverify.auditing.sampled_runs import InstanceTables, SampledInstance
 from simverify.auditing.search import make_search_space, search_branch_targets, search_failure
 from simverify.auditing.subject import Contract, Subject
@@ -195,7 +195,7 @@ class _BatteryRun:
     endless: int = 0
     wasted: int = 0
     begun: tuple[int, float] | None = None
-    clock: Stopwatch = field(default_factory=Stopwatch)
+    clock: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def through(self, models: Iterable[SmallModel]) -> None:
         """Judge one after the other, until one fails or nothing more can be judged."""
@@ -306,7 +306,7 @@ def _too_many_paths_error(examiner: Examiner, model: SmallModel, fair: int) -> C
         )
     return CannotEnumerate(
         f"{what}, as where a loop draws until it accepts, and the heaviest of them leave out a "
-        f"mass above {TRUNCATED_MASS:g}: draw from the law that the loop accepts instead",
+        f"mass above {TRUNCATED_MASS:g}: draw from the distribution that the loop accepts instead",
         "" if examiner.enumeration is None else examiner.enumeration.source.longest,
     )
 
@@ -371,7 +371,7 @@ def make_counterexample(judged: ExactResult, contract: Contract) -> results.Coun
         depth = _rows_depth(model, output_length(model, contract), contract)
         sequence = cut_at_eos(sequence, model.eos)
         tree = next_token_branches(
-            comparison.emitted, lambda so_far: model.target(model.prompt + so_far), sequence
+            comparison.emitted, lambda so_far: model.expected(model.prompt + so_far), sequence
         )
     return results.Counterexample(
         instance=model.document(depth, sequence) if call is None else model.document(model.gamma),
@@ -617,10 +617,13 @@ def _search_counterexample(
         nonlocal spent, budget, found_one
         if model in known or spent >= budget:
             return known.get(model, False)
+        processed = with_processing(model, processing)
+        if processed is None:
+            return False
         before = total_effort(enumeration.source) if enumeration else 0.0
         paths = examiner.budget.paths
         try:
-            judged = examiner.judge(model)
+            judged = examiner.judge(processed)
             known[model] = judged.failed and not is_context_limit(judged)
             paths = judged.comparison.paths
         except OutOfTime:
@@ -637,6 +640,7 @@ def _search_counterexample(
         return known[model]
 
     start = failure.model if failure else None
+    processing = models[0].processing
     contract, watch = examiner.contract, current_monitor()
     # The numbers in the code are not compared with those of a tree: its nodes, its siblings.
     if start is None and watch is not None and (contract == "verify" or contract == "step"):
@@ -653,6 +657,8 @@ def _search_counterexample(
     counterexample = search_failure(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
     if counterexample is None and failure is None:
         counterexample = start
+    if counterexample is not None:
+        counterexample = with_processing(counterexample, processing)
     if counterexample is None:
         return
     with suppress(CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyPaths):

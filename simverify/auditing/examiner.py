@@ -30,7 +30,7 @@ from simverify.auditing.enumeration import (
     eos_absorbing,
     takes_tree_arguments,
 )
-from simverify.auditing.instances import SmallModel, max_tree_count
+from simverify.auditing.instances import SmallModel, max_tree_count, with_processing
 from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import compare_trees, first_call_as_tree_rule, tree_as_step
 from simverify.faults import FAULTS
@@ -115,7 +115,8 @@ class Examiner:
         within = held.tolerance
         if self.budget.enough is not None and self.tolerance is None:
             within = max(within, MAX_INTERVAL)
-        undecided = not deviates and comparison.max_abs_deviation - comparison.lost > within
+        known = comparison.max_abs_deviation - comparison.lost
+        undecided = not deviates and (bool(held.doubt) or known > within)
         return ExactResult(model, comparison, violated, deviates, undecided, held)
 
     def compare(self, model: SmallModel, lift: Float64Promotion | None = None) -> Comparison:
@@ -132,6 +133,7 @@ class Examiner:
                 tolerance=self.tolerance,
                 max_calls=self.budget.paths,
                 seconds=self.budget.seconds,
+                expected=model.expected,
             )
         with ExitStack() as stack:
             enumeration = None if lift else self.enumeration
@@ -147,9 +149,10 @@ class Examiner:
             enumeration.source.sites.learn()
             if isinstance(enumeration, StepEnumeration):
                 return self._compare_tokens(enumeration, rule, model)
+            if self.contract == "draft":
+                return compare_drafts(enumeration, rule, model, **limits)
+            limits["expected"] = model.expected
             if model.drafting is not None:
-                if self.contract == "draft":
-                    return compare_drafts(enumeration, rule, model, **limits)
                 return compare_trees(enumeration, rule, model, model.drafting, **limits)
             return compare_blocks(enumeration, rule, model, model.gamma, **limits)
 
@@ -178,7 +181,7 @@ class Examiner:
         given = model.target, model.draft, model.gamma, output_length(model, "step")
         generation = Generation(*given, model.prompt, model.earlier_calls, model.eos)
         law = enumerate_generation(enumeration, rule, generation, budget, beyond=extra)
-        target = eos_absorbing(model.target, model.eos)
+        target = eos_absorbing(model.expected, model.eos)
         known: Any = {"tolerance": self.tolerance, "accepted": law.accepted}
         return compare_tokens(law, lambda tokens: target(model.prompt + tokens), **known)
 
@@ -302,10 +305,13 @@ def rich_instance(contract: Contract, failing: SmallModel) -> SmallModel:
     """Return an instance like the failing one whose rows have no zeros and are all different."""
     if failing.drafting is not None:
         made = instances.draft_instances if contract == "draft" else instances.tree_instances
-        models = made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0)
-        return next(model for model in models if model.name == "plain, V=3, tree 2,1")
-    name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
-    return next(model for model in instances.instance_battery(3, 3) if model.name == name)
+        models = iter(made(failing.drafting.scheme, max_gamma=2, max_vocab=3, seed=0))
+        name = "plain, V=3, tree 2,1"
+    else:
+        models = instances.instance_battery(3, 3)
+        name = "plain, V=3, gamma=2" if contract == "verify" else "plain, V=2, gamma=2"
+    rich = next(model for model in models if model.name == name)
+    return with_processing(rich, failing.processing) or failing
 
 
 def refuted_faults(
@@ -332,7 +338,12 @@ def refuted_faults(
 
 
 def _candidate_faults(contract: Contract, model: SmallModel) -> list[Fault]:
-    """Return the faults of ``model``'s scheme: on another their right rule is lossy too."""
+    """Return the faults of ``model``'s scheme: on another their right rule is lossy too.
+
+    They get rows that are processed already; none where that depends on the tokens before.
+    """
+    if instances.processed_model(model) is None:
+        return []
     scheme = model.drafting.scheme.name if model.drafting else None
     drafts = contract == "draft"
     return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
@@ -348,13 +359,14 @@ def _fault_deviates(
     beyond: ExtraCalls | None,
 ) -> bool:
     examiner = _fault_examiner(fault, contract, tolerance, beyond)
-    return examiner is not None and examiner.fails(model)
+    given = instances.processed_model(model)
+    return examiner is not None and given is not None and examiner.fails(given)
 
 
 @lru_cache(maxsize=1024)
 def _fault_comparison(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
-    examiner = _fault_examiner(fault, contract, 0.0)
-    return None if examiner is None else _examine_fault(examiner, model)
+    examiner, given = _fault_examiner(fault, contract, 0.0), instances.processed_model(model)
+    return None if examiner is None or given is None else _examine_fault(examiner, given)
 
 
 def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:

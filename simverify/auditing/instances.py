@@ -17,12 +17,14 @@ from typing import Literal
 import numpy as np
 
 from simverify.arrays import Row
+from simverify.errors import UsageError
+from simverify.models.distribution import ORDERS, TRUNCATION_STAGES, Law
 from simverify.results import Instance
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, get_scheme, shape_of_levels
 
 # Rows of the small instances: pairs of target and draft rows, as integer weights.
 
-RowWeights = tuple[int, ...]
+RowWeights = tuple[float, ...]
 RowPair = tuple[RowWeights, RowWeights]
 
 
@@ -154,8 +156,9 @@ class SmallModel:
     sum of the tokens before these, so that code which looks at the end of its context alone is on
     other rows. ``eos``: what a call emits after this token is dropped, as a decoding loop does.
     ``certain_after``: so many tokens behind the prompt each row holds one token, the likeliest of
-    the target's. ``earlier_calls``: calls of an earlier generation, at most, after which a rule
-    with state is reset; it must owe nothing to it.
+    the target's. ``processing``: what the code does to the target's rows, where that is stated: the
+    code gets ``target``, and its output follows ``expected``. ``earlier_calls``: calls of an
+    earlier generation, at most, after which a rule with state is reset; it must owe nothing to it.
     """
 
     name: str
@@ -169,6 +172,7 @@ class SmallModel:
     certain_after: int | None = None
     core: bool = False  # a verdict needs it
     drafting: Drafting | None = None  # how trees are drafted, for rules that judge them
+    processing: Law | None = None
 
     @classmethod
     def of_pairs(
@@ -201,8 +205,16 @@ class SmallModel:
         return all(sum(w > 0 for w in row) == 1 for row in self.drafts)
 
     def target(self, prefix: Sequence[int]) -> Row:
-        """Row (V,) of the target after ``prefix``."""
+        """Row (V,) of the target after ``prefix``, as the code gets it."""
         return _normalised(self._weights(self.targets, prefix)).copy()
+
+    def expected(self, prefix: Sequence[int]) -> Row:
+        """Row (V,) that the output follows after ``prefix``: the target's, processed as stated."""
+        weights, start = self._weights(self.targets, prefix), len(self.prompt)
+        if self.processing is None:
+            return _normalised(weights).copy()
+        prompt, tokens = tuple(prefix[:start]), tuple(prefix[start:])
+        return processed_row(self.processing, weights, prompt, tokens).copy()
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Row (V,) of the draft after ``prefix``."""
@@ -219,12 +231,16 @@ class SmallModel:
                 drafts = itertools.product(tokens, repeat=drafted)
                 prefixes |= dict.fromkeys(sequence[:end] + x for x in drafts)
 
+        keys = {prefix: ",".join(map(str, prefix)) for prefix in prefixes}
+
         def table(rows: tuple[RowWeights, ...]) -> dict[str, tuple[float | str, ...]]:
             def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
                 weights = self._weights(rows, self.prompt + prefix)
                 return tuple(str(Fraction(w, sum(weights))) for w in weights)
 
-            return {",".join(map(str, prefix)): row(prefix) for prefix in prefixes}
+            return {key: row(prefix) for prefix, key in keys.items()}
+
+        expected = {key: tuple(self.expected(self.prompt + x).tolist()) for x, key in keys.items()}
 
         return Instance(
             name=self.name,
@@ -237,6 +253,7 @@ class SmallModel:
             scheme=self.drafting.scheme.name if self.drafting else None,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
+            expected_probs=expected if self.processing is not None else None,
         )
 
     def _weights(self, rows: tuple[RowWeights, ...], prefix: Sequence[int]) -> RowWeights:
@@ -259,6 +276,182 @@ class SmallModel:
 def _normalised(weights: RowWeights) -> Row:
     row = np.array(weights, dtype=np.float64)
     return np.asarray(row / row.sum(), dtype=np.float64)
+
+
+# A target that is stated as a processing of the rows: cuts, temperature, penalties.
+#
+# Engines differ where a tie stands at a cut, and where the sum at top-p is the share but for
+# rounding. No instance has rows on which that matters: a logit that is off by ``CUT_MARGIN`` cuts
+# as before.
+
+MAX_TOP_K = 298
+"""Largest top-k: an instance has two tokens more, and no more than 300."""
+
+CUT_MARGIN = 0.01
+
+_MIN_EFFECT = 1e-5
+"""Least TV by which some row has to change, well above the rounding of float32."""
+
+_MAX_CONTEXTS = 64  # of a row, that penalties are tried after
+_ROW_DRAWS, _NUDGES, _NUDGE_FACTOR = 400, 24, 1.03
+
+
+@lru_cache(maxsize=16384)
+def processed_row(
+    processing: Law, weights: RowWeights, prompt: tuple[int, ...], tokens: tuple[int, ...]
+) -> Row:
+    """Return the row (V,) of ``weights`` after ``prompt`` and ``tokens``, processed."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(_normalised(weights))
+    return processing.after(logits[None], prompt, tokens, len(tokens))[0]
+
+
+def with_processing(model: SmallModel, processing: Law | None) -> SmallModel | None:
+    """Return ``model`` for code that processes the target's rows so.
+
+    Rows with a tie at a cut are nudged; None where that does not help.
+    """
+    if processing is None:
+        return model
+    contexts: list[tuple[int, ...]] = [()]
+    if _reads_context(processing):
+        lengths = range(1, model.gamma + 1)
+        pairs = (
+            itertools.combinations_with_replacement(range(model.vocab_size), n) for n in lengths
+        )
+        contexts += itertools.islice(itertools.chain.from_iterable(pairs), _MAX_CONTEXTS)
+
+    def is_clear(weights: RowWeights) -> bool:
+        return all(is_clear_cut(processing, weights, model.prompt, tokens) for tokens in contexts)
+
+    targets = tuple(next(filter(is_clear, _nudged(row)), None) for row in model.targets)
+    if None in targets:
+        return None
+    return replace(model, targets=targets, processing=processing)
+
+
+def processed_model(model: SmallModel) -> SmallModel | None:
+    """Return ``model`` for code that gets processed rows; None where these depend on its tokens."""
+    processing = model.processing
+    if processing is None:
+        return model
+    if _reads_context(processing):
+        return None
+    rows = (processed_row(processing, row, (), ()) for row in model.targets)
+    return replace(model, targets=tuple(tuple(row.tolist()) for row in rows), processing=None)
+
+
+def _reads_context(processing: Law) -> bool:
+    return not processing.acting.isdisjoint({"repetition", "presence"})
+
+
+@lru_cache(maxsize=16384)
+def is_clear_cut(
+    processing: Law, weights: RowWeights, prompt: tuple[int, ...], tokens: tuple[int, ...]
+) -> bool:
+    """Whether the same tokens are left where the logit of any of them is off by a little."""
+    if processing.temperature > 0 and processing.acting.isdisjoint(TRUNCATION_STAGES):
+        return True
+    with np.errstate(divide="ignore"):
+        logits = np.log(_normalised(weights))
+    shifts = CUT_MARGIN * np.eye(len(weights))[np.flatnonzero(weights)]
+    rows = np.concatenate([logits[None], logits + shifts, logits - shifts])
+    left = processing.after(rows, prompt, tokens, len(tokens)) > 0
+    return bool((left == left[0]).all())
+
+
+def _nudged(weights: RowWeights) -> Iterator[RowWeights]:
+    """Yield a row, and rows like it whose weights are all different."""
+    yield weights
+    vocab, rng = len(weights), random.Random(0)
+    for _ in range(_NUDGES):
+        powers = rng.sample(range(vocab), vocab)
+        yield tuple(
+            round(10_000 * w * _NUDGE_FACTOR**n) for w, n in zip(weights, powers, strict=True)
+        )
+
+
+def processing_instances(
+    processing: Law, max_gamma: int, draftings: Sequence[Drafting] = ()
+) -> list[SmallModel]:
+    """Return instances on which it shows what is done, and what other code would do instead.
+
+    Their rows tell ``processing`` from what has one of its steps left out, another order, or a
+    top-k that is off by one. A verdict needs them. ``draftings``: how trees are drafted, for code
+    that judges them. Raises ``UsageError`` if it changes no row.
+    """
+    vocab, rng = max(4, (processing.top_k or 0) + 2), random.Random(0)
+    rows = []
+    for _ in range(_ROW_DRAWS):
+        spread = rng.choice((0.5, 1.0, 2.0, 4.0))
+        row = tuple(round(10 ** (4 + rng.uniform(0, spread))) for _ in range(vocab))
+        if is_clear_cut(processing, row, (), ()):
+            rows.append(row)
+    chosen: list[RowWeights] = []
+    others = [*_neighbours(processing)]
+    for other in (None, *others):
+        gaps = [_effect(processing, other, row) for row in rows]
+        best = max(range(len(rows)), key=gaps.__getitem__, default=None)
+        if best is not None and gaps[best] > _MIN_EFFECT:
+            chosen.append(rows[best])
+        elif other is None:
+            raise UsageError(
+                "what is stated of the target changes none of its rows: leave out what changes "
+                "nothing"
+            )
+    targets = list(dict.fromkeys(chosen))
+    if draftings:
+        return [m for x in draftings for m in _processed_models(processing, targets, x, rng)]
+    gammas = range(1, min(max_gamma, 2 if vocab <= 6 else 1) + 1)
+    return [m for gamma in gammas for m in _processed_models(processing, targets, gamma, rng)]
+
+
+def _processed_models(
+    processing: Law, targets: list[RowWeights], drafts: int | Drafting, rng: random.Random
+) -> Iterator[SmallModel]:
+    """Yield instances of a few rows each; drafts hold tokens that are cut off, and others."""
+    vocab, drafting = len(targets[0]), None if isinstance(drafts, int) else drafts
+    gamma = drafts if isinstance(drafts, int) else drafts.shape.depth
+    kind = f"gamma={gamma}" if drafting is None else drafting.shape.words()
+    for n in range(0, len(targets), 3):
+        pairs: list[RowPair] = []
+        for row in targets[n : n + 3]:
+            ranked = sorted(range(vocab), key=row.__getitem__)
+            held = {ranked[-1], ranked[0], *rng.sample(range(vocab), min(vocab, 2))}
+            pairs.append((row, tuple(rng.randint(1, 9) * (x in held) for x in range(vocab))))
+        name = f"processed {n // 3 + 1}, V={vocab}, {kind}"
+        model = SmallModel.of_pairs(name, gamma, pairs, core=True, drafting=drafting)
+        made = with_processing(model, processing)
+        if made is not None:
+            yield made
+
+
+def _effect(processing: Law, other: Law | None, row: RowWeights) -> float:
+    """TV of a processed row from one that is processed otherwise, or not at all."""
+    tokens = (row.index(max(row)),) if _reads_context(processing) else ()
+    one = processed_row(processing, row, (), tokens)
+    another = _normalised(row) if other is None else processed_row(other, row, (), tokens)
+    return float(np.abs(one - another).sum() / 2)
+
+
+def _neighbours(processing: Law) -> Iterator[Law]:
+    """Yield what code may do instead by mistake."""
+    acting = processing.acting
+    if processing.temperature not in (0.0, 1.0):
+        yield replace(processing, temperature=1.0)
+    for stage in sorted(acting - {"temperature", "presence"}):
+        name = {"repetition": "repetition_penalty"}.get(stage, stage.replace("-", "_"))
+        yield replace(processing, **{name: None})
+    if "presence" in acting:
+        yield replace(processing, presence_penalty=None, frequency_penalty=None)
+    if (k := processing.top_k) is not None:
+        yield from (replace(processing, top_k=near) for near in (k - 1, k + 1) if near)
+    steps = {tuple(x for x in order if x in acting) for order in ORDERS.values()}
+    known = tuple(x for x in processing.order if x in acting)
+    for other in sorted({*steps, known[::-1]} - {known}):
+        rest = iter(other)
+        order = tuple(next(rest) if x in acting else x for x in processing.order)
+        yield replace(processing, order=order)
 
 
 _SWEEP_FAMILY = "sweep"
@@ -610,17 +803,24 @@ class InstanceRows:
         self.prompt = instance.prompt
         self.drafting = instance_drafting(instance)
         self.missing = ""
-        self._targets, self._drafts = (
+        expected = instance.target_probs
+        if instance.expected_probs is not None:
+            expected = instance.expected_probs
+        self._targets, self._drafts, self._expected = (
             {
                 prefix: np.array([float(Fraction(x)) for x in row], dtype=np.float64)
                 for prefix, row in rows.items()
             }
-            for rows in (instance.target_probs, instance.draft_probs)
+            for rows in (instance.target_probs, instance.draft_probs, expected)
         )
 
     def target(self, prefix: Sequence[int]) -> Row:
-        """Fresh row (V,) of the target after ``prefix``."""
+        """Fresh row (V,) of the target after ``prefix``, as the code gets it."""
         return self._row(self._targets, "target", prefix)
+
+    def expected(self, prefix: Sequence[int]) -> Row:
+        """Fresh row (V,) that the output follows after ``prefix``."""
+        return self._row(self._expected, "target", prefix)
 
     def draft(self, prefix: Sequence[int]) -> Row:
         """Fresh row (V,) of the draft after ``prefix``."""

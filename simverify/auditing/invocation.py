@@ -29,7 +29,13 @@ from simverify.symbolic.engine import MIN_HANG_FACTOR
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
 from simverify.symbolic.provenance import CannotEnumerate, parse_raise_site
 from simverify.symbolic.source import PathCut
-from simverify.symbolic.watchdog import DeadlineExpired, deadline, is_user_interrupt, monotonic_now
+from simverify.symbolic.watchdog import (
+    DeadlineExpired,
+    Stopwatch,
+    deadline,
+    is_user_interrupt,
+    monotonic_now,
+)
 
 # The rows of edge probes: by position, cycled, the same under both contracts.
 
@@ -244,7 +250,7 @@ def make_caller(rule: Rule, contract: Contract, eos: int | None = None) -> Calle
     if contract == "verify":
         return partial(_call_verify, rule)
     takes_step_arguments(rule)
-    return partial(_call_step, rule, eos)
+    return StepCaller(rule, eos)
 
 
 def build_step_rule(rule: Rule) -> tuple[Rule, Callable[[], Any] | None]:
@@ -292,21 +298,50 @@ def _call_verify(
     return replace(outcome, changed=tuple(changed), returned=returned)
 
 
-def _call_step(
-    rule: Rule, eos: int | None, case: ProbeCase, rng: Any, drafted: Any, *, writable: bool = True
-) -> CallOutcome:
-    def call() -> tuple[Tokens, str]:
-        step, reset = build_step_rule(rule)
+class StepCaller:
+    """Runs generations of a step rule as a server does: one object makes many, on rows of one kind.
 
-        def more(emitted: Tokens) -> Tokens:
-            rows = case.target, case.draft
-            tokens = read_result(call_monitored(step, emitted, *rows, case.gamma, rng))
-            check_token_ids(tokens, case.vocab_size)
-            return tokens
+    The object is built for a case's first generation, and again after one that broke.
+    """
 
-        return decode_generation(more, reset, length=case.gamma + 1, eos=eos), ""
+    def __init__(self, rule: Rule, eos: int | None) -> None:
+        self._rule, self._eos = rule, eos
+        self._case: ProbeCase | None = None
+        self._built: tuple[Rule, Callable[[], Any] | None] | None = None
 
-    return attempt_call(call, case)
+    def __call__(
+        self, case: ProbeCase, rng: Any, drafted: Any, *, writable: bool = True
+    ) -> CallOutcome:
+        """Run one generation; ``drafted`` and ``writable`` are of the verify contract."""
+        if case is not self._case:
+            self.rebuild()
+            self._case = case
+        built, self._built = self._built, None
+
+        def call() -> tuple[Tokens, str]:
+            nonlocal built
+            step, reset = built = built or build_step_rule(self._rule)
+
+            def more(emitted: Tokens) -> Tokens:
+                return call_step(step, case, emitted, rng)
+
+            return decode_generation(more, reset, length=case.gamma + 1, eos=self._eos), ""
+
+        outcome = attempt_call(call, case)
+        if not outcome.fault:
+            self._built = built
+        return outcome
+
+    def rebuild(self) -> None:
+        """Let the next generation be that of a new object."""
+        self._built = None
+
+
+def call_step(step: Rule, case: ProbeCase, emitted: Tokens, rng: Any) -> Tokens:
+    """Return the checked tokens of one call of a step rule after ``emitted``."""
+    tokens = read_result(call_monitored(step, emitted, case.target, case.draft, case.gamma, rng))
+    check_token_ids(tokens, case.vocab_size)
+    return tokens
 
 
 def attempt_call(
@@ -338,19 +373,44 @@ Grade = Literal["ok", "warning", "violation", "not run"]
 _GRADE_ORDER: tuple[Grade, ...] = ("ok", "not run", "warning", "violation")
 
 
+SLOW_PROBE_SECONDS, SLOW_PROBE_CALLS = 0.2, 24
+"""A probe that has taken longer, and made so many calls, makes no more of them."""
+
+ALL_PROBES_SECONDS = 6.0
+"""After so many seconds of all probes one call is enough for each that follows."""
+
+
+class EnoughCalls(BaseException):
+    """A probe of slow code has made its calls; ``except Exception`` passes it."""
+
+
 class ProbeRecorder:
     """Collects what a probe sees; the first of the worst is kept.
 
-    ``took``: seconds of the last call that returned, at first that of an earlier probe.
+    ``took``: seconds of the last call that returned, at first that of an earlier probe. ``before``:
+    seconds of all probes before this one.
     """
 
-    def __init__(self, took: float = 0.0) -> None:
+    def __init__(self, took: float = 0.0, before: float = 0.0) -> None:
         self.outcome: Grade = "ok"
         self.message, self.calls = "", 0
         self.took, self.started = took, monotonic_now()
+        self.before, self._watch = before, Stopwatch(sleeps=True)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of this probe and of those before it."""
+        return self.before + self._watch.seconds()
 
     def call(self, run: Callable[[], CallOutcome]) -> CallOutcome:
-        """Run the code once, counted and timed; ``GpuLost`` if no call can follow."""
+        """Run the code once, counted and timed; ``GpuLost`` if no call can follow.
+
+        Raises ``EnoughCalls`` where slow code had its calls.
+        """
+        if self.calls:
+            enough = SLOW_PROBE_CALLS if self.before <= ALL_PROBES_SECONDS else 1
+            if self.calls >= enough and self._watch.seconds() > SLOW_PROBE_SECONDS:
+                raise EnoughCalls
         self.started = monotonic_now()
         outcome = run()
         if outcome.lost:
@@ -379,6 +439,8 @@ def run_probe(
     try:
         with deadline(seconds):
             text = body(line)
+    except EnoughCalls:
+        text = "nothing wrong in the calls that time allowed"
     except DeadlineExpired:
         ended = monotonic_now()
         hung = ended - line.started > max((ended - began) / 2, MIN_HANG_FACTOR * line.took)

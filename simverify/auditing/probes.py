@@ -25,11 +25,14 @@ from simverify.arrays import Row
 from simverify.auditing import invocation
 from simverify.auditing.drafters import build_drafter, call_drafter
 from simverify.auditing.enumeration import accepts_arguments
+from simverify.auditing.instances import is_clear_cut
 from simverify.auditing.invocation import CallOutcome, GpuLost, ProbeCase, ProbeRecorder, Rule
+from simverify.auditing.many_calls import repeated_draws
 from simverify.auditing.sandbox import one_torch_thread, preserved_generators, suppress_warnings
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
+from simverify.models.distribution import Law
 from simverify.results import Finding, Probe
 from simverify.symbolic.outcomes import Tokens, describe_exception
 from simverify.symbolic.patching import intercept_randomness
@@ -85,9 +88,12 @@ def _first_tokens(line: ProbeRecorder, plain: SeededCalls, case: ProbeCase, call
     return first
 
 
-def end_tokens(line: ProbeRecorder, plain: SeededCalls) -> str:
+def end_tokens(line: ProbeRecorder, plain: SeededCalls, processing: Law | None = None) -> str:
     """All mass of the target on the first and the last id."""
     first = _first_tokens(line, plain, invocation.END_IDS, CALLS_PER_CASE)
+    weights = tuple(invocation.END_IDS.targets[0].tolist())
+    if processing is not None and not is_clear_cut(processing, weights, (), ()):
+        return "one of them may be cut off"
     for token in (0, invocation.END_IDS.vocab_size - 1):
         if first and token not in first:
             never = f"never emitted token {token} first, of p = 1/2: {CALLS_PER_CASE} calls"
@@ -429,6 +435,8 @@ class ForcedCalls:
         """Run it once; raises ``CannotEnumerate`` where a draw cannot be forced."""
         self.source.start(seed, edge, at)
         rng = self.generator()
+        if isinstance(self.call, invocation.StepCaller):
+            self.call.rebuild()  # what an object drew when it was built is forced too
         outcome = line.call(lambda: self.call(case, rng, drafted))
         if self.source.failure is not None:
             raise self.source.failure  # the code may have swallowed it
@@ -508,7 +516,7 @@ def repeated_calls(line: ProbeRecorder, forced: ForcedCalls) -> str:
             "a call on other inputs"
         )
         # Draws that one call leaves to the next, as random.gauss does, change no law.
-        line.add("warning", f"{problem}; its law stays the same")
+        line.add("warning", f"{problem}; its distribution stays the same")
         if _law_depends_on_history(one, another):
             line.add("violation", problem)
     elif not drawn and (shift or restless):
@@ -590,6 +598,7 @@ def run_probes(
     batched: Rule | None = None,
     rows: int | None = None,
     lost: Sequence[Probe] = (),
+    processing: Law | None = None,
 ) -> tuple[Probe, ...]:
     """Probe ``rule`` at the edges of its contract; one result per probe, always in the same order.
 
@@ -601,7 +610,8 @@ def run_probes(
     code waits; a third where a wait is no violation. A call that takes over half of it is a hang, a
     violation, unless the calls that returned are slow too; after a hang nothing more is run.
     ``lost``: probes that ended the use of the GPU in another process; after a violation among them
-    nothing more is run. Raises ``ValueError`` if ``seconds`` is not positive or the step rule
+    nothing more is run. ``processing``: what the code does to the target's rows. Raises
+    ``ValueError`` if ``seconds`` is not positive or the step rule
     cannot be built anew, and ``GpuLost`` if a probe ended this process's use of the GPU; probes in
     which right code may do so run in a child alone.
     """
@@ -612,10 +622,10 @@ def run_probes(
     call = invocation.make_caller(rule, contract, eos)
     honest = SeededCalls(call, contract)
     lines: list[Probe] = []
-    hung, took = "", 0.0
+    hung, took, spent = "", 0.0, 0.0
 
     def run(name: str, body: ProbeBody, limit: float = seconds) -> None:
-        nonlocal hung, took
+        nonlocal hung, took, spent
         of_gpu = name in _SKIPPED_ON_GPU and invocation.is_gpu_in_use() and not is_child_process()
         why = (
             f"the code hangs, see {hung!r}" if hung else "it may end this process's use of the GPU"
@@ -627,13 +637,13 @@ def run_probes(
         report_activity(f"the probe {name!r}")
         if name in _HANG_PRONE_PROBES:
             limit *= _HANG_SECONDS_SHARE
-        line = ProbeRecorder(took)
+        line = ProbeRecorder(took, spent)
         try:
             result = invocation.run_probe(name, body, limit, line)
         except GpuLost as error:
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
             raise GpuLost(error.text, name, grade) from None
-        took = line.took
+        took, spent = line.took, line.seconds
         if result.hung and name in _HANG_PRONE_PROBES:
             result = Probe(name=name, outcome="warning", message=result.message)
         lines.append(result)
@@ -642,8 +652,10 @@ def run_probes(
     with suppress_warnings(), preserved_generators(), one_torch_thread():
         run("output", partial(output_type, plain=honest), WARM_UP_FACTOR * seconds)
         with one_torch_thread():  # the code may have imported it only now
-            for name, body in _seeded_probes(honest).items():
+            for name, body in _seeded_probes(honest, processing).items():
                 run(name, body)
+            body = partial(repeated_draws, rule=rule, contract=contract, eos=eos)
+            run("many calls", lambda line: body(line, rng=seeded_generator(1_000)))
             # The twins stand in only from here on: an import under them would draw from us.
             with forced_generator(rule) as (source, generator):
                 forced = ForcedCalls(call, contract, source, generator)
@@ -666,7 +678,7 @@ def exercise_rule(rule: Rule, contract: invocation.Contract) -> None:
                 honest.run(line, case, seed)
 
 
-def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
+def _seeded_probes(honest: SeededCalls, processing: Law | None) -> dict[str, ProbeBody]:
     def needs_verify(body: ProbeBody, why: str) -> ProbeBody:
         def skip(line: ProbeRecorder) -> str:
             line.add("not run", why)
@@ -679,7 +691,7 @@ def _seeded_probes(honest: SeededCalls) -> dict[str, ProbeBody]:
     return {
         "gamma = 1": on(case=invocation.SINGLE_DRAFT),
         "large vocabulary": on(case=invocation.large_case(), calls=12),
-        "ids 0 and V-1": partial(end_tokens, plain=honest),
+        "ids 0 and V-1": partial(end_tokens, plain=honest, processing=processing),
         "p = q": on(case=invocation.EQUAL_ROWS),
         "disjoint support": on(case=invocation.DISJOINT_SUPPORT),
         "one-hot drafts": on(case=invocation.ONE_HOT_DRAFT),
@@ -721,6 +733,7 @@ def run_subject_probes(
             batched=whole.rule if settings.batch else None,
             rows=settings.batch,
             lost=settings.lost,
+            processing=settings.processing,
         )
     except ValueError as error:
         raise UsageError(f"{subject.name}: {error}") from None

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import itertools
-import math
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -162,7 +161,7 @@ def _agree(emitted: Tokens, sequence: Tokens) -> bool:
 def _completion(model: InstanceRows, sequence: Tokens, emitted: Tokens) -> float:
     """Return the target's probability of the tokens that ``emitted`` leaves out."""
     common = min(len(emitted), len(sequence))
-    return sequence_probability(model.target, sequence, common, model.prompt)
+    return sequence_probability(model.expected, sequence, common, model.prompt)
 
 
 def _explain_paths(
@@ -173,13 +172,13 @@ def _explain_paths(
     for i, token in enumerate(tokens):
         prefix = model.prompt + tokens[:i]
         q = tuple(model.draft(prefix).tolist()) if i < drafts else None
-        positions.append(OutputPosition(i, token, tuple(model.target(prefix).tolist()), q))
+        positions.append(OutputPosition(i, token, tuple(model.expected(prefix).tolist()), q))
     paths = sorted(paths, key=lambda path: path.contribution, reverse=True)
     return Explanation(
         model.name,
         tokens,
         sum(path.contribution for path in paths),
-        sequence_probability(model.target, tokens, prompt=model.prompt),
+        sequence_probability(model.expected, tokens, prompt=model.prompt),
         tuple(positions),
         tuple(paths),
     )
@@ -713,7 +712,6 @@ def replay_trial(
         number=failing.number,
         pilot=failing.pilot,
         rows=batch,
-        ends=math.inf,
         seconds=seconds,
     )
     with seeded_global_generators(seed):

@@ -6,7 +6,7 @@ whole catalogue of faults and controls.
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -55,7 +55,7 @@ from simverify.auditing.settings import (
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
 from simverify.engines.bridge import REQUEST_PREFIX
-from simverify.errors import SimverifyError, UsageError
+from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 from simverify.faults.drafters import misreported, unchanged_row
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
@@ -109,6 +109,11 @@ def make_invocation(
                 f"--scheme {settings.scheme} is for draft trees: name --contract tree too"
             )
         return Invocation(whole, one, contract)
+    if contract == "draft" and settings.processing is not None:
+        raise OptionError(
+            f"{settings.target_options()} states the target of code that emits tokens: leave it "
+            "out for a drafter"
+        )
     if contract == "draft" and settings.eos is not None:
         raise UsageError("--eos is for code that emits tokens: leave it out for a drafter")
     try:
@@ -147,10 +152,24 @@ def exact_instances(
         models += literal_tree_instances(hints, scheme, kind, settings.shape)
         if drafts:
             return models
-        return [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
+        models = [m for m in models if m.drafting is not None and subject.fits(m.drafting.shape)]
+        # The simplest trees that there are: a large vocabulary has many outputs.
+        shapes = sorted({m.drafting.shape for m in models if m.drafting}, key=len)[:2]
+        return _processed(models, settings, [Drafting(shape, scheme) for shape in shapes])
     assert contract == "verify" or contract == "step", "the others have a scheme"
     models = instances.instances_for(contract, gamma, vocab, seed, settings.eos)
-    return models + hints.models(contract, settings.eos)
+    return _processed([*models, *hints.models(contract, settings.eos)], settings, ())
+
+
+def _processed(
+    models: Iterable[SmallModel], settings: AuditSettings, draftings: Sequence[Drafting]
+) -> list[SmallModel]:
+    """Return the instances for the target that is stated, with those on which that shows."""
+    if (processing := settings.processing) is None:
+        return list(models)
+    made = (instances.with_processing(model, processing) for model in models)
+    telling = instances.processing_instances(processing, settings.gamma, draftings)
+    return [*(model for model in made if model is not None), *telling]
 
 
 def audit(
@@ -361,7 +380,9 @@ def _run_sampled_tier(
     return sample_callable(
         subject.generator_rule(),
         contract,
-        instances=default_sampled_instances(*sizes, eos=settings.eos, resets=resets),
+        instances=default_sampled_instances(
+            *sizes, eos=settings.eos, resets=resets, processing=settings.processing
+        ),
         batch=settings.batch,
         say=say,
         **settings.sampling(),

@@ -18,11 +18,17 @@ import numpy as np
 from simverify.arrays import Floats, Ints
 from simverify.auditing import enumeration
 from simverify.auditing.coverage import begin_instance, call_monitored
-from simverify.auditing.instances import SmallModel, parse_rows
+from simverify.auditing.instances import (
+    SmallModel,
+    parse_rows,
+    processing_instances,
+    with_processing,
+)
 from simverify.auditing.sandbox import suppress_warnings
 from simverify.battery.battery import detectable_faults, slot_rows
 from simverify.errors import SimverifyError
 from simverify.models.base import Model, compact
+from simverify.models.distribution import Law
 from simverify.symbolic import watchdog
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
 from simverify.symbolic.provenance import CallBroken, CannotEnumerate
@@ -37,7 +43,7 @@ class ContractMisuse(Exception):
 
 
 class TimeLimitReached(Exception):
-    """The wall-clock limit passed."""
+    """The time limit passed, by :class:`~simverify.symbolic.watchdog.Stopwatch`."""
 
 
 class StaleDraw(Exception):
@@ -120,6 +126,11 @@ class SampledInstance:
     coarse: bool = False  # is for a size or a kind of row, and gets few trials for a larger TV
     rule: Callable[..., Any] | None = None  # is run here, in the place of the rule on trial
 
+    def expected(self, prefix: Tokens) -> Floats:
+        """Row (V,) that the output follows after ``prefix``."""
+        rows = getattr(self.model, "expected", self.model.target)
+        return np.asarray(rows(prefix))
+
     @property
     def name(self) -> str:
         """Model and draft length."""
@@ -165,12 +176,18 @@ _COARSE_INSTANCES = (
 
 
 def default_sampled_instances(
-    max_gamma: int = 4, max_vocab: int = 12, *, eos: int | None = None, resets: bool = False
+    max_gamma: int = 4,
+    max_vocab: int = 12,
+    *,
+    eos: int | None = None,
+    resets: bool = False,
+    processing: Law | None = None,
 ) -> tuple[SampledInstance, ...]:
     """Return the instances of the sampled tier that fit, the coarse ones last.
 
     Those with the promised power are cut to ``max_gamma``. ``eos`` is end of sequence to the code
     under audit; ``resets``: it keeps state, and is also run on after an earlier generation.
+    ``processing``: what it does to the target's rows; instances on which that shows come first.
     """
 
     def instance(model: Model, gamma: int, *, coarse: bool = False) -> SampledInstance:
@@ -179,13 +196,18 @@ def default_sampled_instances(
 
     fine = [(m, gamma) for m, gamma in _FINE_INSTANCES if m.vocab_size <= max_vocab]
     fine = fine or [(_TWO_TOKEN_TABLE, 2)]
+    coarse: Sequence[SmallModel] = _COARSE_INSTANCES
+    if processing is not None:
+        fine = [(model, model.gamma) for model in processing_instances(processing, max_gamma)[-2:]]
+        nudged = (with_processing(model, processing) for model in coarse)
+        coarse = [model for model in nudged if model is not None]
     chosen = [instance(model, min(gamma, max_gamma)) for model, gamma in fine]
     if resets:
         reset = instance(_TWO_TOKEN_TABLE, min(2, max_gamma))
         chosen.append(replace(reset, eos=1 if eos is None else reset.eos, earlier_calls=2))
     chosen += [
         instance(model, model.gamma, coarse=True)
-        for model in _COARSE_INSTANCES
+        for model in coarse
         if model.gamma <= max_gamma and model.vocab_size <= max_vocab
     ]
     return tuple(chosen)
@@ -194,7 +216,8 @@ def default_sampled_instances(
 class InstanceTables:
     """Rows and laws of ``instance`` for all prefixes of up to ``length`` - 1 tokens.
 
-    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens.
+    ``target[l]``, ``draft[l]``: (V^l, V), the rows after each prefix of l tokens, of the target
+    those that the output follows. ``given[l]``: those of the target that the code gets.
     """
 
     def __init__(self, instance: SampledInstance, length: int) -> None:
@@ -202,10 +225,12 @@ class InstanceTables:
         self.length = length
         self.vocab_size = instance.model.vocab_size
         self.target: list[Floats] = []
+        self.given: list[Floats] = []
         self.draft: list[Floats] = []
         for level in range(length):
             prefixes = list(itertools.product(range(self.vocab_size), repeat=level))
-            self.target.append(np.array([instance.model.target(x) for x in prefixes]))
+            self.target.append(np.array([instance.expected(x) for x in prefixes]))
+            self.given.append(np.array([instance.model.target(x) for x in prefixes]))
             self.draft.append(np.array([instance.model.draft(x) for x in prefixes]))
 
     def codes(self, tokens: Ints, length: int) -> Ints:
@@ -223,15 +248,19 @@ class InstanceTables:
         return law
 
     @cached_property
-    def blocks(self) -> tuple[Floats, Floats]:
-        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block."""
+    def blocks(self) -> tuple[Floats, Floats, Floats]:
+        """Target rows (V^gamma, gamma+1, V) and draft rows (V^gamma, gamma, V) per block.
+
+        Last the target rows that the code gets.
+        """
         gamma = self.instance.gamma
 
         def along(rows: list[Floats], levels: int) -> Floats:
             spread = [np.repeat(rows[i], self.vocab_size ** (gamma - i), 0) for i in range(levels)]
             return np.ascontiguousarray(np.stack(spread, axis=1))
 
-        return along(self.target, gamma + 1), along(self.draft, gamma)
+        expected, draft = along(self.target, gamma + 1), along(self.draft, gamma)
+        return expected, draft, along(self.given, gamma + 1)
 
     @cached_property
     def contexts(self) -> list[tuple[Ints, Floats, Floats]]:
@@ -247,7 +276,7 @@ class InstanceTables:
     def slot_laws(self) -> list[Floats]:
         """Per slot of a call from the empty prefix: rows (M, V^l, V) of the known faults."""
         faults = detectable_faults(prefix=True, first_row=True)
-        target, draft = self.blocks
+        target, draft, _ = self.blocks
         size, result = self.vocab_size, []
         for level in range(self.length):
             # Blocks that begin with the same tokens have the same rows up to the slot.
@@ -301,6 +330,8 @@ class TrialRunner:
     """Code under one contract on one instance.
 
     ``rows``: how many blocks a call takes; None for code that takes one, without batch axis.
+    ``clock``: runs since the start of the tier, which ends after ``seconds``; None: nothing ends
+    it, and ``seconds`` only says how long a call may take.
     """
 
     def __init__(
@@ -313,7 +344,7 @@ class TrialRunner:
         number: int = 0,
         pilot: bool = False,
         rows: int | None = None,
-        ends: float = math.inf,
+        clock: watchdog.Stopwatch | None = None,
         seconds: float,
     ) -> None:
         self.instance, self.rows = instance, rows
@@ -331,18 +362,26 @@ class TrialRunner:
         self._rule, self._contract = rule, contract
         self._call_number = 0
         self._ahead = 0  # calls that were asked after the one whose answer is looked at
-        self._ends, self._hang = ends, min(CALL_HANG_SECONDS, seconds / 2)
+        self._clock, self._seconds = clock, seconds
+        self._hang = min(CALL_HANG_SECONDS, seconds / 2)
         self._call_started = 0.0
 
     def run(self, trials: int) -> None:
         """Run until ``trials`` trials (a multiple of ``rows``) are in ``emissions``.
 
-        Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``.
+        Raises ``ContractMisuse``, ``TimeLimitReached`` or ``StaleDraw``. The trials before the time
+        limit are kept.
         """
         watchdog.report_activity(f"the sampled tier on {self.instance.name}")
         begin_instance()
-        count = trials - len(self.emissions)
-        outputs, firsts = self._outputs(count)
+        results: list[tuple[Tokens, int]] = []
+        try:
+            self._extend(results, trials - len(self.emissions))
+        finally:
+            self._keep(results[: len(results) // (self.rows or 1) * (self.rows or 1)])
+
+    def _keep(self, results: list[tuple[Tokens, int]]) -> None:
+        outputs, firsts, count = [x for x, _ in results], [x for _, x in results], len(results)
         lengths = np.array([len(x) for x in outputs], dtype=np.int64)
         padded = np.zeros((count, self.length), dtype=np.int64)
         for position, column in enumerate(itertools.zip_longest(*outputs, fillvalue=0)):
@@ -360,30 +399,33 @@ class TrialRunner:
         self._call_number = trial // rows
         first = self._call_number * rows
         self._drafts.bit_generator.advance(first * self.instance.gamma)  # type: ignore[attr-defined]
-        outputs, _ = self._outputs(rows)
-        return outputs[trial - first]
-
-    def _outputs(self, count: int) -> tuple[list[Tokens], list[int]]:
-        """Return so many outputs, and how many tokens the first call of each gave."""
-        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         results: list[tuple[Tokens, int]] = []
+        self._extend(results, rows)
+        return results[trial - first][0]
+
+    def _extend(self, results: list[tuple[Tokens, int]], count: int) -> None:
+        """Add outputs up to ``count``, each with the number of tokens of its first call."""
+        emitted = self._verify(count) if self._contract == "verify" else self._steps(count)
         while len(results) < count:
             self._slice(emitted, results, count)
-        return [tokens for tokens, _ in results], [first for _, first in results]
 
     def _slice(
         self, emitted: Iterator[tuple[Tokens, int]], results: list[tuple[Tokens, int]], count: int
     ) -> None:
         """Run for a moment; a deadline strikes only where one call outlasts it."""
-        if (left := self._ends - time.monotonic()) <= 0:
+        left = math.inf if self._clock is None else self._seconds - self._clock.seconds()
+        if left <= 0:
             raise TimeLimitReached
-        pause = time.monotonic() + _SLICE_SECONDS
+        watch = watchdog.Stopwatch()
+        pause = watch.wall + _SLICE_SECONDS
         try:
             with watchdog.deadline(min(left, _SLICE_SECONDS + self._hang)), suppress_warnings():
                 while len(results) < count and time.monotonic() < pause:
                     results.append(next(emitted))
         except watchdog.DeadlineExpired:
-            took = time.monotonic() - self._call_started
+            # The call's part of them, by its part of the wall clock, which is cheap to read.
+            now = time.monotonic()
+            took = watch.seconds() * (now - self._call_started) / (now - watch.wall)
             if took >= self._hang:
                 misuse = ContractMisuse(f"hangs: did not return within {self._hang:g} s")
                 raise self._addressed(misuse) from None
@@ -401,7 +443,7 @@ class TrialRunner:
         gamma = self.instance.gamma
         drafts = self.tables.drafts(gamma, self._drafts.random((count, gamma)))
         codes = self.tables.codes(drafts, gamma).tolist()
-        target, draft = self.tables.blocks
+        _, draft, target = self.tables.blocks
         blocks = list(map(tuple, drafts.tolist()))
         rows = self.rows or 1
 
@@ -449,10 +491,14 @@ class TrialRunner:
         is_step = enumeration.takes_step_arguments(self._rule)
         target = _memoised_rows(self.instance.model.target, self.length + gamma)
         draft = _memoised_rows(self.instance.model.draft, self.length + gamma)
+        # One object for all: one that seeds itself when it is built would repeat itself.
+        rule: Any = None
 
         def generate() -> tuple[Tokens, int]:
+            nonlocal rule
             rng = self._next_rng()
-            rule = None if is_step else self._rule()
+            if rule is None and not is_step:
+                rule = self._rule()
             step = self._rule if rule is None else rule.step
             firsts = []
 

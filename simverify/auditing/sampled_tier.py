@@ -2,12 +2,12 @@
 
 What cannot be enumerated is run on instances so small that every context repeats, and what
 it emits is counted against exact laws. The plan is stated before it starts: at most four
-looks, at each of which the run may fail; it passes at its planned end alone.
+looks, at each of which the run may fail; it passes at its planned end alone. Slow code is looked at
+a few times before there is a plan, so that a gross fault needs few of its calls.
 """
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,7 +34,8 @@ from simverify.auditing.sandbox import seeded_global_generators
 from simverify.battery import battery
 from simverify.options.option import Sizes
 from simverify.stats.pits import MIN_PAIRS, PairSums
-from simverify.stats.planning import LOOK_SCHEDULE, plan_looks
+from simverify.stats.planning import LOOK_SCHEDULE, Look, plan_looks
+from simverify.symbolic.watchdog import Stopwatch
 from simverify.verifiers import VERIFIERS
 
 _MIN_DEVIATIONS = 4.0  # standard deviations from which on an output is called too frequent
@@ -126,6 +127,9 @@ def _instance_rows(instance: SampledInstance, contract: Contract) -> results.Ins
         gamma=instance.gamma,
         target_probs={key: tuple(model.target(x).tolist()) for key, x in prefixes.items()},
         draft_probs={key: tuple(model.draft(x).tolist()) for key, x in prefixes.items()},
+        expected_probs={key: tuple(instance.expected(x).tolist()) for key, x in prefixes.items()}
+        if getattr(model, "processing", None) is not None
+        else None,
         earlier_calls=instance.earlier_calls,
         eos=instance.eos,
     )
@@ -441,6 +445,9 @@ def _joint_tests(
 # The plan of a sampled run: sized on a pilot, stated before the run starts.
 
 PILOT_TRIALS = 1024  # they size the run and never enter its tests
+PILOT_SHARE = 0.05
+"""Part of the time limit that pilots may take; those of slow code have fewer trials."""
+
 PLANNED_TV_SHARE = 0.95
 """Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
 
@@ -449,16 +456,33 @@ SAMPLING_VARIATION = 6.0
 """Tokens of a context sway by the square root of their number: n trials are planned for a TV
 smaller by this over sqrt(n). Measured: up to a tenth of the TV at 2,000 trials."""
 
-SLOWDOWN_ALLOWANCE = 1.5  # so much longer than in the pilot the calls may take
+SLOWDOWN_ALLOWANCE = 1.2  # so much longer than in the pilot the calls may take
 
 COARSE_TV_FACTOR, MAX_COARSE_TV = 3.0, 0.3
 """A coarse instance is asked for so many times the TV, for a ninth of the trials; from
 ``MAX_COARSE_TV`` on it is asked for no more than the others."""
 
+SLOW_CALL_SECONDS = 2e-3
+"""Code whose calls take longer is looked at early: it would take seconds to come to the first look
+of its plan. Of faster code more tokens are waited for, since they say better what is wrong."""
+
+EARLY_LOOKS = (25, 50, 100, 200, 400)
+"""Trials of an instance at which slow code is looked at before there is a plan."""
+
+EARLY_SHARE = 1 / 16
+"""Part of an instance's alpha that all early looks spend together: half of the first look's."""
+
+EARLY_SECONDS_SHARE = 0.25
+"""Part of the time limit that the early looks may take, but for the very first."""
+
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """How many trials each instance gets, and the TV that is found there with the run's power."""
+    """How many trials each instance gets, and the TV that is found there with the run's power.
+
+    ``seconds``: how long its calls take, by the pilot; ``needed``: how long those that ``detect``
+    needs would take, where there is no time for all of them.
+    """
 
     instances: tuple[str, ...]
     samples: tuple[int, ...]
@@ -466,7 +490,8 @@ class SamplePlan:
     alpha: float
     power: float
     detect: float  # what the run is for
-    seconds: float  # how long its calls take, by the pilot
+    seconds: float
+    needed: float
 
     @property
     def line(self) -> str:
@@ -485,55 +510,82 @@ def instance_detect(instance: SampledInstance, detect: float) -> float:
     return max(detect, min(COARSE_TV_FACTOR * detect, MAX_COARSE_TV)) if instance.coarse else detect
 
 
+class Pilots:
+    """The pilots of all instances: how long a trial takes, and which contexts it meets."""
+
+    def __init__(self, runners: Sequence[TrialRunner], clock: Stopwatch) -> None:
+        self.runners, self._clock = runners, clock
+        self.seconds: list[float] = [0.0] * len(runners)
+        """Seconds that a trial of each took, in the longer half of what was run."""
+
+    @property
+    def trials(self) -> int:
+        """Trials of all of them so far."""
+        return sum(len(runner.emissions) for runner in self.runners)
+
+    def run(self, most: int, seconds: float) -> None:
+        """Run up to ``most`` trials of each, twice as many each time, for about ``seconds``."""
+        rows = self.runners[0].rows or 1
+        done = len(self.runners[0].emissions)
+        while done < most and (not done or 2 * done * math.fsum(self.seconds) <= seconds):
+            done, before = min(2 * done or rows, whole_batches(most, rows)), done
+            for place, runner in enumerate(self.runners):
+                started = self._clock.seconds()
+                runner.run(done)
+                self.seconds[place] = (self._clock.seconds() - started) / (done - before)
+
+
 def plan_samples(
-    pilots: Sequence[TrialRunner],
+    pilots: Pilots,
     *,
     alpha: float,
     detects: Sequence[float],
     power: float,
     samples: int,
-    ends: float,
+    seconds: float,
+    done: Sequence[int],
 ) -> SamplePlan | None:
-    """Size the run on each instance by its pilot, which is run here.
+    """Size the run on each instance by its pilot; ``done``: trials that it already has.
 
     Each instance gets as many trials, in whole batches, as promise the first of ``detects`` whose
-    calls end well before ``ends`` (of :func:`time.monotonic`), or the very first if none does; all
-    proportionally fewer if they and the pilots would exceed ``samples``. None if the budget ends
-    with the pilots. Raises what the code's calls raise.
+    calls take less than ``seconds``, or the last if none does; all proportionally fewer if they
+    would take longer still, or if they and the pilots would exceed ``samples``. None if that leaves
+    an instance next to nothing.
     """
-    rows = pilots[0].rows or 1
-    pilot = whole_batches(PILOT_TRIALS, rows)
-    budget = samples - pilot * len(pilots)
-    if budget < 4 * rows * len(pilots):
+    runners = pilots.runners
+    rows = runners[0].rows or 1
+    budget = samples - pilots.trials
+    least = 4 * rows * len(runners)
+    if budget < least:
         return None
-    each = []
-    for runner in pilots:
-        started = time.monotonic()
-        runner.run(pilot)
-        each.append((time.monotonic() - started) / pilot)
-    share = alpha / len(pilots)
+    share = alpha / len(runners)
+    seconds /= SLOWDOWN_ALLOWANCE
 
-    def plan(detect: float) -> SamplePlan:
-        asked_for = ((x, instance_detect(x.instance, detect)) for x in pilots)
+    def duration(trials: Sequence[int]) -> float:
+        each = zip(trials, done, pilots.seconds, strict=True)
+        return math.fsum(max(n - known, 0) * took for n, known, took in each)
+
+    for detect in detects:
+        asked_for = ((x, instance_detect(x.instance, detect)) for x in runners)
         trials = (_required_trials(x, share, tv, power) for x, tv in asked_for)
         wanted = [whole_batches(n, rows) for n in trials]
-        part = min(1.0, budget / sum(wanted))
-        samples = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
-        sizes = list(zip(pilots, samples, strict=True))
-        return SamplePlan(
-            instances=tuple(runner.instance.name for runner in pilots),
-            samples=tuple(samples),
-            detectable=tuple(_detectable_tv(runner, n, share, power) for runner, n in sizes),
-            alpha=alpha,
-            power=power,
-            detect=detect,
-            seconds=math.fsum(n * took for n, took in zip(samples, each, strict=True)),
-        )
-
-    first = plan(detects[0])
-    left = (ends - time.monotonic()) / SLOWDOWN_ALLOWANCE
-    plans = itertools.chain([first], map(plan, detects[1:]))
-    return next((x for x in plans if x.seconds <= left), first)
+        if (needed := duration(wanted)) <= seconds:
+            break
+    part = min(1.0, budget / sum(wanted), seconds / needed if needed else 1.0)
+    if part * sum(wanted) < least:
+        return None
+    chosen = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
+    sizes = list(zip(runners, chosen, strict=True))
+    return SamplePlan(
+        instances=tuple(runner.instance.name for runner in runners),
+        samples=tuple(chosen),
+        detectable=tuple(_detectable_tv(runner, n, share, power) for runner, n in sizes),
+        alpha=alpha,
+        power=power,
+        detect=detect,
+        seconds=duration(chosen),
+        needed=needed,
+    )
 
 
 def whole_batches(trials: int, rows: int) -> int:
@@ -619,13 +671,13 @@ def sample_callable(
     lossless rule fails; optimality spends a tenth of it apart. A mean one-token TV of ``detect``,
     by position and rows, is found with probability ``power`` on any instance (a larger one on a
     coarse instance, see :func:`instance_detect`), or the verdict is INCONCLUSIVE. ``coarser``:
-    asked for in turn where ``detect`` would take longer than ``seconds`` by the pilot's clock.
-    ``samples``: budget of trials, with the pilots'. ``seconds``: wall-clock limit, which ends the
-    run, to INCONCLUSIVE. ``batch``: B of a batched verify rule: ``rule(target_probs (B, gamma+1,
-    V), draft_probs (B, gamma, V), draft_tokens (B, gamma), rng)`` returns int (B, gamma+1), padded
-    with -1, or a list of B rows; None: no batch axis. ``say`` gets the plan in one line before the
-    run. Raises ``ValueError`` if an argument is out of range, or ``rule`` fits neither form of its
-    contract.
+    asked for in turn where ``detect`` would take longer than ``seconds`` by the pilot.
+    ``samples``: budget of trials, with the pilots'. ``seconds``: limit, which ends the run, to
+    INCONCLUSIVE: of processor time and of what the code sleeps. ``batch``: B of a batched verify
+    rule: ``rule(target_probs (B, gamma+1, V), draft_probs (B, gamma, V), draft_tokens (B, gamma),
+    rng)`` returns int (B, gamma+1), padded with -1, or a list of B rows; None: no batch axis.
+    ``say`` gets the plan in one line before the run. Raises ``ValueError`` if an argument is out of
+    range, or ``rule`` fits neither form of its contract.
     """
     detects = (detect, *coarser)
     run = _SampledRun(
@@ -647,9 +699,10 @@ class _SampledRun:
     samples: int
     seconds: float
     batch: int | None
-    judged: list[LookResult] = field(default_factory=list)
+    judged: list[LookResult | None] = field(default_factory=list)
     looks: int = 0
     plan: SamplePlan | None = None
+    clock: Stopwatch = field(init=False)
 
     def __post_init__(self) -> None:
         if self.contract not in ("verify", "step"):
@@ -675,54 +728,101 @@ class _SampledRun:
             raise ValueError(f"{given}: pass 1 or more rows, under verify")
 
     def run(self, say: Callable[[str], None] | None) -> SampledAudit:
-        ends = time.monotonic() + self.seconds
-        runners = self._runners(ends, pilot=False)
+        self.clock = Stopwatch(sleeps=True)
+        runners = self._runners(pilot=False)
+        self.judged = [None] * len(runners)
         try:
-            return self._result(runners, self._look(runners, ends, say))
+            return self._result(runners, self._look(runners, say))
         except ContractMisuse as error:
             return self._result(runners, None, error)
         except TimeLimitReached:
-            return self._result(runners, f"the time limit of {self.seconds:g} s passed")
+            calls = sum(len(runner.emissions) for runner in runners)
+            reason = f"the time limit of {self.seconds:g} s passed after {calls:,} calls"
+            return self._result(runners, f"{reason}: raise --seconds")
         except StaleDraw:
             return self._result(runners, STALE_DRAWS_REASON)
 
-    def _look(
-        self, runners: list[TrialRunner], ends: float, say: Callable[[str], None] | None
-    ) -> str | None:
+    @property
+    def _left(self) -> float:
+        return self.seconds - self.clock.seconds()
+
+    @property
+    def _failed(self) -> bool:
+        return any(look is not None and look.findings for look in self.judged)
+
+    def _look(self, runners: list[TrialRunner], say: Callable[[str], None] | None) -> str | None:
         """Plan the run and judge it look by look; return why it ended without a verdict, if so."""
+        pilots = Pilots(self._runners(pilot=True), self.clock)
+        enough = whole_batches(PILOT_TRIALS, self.batch or 1)
+        most = min(enough, self.samples // len(runners))
+        pilots.run(most, len(runners) * SLOW_CALL_SECONDS)
+        slow = max(pilots.seconds) > SLOW_CALL_SECONDS * (self.batch or 1)
+        if slow:
+            self._look_early(runners, pilots)
+            if self._failed:
+                return None
+        pilots.run(most, PILOT_SHARE * self.seconds if slow else math.inf)
         self.plan = plan_samples(
-            self._runners(ends, pilot=True),
+            pilots,
             alpha=self.alpha,
             detects=self.detects,
             power=self.power,
             samples=self.samples,
-            ends=ends,
+            seconds=self._left,
+            done=[len(runner.emissions) for runner in runners],
         )
         if self.plan is None:
-            return "the budget ends in the pilot"
+            return self._too_few_calls(pilots)
         if say is not None:
             say(self.plan.line)
         share = self.alpha / len(runners)
         schedules = [plan_looks(n, alpha=share) for n in self.plan.samples]
-        uniforms = [
-            np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(i, 2))).random(n)
-            for i, n in enumerate(self.plan.samples)
-        ]
+        spent = share * EARLY_SHARE if slow else 0.0
         for at in range(max(map(len, schedules))):
-            judged = []
-            for runner, schedule, u in zip(runners, schedules, uniforms, strict=True):
+            for runner, schedule in zip(runners, schedules, strict=True):
                 look = schedule[min(at, len(schedule) - 1)]
-                runner.run(whole_batches(look.samples, self.batch or 1))
                 last = look is schedule[-1]
-                budget = LookBudget(share, look.alpha / share, last, self.power)
-                part = u[: len(runner.emissions)]
-                judged.append(judge_emissions(runner, self.contract, budget, part))
-            self.judged, self.looks = judged, at + 1
-            if any(result.findings for result in judged):
+                alpha = look.alpha - (spent if look is schedule[0] else 0.0)
+                if last or look.samples > len(runner.emissions):
+                    self._judge(runner, replace(look, alpha=alpha), last=last)
+            self.looks += 1
+            if self._failed:
                 break
         return None
 
-    def _runners(self, ends: float, *, pilot: bool) -> list[TrialRunner]:
+    def _look_early(self, runners: list[TrialRunner], pilots: Pilots) -> None:
+        """Judge the first calls of slow code, on the instances that show most, till it fails."""
+        alpha = self.alpha / len(runners) * EARLY_SHARE / len(EARLY_LOOKS)
+        fine = [runner for runner in runners if not runner.instance.coarse] or runners[:1]
+        most = self.clock.seconds() + EARLY_SECONDS_SHARE * self.seconds
+        for samples in EARLY_LOOKS:
+            for runner in fine:
+                calls = samples - len(runner.emissions)
+                ends = self.clock.seconds() + calls * pilots.seconds[runner.number]
+                if ends > most and self.looks:
+                    return
+                self._judge(runner, Look(samples, alpha), last=False)
+                self.looks = EARLY_LOOKS.index(samples) + 1
+                if self._failed:
+                    return
+
+    def _judge(self, runner: TrialRunner, look: Look, *, last: bool) -> None:
+        """Run an instance up to a look, and judge it there."""
+        trials = whole_batches(look.samples, self.batch or 1)
+        runner.run(max(trials, len(runner.emissions)))
+        share, number = self.alpha / len(self.instances), runner.number
+        spends = LookBudget(share, look.alpha / share, last, self.power)
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(number, 2))
+        uniforms = np.random.default_rng(seeds).random(len(runner.emissions))
+        self.judged[number] = judge_emissions(runner, self.contract, spends, uniforms)
+
+    def _too_few_calls(self, pilots: Pilots) -> str:
+        if self.samples < pilots.trials + 4 * len(pilots.runners) * (self.batch or 1):
+            return "the budget ends in the pilot: raise max_samples"
+        call = math.fsum(pilots.seconds) / len(pilots.seconds)
+        return f"a call takes {call:.2g} s, too long for {self.seconds:g} s: raise --seconds"
+
+    def _runners(self, *, pilot: bool) -> list[TrialRunner]:
         return [
             TrialRunner(
                 instance.rule or self.rule,
@@ -732,7 +832,7 @@ class _SampledRun:
                 number=number,
                 pilot=pilot,
                 rows=self.batch,
-                ends=ends,
+                clock=self.clock,
                 seconds=self.seconds,
             )
             for number, instance in enumerate(self.instances)
@@ -741,11 +841,11 @@ class _SampledRun:
     def _result(
         self, runners: list[TrialRunner], reason: str | None, misuse: ContractMisuse | None = None
     ) -> SampledAudit:
-        judged = self.judged
+        judged = [look for look in self.judged if look is not None]
         findings = findings_of_tests(text for look in judged for text in look.findings)
         if misuse is not None:
             findings.insert(0, make_finding("contract", str(misuse)))
-        detect = self.detects[0] if self.plan is None else self.plan.detect
+        detect = self.detects[0] if self.plan is None else self._reached(self.plan.detect)
         if reason is None and not findings:
             reason = self._power_shortfall(detect)
         verdict: results.Verdict = "FAIL" if findings else "INCONCLUSIVE" if reason else "PASS"
@@ -754,13 +854,15 @@ class _SampledRun:
             # The catalogue is asked about all instances together, by slots of single calls. Only
             # code without state has slots that follow the target.
             stateless = self.contract == "verify" or takes_step_arguments(self.rule)
-            counts = [counts_by_slot(runner.tables, runner.emissions) for runner in runners]
+            run = (x for x, look in zip(runners, self.judged, strict=True) if look is not None)
+            counts = [counts_by_slot(runner.tables, runner.emissions) for runner in run]
             named = battery.diagnose_faults(counts, diagnose=bool(findings) and stateless)
         evidence = (replace(look.evidence, named=named) for look in judged if look.findings)
         places = [battery.locate_fault(one) for one in evidence]
         place = next((place for place in places if place.part), places[0] if places else None)
         bounds = self._certificates(runners) if verdict == "PASS" else []
-        fine = (j.detectable for x, j in zip(self.instances, judged, strict=False) if not x.coarse)
+        fine = [j for x, j in zip(self.instances, self.judged, strict=True) if not x.coarse]
+        reached = max((j.detectable if j else math.inf for j in fine), default=math.inf)
         unknown: list[None] = [None] * len(runners)
         tier = results.SampledTier(
             samples=sum(len(runner.emissions) for runner in runners),
@@ -769,7 +871,7 @@ class _SampledRun:
             detect=detect,
             power=self.power,
             tests=tuple(battery.test_document(test) for look in judged for test in look.tests),
-            detectable=battery.finite_or_none(max(fine, default=math.inf)),
+            detectable=battery.finite_or_none(reached),
             certificate=max(bounds, key=lambda c: c.bound) if bounds else None,
             faults=battery.faults_document(named),
             localisation=battery.suspect_document(place),
@@ -786,7 +888,7 @@ class _SampledRun:
                     bound=None if certificate is None else certificate.bound,
                 )
                 for runner, look, certificate in zip(
-                    runners, judged or unknown, bounds or unknown, strict=True
+                    runners, self.judged, bounds or unknown, strict=True
                 )
             ),
         )
@@ -795,15 +897,29 @@ class _SampledRun:
             why, runner = f"the first that breaks the contract: {misuse}", runners[misuse.number]
             trial = _failing_trial(runner, self.contract, misuse.trial, why, pilot=misuse.pilot)
         elif findings:
-            failed = [number for number, look in enumerate(judged) if look.findings]
+            failed = [n for n, look in enumerate(self.judged) if look and look.findings]
             trial = choose_trial(runners, failed, self.contract)
         reason = reason if verdict == "INCONCLUSIVE" else None
-        if detect > self.detects[0]:
+        if self.plan is not None and detect > self.detects[0]:
+            first, late = self.detects[0], self.plan.detect > self.detects[0]
+            why = f"would have taken longer than {self.seconds:g} s" if late else "is not reached"
+            more = "--seconds" if late else "--max-samples"
             hurried = (
-                f"a TV of {self.detects[0]:g} would have taken longer than {self.seconds:g} s, so "
-                f"{detect:g} was asked for: raise --seconds, or state --detect"
+                f"a TV of {first:g} {why}, so {detect:g} was asked for: raise {more}, or state "
+                "--detect"
             )
         return SampledAudit(verdict, tier, self.plan, reason, trial, hurried)
+
+    def _reached(self, planned: float) -> float:
+        """Return the first of the TVs from ``planned`` on that is found; the last if none is."""
+        levels = [detect for detect in self.detects if detect >= planned]
+        return next((detect for detect in levels if not self._short_of(detect)), levels[-1])
+
+    def _short_of(self, detect: float) -> list[tuple[SampledInstance, float]]:
+        """Return the instances where a run for ``detect`` finds too little, and what it finds."""
+        each = zip(self.instances, self.judged, strict=True)
+        finds = [(x, math.inf if look is None else look.detectable) for x, look in each]
+        return [(x, found) for x, found in finds if found > instance_detect(x, detect)]
 
     def _certificates(self, runners: list[TrialRunner]) -> list[results.Certificate]:
         """Bound the mean one-token TV on each instance; all bounds hold but for the delta."""
@@ -814,11 +930,16 @@ class _SampledRun:
         return [msgspec.structs.replace(c, delta=CERTIFICATE_DELTA) for c in documents]
 
     def _power_shortfall(self, detect: float) -> str | None:
-        for instance, look in zip(self.instances, self.judged, strict=True):
-            wanted = instance_detect(instance, detect)
-            if look.detectable > wanted:
-                return (
-                    f"the calls on {instance.name} promise a TV of {look.detectable:.3g}, "
-                    f"not {wanted:g}: raise max_samples"
-                )
-        return None
+        if not (short := self._short_of(detect)):
+            return None
+        instance, found = short[0]
+        wanted = instance_detect(instance, detect)
+        what = f"the calls on {instance.name} promise a TV of {found:.3g}, not {wanted:g}"
+        plan = self.plan
+        if plan is None or plan.needed * SLOWDOWN_ALLOWANCE <= self.seconds:
+            return f"{what}: raise max_samples"
+        seconds = self.seconds + SLOWDOWN_ALLOWANCE * (plan.needed - plan.seconds)
+        return (
+            f"{what}; no more of them fit into {self.seconds:g} s: pass --seconds {seconds:.2g}, "
+            "or ask for what they find by --detect"
+        )

@@ -6,6 +6,7 @@ random within the budget.
 
 import itertools
 import math
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 from simverify.auditing.coverage import FIRST_CALLS, BranchTarget, CoverageMonitor, branch_targets
 from simverify.auditing.instances import RowPair, RowWeights, SmallModel, max_tree_count
+from simverify.folders import cache_folder
 from simverify.trees import ROOT, Drafting, Scheme, TreeShape, shape_of_levels
 
 # Instances made for the literals in the code under audit. A literal 50 may be a limit of the
@@ -503,6 +505,7 @@ def search_failure(
     """
     from hypothesis import HealthCheck, Phase, Verbosity, find, settings
     from hypothesis import strategies as st
+    from hypothesis.configuration import set_hypothesis_home_dir, storage_directory
     from hypothesis.errors import Flaky, NoSuchExample
 
     def weights(vocab: int) -> st.SearchStrategy[RowWeights]:
@@ -541,11 +544,17 @@ def search_failure(
         suppress_health_check=list(HealthCheck),
     )
     strategy, rng = models().filter(is_within), random.Random(seed)
+    # Without a database Hypothesis still writes what it reads from source files, by default to a
+    # folder below the current one.
+    home = storage_directory("constants", intent_to_write=False).path.parent
+    set_hypothesis_home_dir(cache_folder("hypothesis") or os.devnull)
     try:
         return find(strategy, fails, settings=options, random=rng)
     except (Flaky, NoSuchExample):
         # Code that fails now and then draws from something that is not followed.
         return None
+    finally:
+        set_hypothesis_home_dir(home)
 
 
 def _search_shapes(within: SearchSpace) -> list[TreeShape]:

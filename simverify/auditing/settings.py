@@ -10,12 +10,15 @@ from msgspec.structs import asdict
 from simverify.auditing.comparison import TOLERANCE_BY_DTYPE, PrecisionCheck
 from simverify.auditing.enumeration import takes_tree_arguments
 from simverify.auditing.exact_tier import default_paths
+from simverify.auditing.instances import MAX_TOP_K
 from simverify.auditing.subject import Contract, Subject
 from simverify.checks import pick_name
-from simverify.errors import UsageError
-from simverify.options.audit import AuditOptions
+from simverify.errors import OptionError, UsageError
+from simverify.models.distribution import Law, check_order
+from simverify.options.audit import AuditOptions, TargetOptions
 from simverify.options.option import MAX_GAMMA, inherited, words_of
 from simverify.results import SCHEMA_VERSION, AuditRun, Bridge, Pair, Probe
+from simverify.results.audit import TargetProcessing
 from simverify.symbolic.engine import Budget
 from simverify.trees import TreeShape, parse_levels
 
@@ -138,11 +141,45 @@ class AuditSettings(AuditOptions):
                 )
             if self.batch is not None or self.eos is not None:
                 raise UsageError("--batch-mix makes its own batches: leave --batch and --eos out")
+        if self.top_k is not None and self.top_k > MAX_TOP_K:
+            raise UsageError(
+                f"top-k is {self.top_k}: expected 1 to {MAX_TOP_K}, since the instances are small; "
+                "if the code takes it as a parameter, pass a smaller one"
+            )
+        if self.processing is not None and self.batch_mix is not None:
+            raise OptionError(
+                "{batch_mix} judges requests by the rows that the code gets: leave out "
+                f"{self.target_options()}"
+            )
+
+    @property
+    def processing(self) -> Law | None:
+        """What the code does to the target's rows that it gets; None where it takes them as is.
+
+        Raises ``UsageError`` for a value out of its range, and for an order that is none.
+        """
+        values = {name: getattr(self, name) for name in TargetOptions.names() if name != "order"}
+        law = Law(**{name: value for name, value in values.items() if value is not None})
+        if self.order is not None:
+            law = replace(law, order=check_order(self.order))
+        return law if law.acting or law.temperature == 0.0 else None
+
+    def target_options(self) -> str:
+        """Return the options that state the target, for an ``OptionError``."""
+        names = (n for n in TargetOptions.names() if getattr(self, n) is not None)
+        return ", ".join(f"{{{name}}}" for name in names)
 
     def document_fields(self) -> dict[str, Any]:
         """Return the fields of an ``AuditRun`` that are the same for every kind of audit."""
-        fields = {"schema_version": SCHEMA_VERSION, "seed": self.seed}
-        return {**fields, "engine_path": self.checkout, "pair": self.pair}
+        fields = {"schema_version": SCHEMA_VERSION, "seed": self.seed, "pair": self.pair}
+        return {**fields, "engine_path": self.checkout, "processing": self._processing_document()}
+
+    def _processing_document(self) -> TargetProcessing | None:
+        if (law := self.processing) is None:
+            return None
+        values = {name: getattr(law, name) for name in TargetProcessing.__struct_fields__}
+        steps = law.acting | ({"temperature"} if law.temperature == 0.0 else set())
+        return TargetProcessing(**values | {"order": tuple(x for x in law.order if x in steps)})
 
     def budget_for(self, subject: Subject) -> Budget:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""

@@ -242,7 +242,11 @@ def _unknown_name_error(spec: str) -> UsageError:
 
 @contextmanager
 def _loading(place: object, folder: Path) -> Iterator[None]:
-    """Search ``folder`` first while code loads; ``SimverifyError`` if it raises."""
+    """Search ``folder`` first while code loads; ``SimverifyError`` if it raises.
+
+    No compiled copies are left beside the files.
+    """
+    without_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -252,6 +256,7 @@ def _loading(place: object, folder: Path) -> Iterator[None]:
         raise SimverifyError(f"{place} fails to load: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
+        sys.dont_write_bytecode = without_bytecode
 
 
 def _load_module_object(name: str) -> Any:

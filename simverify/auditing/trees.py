@@ -299,12 +299,14 @@ def compare_trees(
     model: TargetAndDraft,
     drafting: Drafting,
     *,
+    expected: RowFunction | None = None,
     tolerance: float | None = None,
     budget: Budget,
 ) -> Comparison:
     """Compare as ``compare_blocks`` does, with every tree that can be drafted in place of a block.
 
-    What a tree emits is completed to one token more than its depth.
+    What a tree emits is completed to one token more than its depth. ``expected``: the target's
+    rows that the output follows, where the code gets others.
     """
     spending = Spending(budget)
     trees = enumerate_trees(drafting, model.draft, max_trees=budget.paths)
@@ -315,7 +317,8 @@ def compare_trees(
         laws.append((tree.tokens, float(mass), law))
         if not law.complete:
             break
-    comparison = compare_laws(laws, model, drafting.shape.depth, tolerance)
+    rows = expected or model.target
+    comparison = compare_laws(laws, rows, drafting.shape.depth, tolerance)
     for (tree, _), (*_, law) in zip(trees, laws, strict=False):
         if any(finding.severity == "violation" for finding in law.findings):
             return replace(comparison, broken_parents=tree.shape.parents)

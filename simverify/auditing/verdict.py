@@ -6,6 +6,7 @@ from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
 from simverify.auditing.probes import probe_findings
 from simverify.auditing.sampled_tier import SampledAudit
+from simverify.symbolic.streams import REUSED_BITS
 
 
 def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
@@ -75,6 +76,8 @@ def exact_tier_limit(tier: ExactTier) -> str:
             f"the clock stopped it after {tier.aborted:g} s and {len(tier.judged)} of {of} "
             "instances, before those that a pass needs: raise --seconds"
         )
+    if (doubtful := _doubtful(tier)) is not None:
+        return f"on {doubtful.model.name} {doubtful.held.doubt}"
     if any(judged.undecided for judged in tier.judged):
         pruned = max(judged.comparison.pruned for judged in tier.judged)
         return f"branches of mass {pruned:.1e} could not be told from rounding"
@@ -85,9 +88,18 @@ def exact_tier_limit(tier: ExactTier) -> str:
 
 def inconclusive_reason(tier: ExactTier, sampled: SampledAudit | None) -> str:
     """Why there is no verdict."""
-    if sampled is None:
+    if sampled is None or (sampled.verdict == "PASS" and _doubtful(tier) is not None):
         return exact_tier_limit(tier)
     return sampled.reason or "the promised power was not reached"
+
+
+def _doubtful(tier: ExactTier) -> ExactResult | None:
+    """Return the instance that deviates most by what may be rounding or a fault, if one does.
+
+    Samples tell less: they pass a fault of that size.
+    """
+    doubtful = (judged for judged in tier.judged if judged.held.doubt)
+    return max(doubtful, key=lambda x: x.comparison.max_abs_deviation, default=None)
 
 
 def audit_findings(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.Finding]:
@@ -111,14 +123,20 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
     if judged.comparison.call is not None:
         return doc.Finding(
             kind="law",
-            text=f"the tokens drafted on {judged.model.name} do not follow the law that is "
-            f"reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
+            text=f"the tokens drafted on {judged.model.name} do not follow the distribution that "
+            f"is reported with them: they are off by TV {judged.comparison.tv:.3g}{why}",
         )
     return doc.Finding(
         kind="law",
-        text=f"the exact law on {judged.model.name} differs from the target's by TV "
-        f"{judged.comparison.tv:.3g}{why}",
+        text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
+        f"{judged.comparison.tv:.3g}{why}{_named_cause(judged)}",
     )
+
+
+def _named_cause(judged: ExactResult) -> str:
+    """Return what is known to have made draws depend on each other, or nothing."""
+    findings = judged.comparison.findings
+    return "".join(f": {found.message}" for found in findings if found.kind == REUSED_BITS)
 
 
 def decide_verdict(
@@ -127,6 +145,6 @@ def decide_verdict(
     """PASS, FAIL or INCONCLUSIVE."""
     if findings or tier.failure is not None:
         return "FAIL"
-    if sampled is not None:
+    if sampled is not None and not (sampled.verdict == "PASS" and _doubtful(tier)):
         return sampled.verdict
     return "PASS" if is_complete(tier) else "INCONCLUSIVE"

@@ -48,28 +48,33 @@ def output_console() -> Console:
     )
 
 
+def wrap_line(line: str, indent: int = 0, subsequent_indent: int = 2) -> str:
+    """Return a line for standard output, printable and wrapped between words; long words stay.
+
+    Commands are copied from there.
+    """
+    return fill(
+        printable(line),
+        min(WIDTH, output_console().width),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * subsequent_indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Print a list: each name on a line of its own, whole, with its words below it."""
     for name, words in entries:
         print(printable(name))
         for line in words:
-            # Commands are copied from here: they break between words alone.
-            print(
-                fill(
-                    printable(line),
-                    WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="  ",
-                    break_on_hyphens=False,
-                    break_long_words=False,
-                )
-            )
+            print(wrap_line(line, 2))
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print each line, printable, folded where it is wider than a terminal."""
     for line in lines:
-        print(fill(printable(line), WIDTH, subsequent_indent="  "))
+        print(wrap_line(line))
 
 
 @contextmanager

@@ -201,7 +201,7 @@ def acceptance_curves(
             for name, verifier in verifiers.items()
         }
     if not isinstance(model, NgramModel):
-        raise TypeError(f"no exact law for {type(model).__name__}")
+        raise TypeError(f"no exact distribution for {type(model).__name__}")
     rounds = -(-MIN_STRATA // len(model.contexts))
     samples = rao_blackwell(model, gamma, seed=seed, threads=threads, rounds=rounds)
     for verifier in verifiers.values():

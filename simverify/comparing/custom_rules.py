@@ -99,7 +99,9 @@ def _lossless_document(run: RuleCalls, alpha: float, detect: float) -> doc.Lossl
         scope = f"{exact.scope}, tolerance {exact.tolerance:g}"
         law = doc.ExactCheck("paths", "float64", scope, exact.max_abs_deviation, exact.tv)
         if exact.deviates:
-            wrong_law = f"the rule's own law differs from the target's by TV {exact.tv:.3g}"
+            wrong_law = (
+                f"the rule's exact distribution differs from the target's by TV {exact.tv:.3g}"
+            )
     return documents.lossless_document(
         report,
         detect,

@@ -158,7 +158,7 @@ def lossless_document(
 def acceptance_document(
     report: battery.TestReport,
     detect: float,
-    unjudged: str = "not judged, as the rule's own law is not known",
+    unjudged: str = "not judged, as the rule's exact distribution is not known",
 ) -> doc.Acceptance:
     """Return whether tokens are accepted as the rule does; ``unjudged``: words without tests."""
     verdict = report.verdict(detect)

@@ -89,14 +89,14 @@ class ModelComparison:
         self._runs: dict[str, tuple[tree_decoding.DecodedTrees, float]] = {}
         if drafting is not None and not isinstance(model, NgramModel):
             _check_tree_model(model)
-            say(f"{model.name}: exact laws")
+            say(f"{model.name}: exact distributions")
 
     # Compute these before the tables: their scratch memory is as large, and both at once would be
     # too much.
     @cached_property
     def curves(self) -> dict[str, exact_curves.AcceptanceCurve]:
         """The exact curves of the rules for a single draft, and of block and greedy."""
-        self.say(f"{self.model.name}: exact laws")
+        self.say(f"{self.model.name}: exact distributions")
         needed = {name: rule for name, rule in self.rules.items() if isinstance(rule, Verifier)}
         needed |= {name: VERIFIERS[name] for name in ("block", "greedy")}
         settings = self.settings
@@ -219,7 +219,8 @@ class ModelComparison:
         wrong_law, exact = None, law.check
         if exact is not None and not exact_curves.is_exact(exact):
             wrong_law = (
-                f"the rule's own law differs from the target's by TV {exact.tv:.3g} ({exact.scope})"
+                "the rule's exact distribution differs from the target's by TV "
+                f"{exact.tv:.3g} ({exact.scope})"
             )
         first: Counts | None = None
         clock = time.perf_counter()

@@ -229,7 +229,7 @@ class KernelTrial(ModelKernel):
 
 ACCEPTANCE_DEVIATION = "shift of a Pr(tau >= l) out of its bounds"
 
-NOT_JUDGED = battery.TestReport((), (), 0.0, "none, as the rule's own law is not known")
+NOT_JUDGED = battery.TestReport((), (), 0.0, "none, as the rule's exact distribution is not known")
 """Stands for the tests of acceptance where nothing is tested."""
 
 

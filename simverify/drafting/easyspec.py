@@ -22,7 +22,7 @@ from simverify.drafting.groups import layer_groups
 from simverify.drafting.texts import Logits
 from simverify.drafting.time_model import BlockTimes
 from simverify.errors import UsageError
-from simverify.models.kv_cache import CachedModel, UncachedModel
+from simverify.models.kv_cache import CachedModel, UncachedModel, cache_argument
 from simverify.results import LayerSimilarity
 
 # The plain drafter: token by token, the baseline of the others.
@@ -188,9 +188,9 @@ def layer_similarities(
     for run in (model, group_layers(model, layer_parallel)):
         cache = DynamicCache(config=model.config)
         if exact_tokens:
-            model(ids[:, :exact_tokens], past_key_values=cache, use_cache=True)
+            model(ids[:, :exact_tokens], use_cache=True, **cache_argument(model, cache))
         with _record_attention(decoder_layers(model)) as seen:
-            run(ids[:, exact_tokens:], past_key_values=cache, use_cache=True)
+            run(ids[:, exact_tokens:], use_cache=True, **cache_argument(run, cache))
         passes.append(seen)
     exact, fuzzy = passes
     return [
@@ -304,7 +304,7 @@ class _TimedStep:
         rng = torch.Generator().manual_seed(0)
         ids = torch.randint(vocabulary, (lanes, context + 1), generator=rng).to(self._device)
         cache = DynamicCache(config=model.config)
-        model(ids[:, :-1], past_key_values=cache, use_cache=True)
+        model(ids[:, :-1], use_cache=True, **cache_argument(model, cache))
         self._layers: list[Any] = list(cache.layers)
         self._kept = [(layer.keys, layer.values) for layer in self._layers]
         self._hidden = torch.randn((lanes, 1, width), generator=rng).to(self._device, dtype)
@@ -314,8 +314,8 @@ class _TimedStep:
         self._memory = {
             "attention_mask": mask,
             "position_ids": positions,
-            "past_key_values": cache,
             "use_cache": True,
+            **cache_argument(model, cache),
         }
         self._ids = ids[:, -1:]
         self._turns = model.base_model.rotary_emb(self._hidden, positions)

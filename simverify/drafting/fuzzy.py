@@ -281,19 +281,16 @@ class LayerGroup(nn.Module):
             hidden_states = mixed + layer.mlp(layer.post_attention_layernorm(mixed))
         return hidden_states
 
-    def attended(
-        self, hidden_states: torch.Tensor, past_key_values: Any = None, **others: Any
-    ) -> list[torch.Tensor]:
+    def attended(self, hidden_states: torch.Tensor, **others: Any) -> list[torch.Tensor]:
         """Return what each layer's attention block gives for the group's input."""
 
         def run(layer: Any) -> torch.Tensor:
             normed = layer.input_layernorm(hidden_states)
-            output: torch.Tensor = layer.self_attn(
-                hidden_states=normed, past_key_values=past_key_values, **others
-            )[0]
+            output: torch.Tensor = layer.self_attn(hidden_states=normed, **others)[0]
             return output
 
         members: list[Any] = list(self.layers)
         # A cache that makes its layers when they are first written makes them in order.
-        made = past_key_values is None or len(past_key_values) > members[-1].self_attn.layer_idx
+        cache = others.get("cache", others.get("past_key_values"))
+        made = cache is None or len(cache) > members[-1].self_attn.layer_idx
         return run_members(run, members, hidden_states.device, self._at_once and made)

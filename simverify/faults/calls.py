@@ -659,7 +659,7 @@ PATH_FAULTS = tuple(
             "gbv-own-q",
             gbv_own_q,
             "iid",
-            "greedy multi-path block with the draft's own q, not the law of the best path",
+            "greedy multi-path block with the draft's own q, not the distribution of the best path",
             "synthetic; a slip of arXiv:2602.16961",
         ),
         (

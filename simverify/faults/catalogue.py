@@ -173,7 +173,7 @@ _CONTROLS = (
         contract="step",
         rule=cut_context_draft,
         summary="the draft sees the last token alone, and reports the q it sampled from",
-        why="the draft's cache is broken: that costs acceptance, never the law",
+        why="the draft's cache is broken: that costs acceptance, never losslessness",
     ),
     Control(
         name="past-a-rejection",

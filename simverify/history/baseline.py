@@ -312,7 +312,7 @@ def _acceptance_items(old: AuditRun, new: AuditRun) -> Iterator[Item]:
             yield Item(new.spec, "E[tau]", f"{a:.6f}", f"{b:.6f}", outcome, note=note)
     if not changes and any(instance.expected_accepted is not None for instance in old.instances):
         # Code that can no longer be enumerated would be no worse than anything.
-        note = "no instance of the baseline is in the run, or none with its law"
+        note = "no instance of the baseline is in the run, or none with its distribution"
         yield Item(new.spec, "E[tau]", "exact", "unknown", "too short", note=note)
     if changes and not any(change for change, *_ in changes):
         note = f"exact, equal on {len(changes)} instances"

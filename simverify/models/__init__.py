@@ -1,7 +1,8 @@
 """Where p and q come from: simulated models, the user's own file, and real language models.
 
 ``get_model`` knows toy, compact, markov-V, ngram and files. ``transformer`` loads a pair of real
-models, ``kv_cache`` computes their rows, ``trace`` stores drafts and logits.
+models, ``kv_cache`` computes their rows, ``distribution`` processes them as a request asks
+(temperature, cuts, penalties), ``trace`` stores drafts and logits.
 """
 
 __simverify_role__ = "shared"

@@ -3,6 +3,7 @@
 What a model supports is found by trying, when it is loaded.
 """
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -96,7 +97,8 @@ class CachedModel:
         alone, end = self._empty(), len(tokens)
         missing = max(end - self._used.shape[1], 0)
         with self._memory():
-            self._model.base_model(ids, past_key_values=alone, use_cache=True)
+            base = self._model.base_model
+            base(ids, use_cache=True, **cache_argument(base, alone))
             for layer, source in zip(self._cache.layers, alone.layers, strict=True):
                 if missing:
                     room = [
@@ -176,12 +178,13 @@ class CachedModel:
     def _rows(self, ids: Any, mask: Any, positions: Any, through: Any | None) -> Float32Array:
         """Feed padded ids (requests, n); return the logits (requests, n, V) after each."""
         with self._memory():
-            logits = (through or self._model)(
+            model = through or self._model
+            logits = model(
                 ids.to(self._device),
                 attention_mask=mask,
                 position_ids=positions,
-                past_key_values=self._cache,
                 use_cache=True,
+                **cache_argument(model, self._cache),
             ).logits
             rows: Float32Array = logits.float().cpu().numpy()
         return rows
@@ -212,6 +215,12 @@ class CachedModel:
 
 
 # What a model's config says of the length of texts.
+
+
+def cache_argument(model: Any, cache: Any) -> dict[str, Any]:
+    """Return the argument that hands ``cache`` to ``model``; Transformers 5.24 renamed it."""
+    parameters = inspect.signature(model.forward).parameters
+    return {"cache" if "cache" in parameters else "past_key_values": cache}
 
 
 def text_config(model: Any) -> Any:
@@ -455,8 +464,9 @@ def consistent_length(model: Any) -> int | None:
     first = max(length - 2, 1)
     try:
         with torch.no_grad():
-            cache = model(ids[:, :first], use_cache=True).past_key_values
-            actual = model(ids[:, first:], past_key_values=cache, use_cache=True).logits[0]
+            head = model(ids[:, :first], use_cache=True)
+            cached = cache_argument(model, head[1])  # whatever its name is, behind the logits
+            actual = model(ids[:, first:], use_cache=True, **cached).logits[0]
     except Exception:
         return length
     rows, expected = actual.float().cpu().numpy(), _uncached_logits(model, text)[first:]

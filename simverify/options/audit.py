@@ -12,6 +12,7 @@ from simverify.options.option import (
     DRAFTERS,
     INSTANCES,
     OTHERS,
+    PROCESSING,
     SUBJECT,
     Code,
     Compute,
@@ -26,6 +27,7 @@ from simverify.options.option import (
     inherited,
     option,
 )
+from simverify.options.served import DeclaredLaw
 
 _SPEC = (
     "The verifier: a function, a class, or a SPEC (a built-in verifier or fault, module:attr, "
@@ -100,6 +102,23 @@ class _Trees(Options):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(Options):
+    """What the code does to the target's rows that it gets: the result is its target."""
+
+    temperature: float | None = inherited(Law, "temperature", group=PROCESSING)
+    top_k: int | None = inherited(Law, "top_k", group=PROCESSING)
+    top_p: float | None = inherited(Law, "top_p", group=PROCESSING)
+    min_p: float | None = inherited(DeclaredLaw, "min_p", group=PROCESSING)
+    typical_p: float | None = inherited(DeclaredLaw, "typical_p", group=PROCESSING)
+    repetition_penalty: float | None = inherited(
+        DeclaredLaw, "repetition_penalty", group=PROCESSING
+    )
+    presence_penalty: float | None = inherited(DeclaredLaw, "presence_penalty", group=PROCESSING)
+    frequency_penalty: float | None = inherited(DeclaredLaw, "frequency_penalty", group=PROCESSING)
+    order: str | None = inherited(DeclaredLaw, "order", group=PROCESSING)
+
+
 @dataclass(frozen=True)
 class UsualOptions(SmallOptions):
     """What most audits of code need."""
@@ -134,7 +153,7 @@ class _Batches(Options):
 
 
 @dataclass(frozen=True)
-class AuditOptions(_Strict, _Trees, _Batches, UsualOptions):
+class AuditOptions(_Strict, _Trees, _Batches, TargetOptions, UsualOptions):
     """Of code that is called on small instances, whose paths are followed where they can be."""
 
     def __post_init__(self) -> None:
@@ -146,7 +165,7 @@ class AuditOptions(_Strict, _Trees, _Batches, UsualOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOptions(_Strict, _Trees, SmallOptions):
+class PairOptions(_Strict, _Trees, TargetOptions, SmallOptions):
     """Of a drafter and a verifier that are audited together."""
 
     title: ClassVar[str] = "a pair ({drafter} and {verifier})"
@@ -159,7 +178,7 @@ class PairOptions(_Strict, _Trees, SmallOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramOptions(Sizes):
+class ProgramOptions(TargetOptions, Sizes):
     """Of a verifier in another language."""
 
     title: ClassVar[str] = "a program or a library ({command}, {library})"

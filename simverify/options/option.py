@@ -20,6 +20,7 @@ GROUPS = (
     SUBJECT := "What is audited",
     COMPARED := "What is compared",
     INSTANCES := "The instances",
+    PROCESSING := "The target, where the code processes the rows that it gets",
     BUDGET := "Budget and error rates",
     OUTPUT := "Output",
     OTHERS := "Other audits",
@@ -320,10 +321,11 @@ class Models(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Law(Options):
-    """The law that models sample, or that an engine was asked for."""
+    """The law that models sample, that an engine was asked for, or that code makes of its rows."""
 
     temperature: float | None = option(
-        "Temperature that the models sample with, or that the engine was asked for; 1 by default.",
+        "Temperature that the models sample with, that the engine was asked for, or that the code "
+        "under audit applies to the target's rows; 1 by default.",
         MODELS,
     )
     top_k: int | None = option(

@@ -109,8 +109,8 @@ class BisectOptions(EngineOptions, SizeOptions):
     )
     contract: Contract | None = inherited(SmallOptions, "contract")
     what: Literal["law", "verdict"] = option(
-        "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) or "
-        "verdict (the verdict alone).",
+        "What counts as a change: law (the verdict, or the deviation or E[tau] on any instance) "
+        "or verdict (the verdict alone).",
         SUBJECT,
         default="law",
     )

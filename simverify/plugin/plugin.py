@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     arguments = ", ".join(f"{name}=" for name in AUDIT_SETTINGS)
     config.addinivalue_line(
         "markers",
-        f"{MARKER_NAME}({arguments}): a test of an emitted law, with settings of its audits",
+        f"{MARKER_NAME}({arguments}): a test of an emitted distribution, with audit settings",
     )
     config.stash[_SETTINGS_KEY] = run_settings(config)
 

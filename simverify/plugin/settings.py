@@ -21,7 +21,7 @@ from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.options.audit import AuditOptions
 from simverify.options.modes import renamed
-from simverify.options.option import ADVANCED, BUDGET, INSTANCES, option_of
+from simverify.options.option import ADVANCED, BUDGET, INSTANCES, PROCESSING, option_of
 
 MARKER_NAME = "distribution"
 
@@ -76,7 +76,7 @@ AUDIT_SETTINGS = _settings(BUDGET)
 
 FIXTURE_ARGUMENTS = {
     **AUDIT_SETTINGS,
-    **_settings(INSTANCES),
+    **_settings(INSTANCES, PROCESSING),
     "tolerance": _settings(ADVANCED)["tolerance"],
 }
 """What the fixture takes: the settings, and what belongs to the code under audit."""

@@ -39,7 +39,8 @@ class Instance(Struct, frozen=True):
     ``eos``: the token that ends a generation; null where none does.
     ``prompt``: tokens that come before all prefixes. ``parents``: the shape of the draft trees,
     each node's parent, -1 for the root, and ``scheme`` how siblings are drafted; null where a
-    single block is drafted.
+    single block is drafted. ``expected_probs``: the rows that the output follows, where the code
+    processes those of ``target_probs``, which it gets; null where it follows these.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Instance(Struct, frozen=True):
     prompt: tuple[int, ...] = ()
     parents: Parents | None = None
     scheme: str | None = None
+    expected_probs: dict[str, tuple[float | str, ...]] | None = None
 
 
 class Branch(Struct, frozen=True):
@@ -361,6 +363,23 @@ class Bridge(Struct, frozen=True):
     line: str | None = None
 
 
+class TargetProcessing(Struct, frozen=True):
+    """What the code was said to do to the target's rows that it gets; null: nothing.
+
+    Its output is held to the rows after that. ``order``: the steps, first to last.
+    """
+
+    order: tuple[str, ...]
+    temperature: NonNegative = 1.0
+    top_k: Positive | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    repetition_penalty: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+
+
 class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audit"):
     """A ``simverify audit`` run.
 
@@ -379,7 +398,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     ``scheme``: how the siblings of draft trees are drafted; null where blocks are. ``tree``:
     children per level of the one tree that the code takes. ``pair``: the two that ``spec`` names,
     where a drafter and a verifier were audited together. ``bridge``: what ``spec`` names, where it
-    is code in another language.
+    is code in another language. ``processing``: what makes the target of the rows that the code
+    gets, where that was stated; null where the target is these rows.
     """
 
     about: ClassVar[str] = "{0.spec}"
@@ -422,6 +442,7 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     tree: str | None = None
     pair: Pair | None = None
     bridge: Bridge | None = None
+    processing: TargetProcessing | None = None
 
     @property
     def checkout(self) -> str | None:
@@ -471,6 +492,10 @@ def _instance_complaints(instance: Instance, where: str) -> Iterator[str]:
     if missing := set(instance.target_probs) - set(instance.draft_probs):
         first = min(missing)
         yield f"{where}.draft_probs has no row after {first!r}: expected one, as in target_probs"
+    expected = instance.expected_probs
+    if expected is not None and (missing := set(instance.target_probs) - set(expected)):
+        first = min(missing)
+        yield f"{where}.expected_probs has no row after {first!r}: expected one, as in target_probs"
     if (instance.parents is None) != (instance.scheme is None):
         yield f"{where} has one of parents and scheme: expected both, or neither"
     if instance.parents is not None:

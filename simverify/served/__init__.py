@@ -10,8 +10,8 @@ watch a server.
 __simverify_role__ = "machinery"
 
 
+from simverify.models.distribution import Law, Mask
 from simverify.served.collect import CollectedAnswers, collect_answers
-from simverify.served.distribution import Law, Mask
 from simverify.served.judge import OutputSettings
 from simverify.served.requests import Request, check_request, contradictions, read_requests
 from simverify.served.run import RequestSource, StreamingEvidence, audit_outputs

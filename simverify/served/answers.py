@@ -20,7 +20,7 @@ from scipy import sparse
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.errors import UsageError
-from simverify.served.distribution import NEUTRAL_VALUES, PARAMETER_ALIASES, PARAMETER_NAMES
+from simverify.models.distribution import NEUTRAL_VALUES, PARAMETER_ALIASES, PARAMETER_NAMES
 from simverify.served.requests import (
     CHAT_FIELDS,
     STOP_REASONS,
@@ -501,7 +501,7 @@ PILOT_PAIRS = 16  # of answers to each prompt that is tried
 MAX_REPEATED_PROMPTS = 8  # with one budget, few prompts show more than many
 MAX_SIZES = 3  # if answers begin in more ways than planned: as planned, twice, four times
 
-ANSWER_DEVIATION = "a mean TV between the laws of an answer's first two tokens"
+ANSWER_DEVIATION = "a mean TV between the distributions of an answer's first two tokens"
 ONE_TOKEN_DEVIATION = "mean one-token TV, of one token whose rate moves alike in all contexts"
 
 _CELLS, _ONCE, _AT = 85.0, 0.05, 2000.0

@@ -26,7 +26,7 @@ from simverify.stats.pits import MIN_PAIRS
 from simverify.stats.scores import SURPRISE_CAP
 
 if TYPE_CHECKING:
-    from simverify.served.distribution import Law
+    from simverify.models.distribution import Law
 
 
 # Reported log probabilities: can they be those of the distribution that the tokens were drawn from?

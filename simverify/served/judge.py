@@ -233,7 +233,7 @@ def _score_tests(
 
 
 _BET_WORDS = {
-    "weights": ("weights, rounded to few bits", "share of the law of rounded weights"),
+    "weights": ("weights, rounded to few bits", "share of the distribution of rounded weights"),
     "rates": ("rates of single tokens", "rates of single tokens, in all contexts alike"),
 }
 """The name of a test, and the deviation that it looks for."""

@@ -19,6 +19,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
+from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
 from simverify.served.client import (
     ServerFailure,
@@ -27,7 +28,6 @@ from simverify.served.client import (
     api_key_from_environment,
 )
 from simverify.served.collect import collect_answers
-from simverify.served.distribution import STAGES, Law, Mask, law_fields
 from simverify.served.evidence import RepeatedAnswers, copies_log_evalue
 from simverify.served.judge import (
     MIN_TOLERANCE,
@@ -1097,7 +1097,7 @@ def judge_cell(
 def _cell_outcome(compared: ComparisonResult) -> tuple[doc.CellOutcome, str]:
     left = list(dict.fromkeys(outcome for outcome, _ in compared.left))
     if not left:
-        return "other", "none of the laws that were tried"
+        return "other", "none of the distributions that were tried"
     words = compared.left[0][1]
     if len(left) == 1:
         return left[0], words

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from simverify.arrays import Floats
 from simverify.checks import MIN_ALPHA, MIN_DETECT, check_ranges
 from simverify.errors import UsageError
-from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
-from simverify.served.distribution import (
+from simverify.models.distribution import (
     NEUTRAL_VALUES,
     Law,
     as_law,
@@ -26,6 +25,7 @@ from simverify.served.distribution import (
     request_parameters,
     request_seed,
 )
+from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
 
 
 def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simverify.arrays import Floats
+from simverify.models.distribution import Law, RowContext, min_logit_error
 from simverify.models.rounding import WeightFormat, use_weight_format
 from simverify.models.transformer import TransformerPair
-from simverify.served.distribution import Law, RowContext, min_logit_error
 from simverify.served.requests import Request
 
 # A token's log probability in each of the variants that an engine may report.

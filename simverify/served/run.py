@@ -9,10 +9,10 @@ from functools import partial
 from simverify import results as doc
 from simverify.battery.battery import certificate_document, start_meta, test_document
 from simverify.errors import UsageError
+from simverify.models.distribution import processing_document, sampling_fields
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.served.counters import CountedTokens, Counters, judge_counters
-from simverify.served.distribution import processing_document, sampling_fields
 from simverify.served.evidence import (
     REPORTED_TEST_NAME,
     OutputEvidence,

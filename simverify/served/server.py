@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from simverify.errors import UsageError
+from simverify.models.distribution import FULL_WINDOW, Law, as_law
 from simverify.models.transformer import Sampling, TransformerPair
 from simverify.served.client import DEFAULT_TIMEOUT, ServerFailure, ServerRefusal, Transport
-from simverify.served.distribution import FULL_WINDOW, Law, as_law
 from simverify.served.requests import (
     END_FIELDS,
     TOKEN_IDS,

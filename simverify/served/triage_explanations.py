@@ -21,9 +21,9 @@ from msgspec import structs
 from simverify import stats
 from simverify.arrays import Floats, Ints
 from simverify.errors import SimverifyError, UsageError
+from simverify.models.distribution import STAGES, TRUNCATION_STAGES, Law, RowContext
 from simverify.models.transformer import TransformerPair
 from simverify.results import TriageCause, TriageClass, TriageSide
-from simverify.served.distribution import STAGES, TRUNCATION_STAGES, Law, RowContext
 from simverify.served.requests import (
     Request,
     check_request,

@@ -16,6 +16,7 @@ from simverify import results as doc
 from simverify.arrays import Floats
 from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
+from simverify.models.distribution import sampling_fields
 from simverify.models.transformer import TransformerPair
 from simverify.served.client import (
     ServerFailure,
@@ -23,7 +24,6 @@ from simverify.served.client import (
     Transport,
     api_key_from_environment,
 )
-from simverify.served.distribution import sampling_fields
 from simverify.served.judge import prompt_mismatch_note
 from simverify.served.monitor import POWER, LogTail, MonitorEvidence, WatchSettings, WatchState
 from simverify.served.requests import Request, check_request, expand_choices, file_errors

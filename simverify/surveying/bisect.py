@@ -470,7 +470,9 @@ def change_words(before: doc.AuditRun, after: doc.AuditRun) -> str:
         name, one, other = changes[0].instance, changes[0].before, changes[0].after
         deviation, earlier = other.max_abs_deviation, one.max_abs_deviation
         if abs(deviation - earlier) > max(before.tolerance, after.tolerance):
-            parts.append(f"on {name} the law deviates by {deviation:.3g}, before by {earlier:.3g}")
+            parts.append(
+                f"on {name} the distribution deviates by {deviation:.3g}, before by {earlier:.3g}"
+            )
         elif one.expected_accepted is not None and other.expected_accepted is not None:
             taken, earlier = other.expected_accepted, one.expected_accepted
             parts.append(f"on {name} E[tau] is {taken:.6g}, before {earlier:.6g}")

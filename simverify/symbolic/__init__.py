@@ -8,9 +8,9 @@ generators (``sampler``, ``patching``), and the checks around a path (``outcomes
 __simverify_role__ = "machinery"
 
 
-from simverify.symbolic.bindings import Float64Promotion
 from simverify.symbolic.engine import Budget, Enumeration
 from simverify.symbolic.outcomes import ExactLaw
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import CannotEnumerate, Finding, OutOfTime
 
 __all__ = [

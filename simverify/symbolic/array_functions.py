@@ -234,7 +234,8 @@ class _FlatView:
         array, index = self._array, resolve_index(index)
         plain = array.view(np.ndarray)
         if np.ndim(value) == 0:
-            plain.flat[index] = as_objects(array.conform(value))
+            places = np.arange(plain.size)[index]
+            plain[np.unravel_index(places, plain.shape)] = array.conform(value)
             return
         # For what it raises. Of several values the first ones are taken, or they come again.
         blank = run_on_placeholders(np.asarray, (value,), {})
@@ -471,7 +472,7 @@ for _name, _new in {
     "itemsize": property(lambda self: self.dtype.itemsize),
     "nbytes": property(lambda self: self.dtype.itemsize * self.size),
     "fill": _fill,
-    "flat": property(_FlatView),
+    "flat": property(_FlatView, lambda self, values: operator.setitem(self.flat, ..., values)),
     "put": lambda self, indices, values, mode="raise": JOIN_RULES[np.put](
         self, indices, values, mode
     ),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simverify.symbolic.forms import Form
-from simverify.symbolic.provenance import ArrayOfDraws, name_pairs, names
+from simverify.symbolic.provenance import ArrayOfDraws, FloatOfDraw, name_pairs, names
 from simverify.symbolic.races import CodeSite, current_site, decide_first
 from simverify.symbolic.scalar import ARRAY_HOOKS, OBJECT_LOOPS, Draw, nested_object_array
 
@@ -623,6 +623,8 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     function = UFUNC_RULES.get(ufunc) or _wrapped_function(ufunc)
     out = kwargs.pop("out", None)
     if method == "at":
+        if function is not None and draw is not None and len(inputs) == 3:
+            return _apply_at(function, draw, *inputs)
         return run_on_values(ufunc.at, inputs, kwargs, name=f"np.{ufunc.__name__}.at")
     if draw is None:
         plain = [_without_winners(x) for x in inputs]
@@ -676,6 +678,20 @@ def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         out[0][...] = result
         return out[0]
     return result
+
+
+def _apply_at(
+    function: Callable[..., Any], draw: Draw, array: Any, indices: Any, values: Any
+) -> None:
+    """Apply a ufunc of two to the elements at some places, one after the other."""
+    if type(array) is not DrawArray:
+        draw.refuse("float() of a draw", FloatOfDraw)
+    plain = array.view(np.ndarray)
+    places = np.arange(plain.size).reshape(plain.shape)[resolve_index(indices)]
+    given = np.broadcast_to(as_objects(values), places.shape)
+    for place, value in zip(places.ravel().tolist(), element_list(given), strict=True):
+        at = np.unravel_index(place, plain.shape)
+        plain[at] = convert_element(function(plain[at], value), array.dtype)
 
 
 def _reduction_dtype(ufunc: Any, method: str, array: Any) -> "np.dtype[Any] | None":

@@ -1,4 +1,4 @@
-"""Names in the user's modules: rebound to symbolic twins or to float64, searched for kernels.
+"""Names in the user's modules: rebound to symbolic twins, searched for kernels.
 
 A test session loads hundreds of modules, and code runs thousands of times. So what was found in a
 module is cached for as long as every name in it is bound as it was.
@@ -16,9 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from simverify.symbolic.provenance import (
     CannotEnumerate,
@@ -328,76 +326,3 @@ def nested_code(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from nested_code(constant)
-
-
-# Promotion: code computes in float64 although it asks for less.
-#
-# Rounding then vanishes, and a fault stays. The names of the coarser types in numpy and torch
-# stand for float64, so do their names in strings (``astype("float16")``), a tensor's
-# ``half()`` gives doubles, and so does every torch call that is given a coarser type.
-
-
-Float64Promotion = Literal["half", "single"]
-"""Which types are lifted to float64: the 16-bit ones, or float32 as well."""
-
-PROMOTED_TYPES: dict[Float64Promotion, tuple[str, ...]] = {
-    "half": ("float16", "half", "bfloat16"),
-    "single": ("float16", "half", "bfloat16", "float32", "single", "float"),
-}
-"""Their names in numpy and torch, and those of the methods of a tensor that cast to them."""
-
-
-_PROMOTED_STRINGS: dict[Float64Promotion, tuple[str, ...]] = {
-    "half": ("float16", "bfloat16", "f2", "<f2"),
-    "single": ("float16", "bfloat16", "f2", "<f2", "float32", "f4", "<f4"),
-}
-
-
-def promoted_names(module: ModuleType, double: Any, lift: Float64Promotion) -> dict[str, Any]:
-    """Return what stands in for the types of numpy or torch: its float64, for those lifted."""
-    kinds = type(double)
-    return {
-        name: double
-        for name in PROMOTED_TYPES[lift]
-        if isinstance(getattr(module, name, None), kinds)
-    }
-
-
-def promoted_value(value: Any, lift: Float64Promotion) -> Any:
-    """Return what stands for a value that names a type: a string, or numpy's dtype; or None."""
-    if isinstance(value, np.dtype):
-        return np.dtype(np.float64) if value.name in PROMOTED_TYPES[lift] else None
-    return "float64" if isinstance(value, str) and value in _PROMOTED_STRINGS[lift] else None
-
-
-def promote_strings(code: Any, lift: Float64Promotion, stack: "ExitStack") -> None:
-    """Replace constants that name types in the functions of ``code`` until ``stack`` closes."""
-    for function in _functions_of(code):
-        old = function.__code__
-        new = _promote_constants(old, _PROMOTED_STRINGS[lift])
-        if new is not old:
-            function.__code__ = new
-            stack.callback(setattr, function, "__code__", old)
-
-
-def _functions_of(code: Any) -> Iterator[FunctionType]:
-    root = inspect.unwrap(code) if callable(code) else code
-    values = [root, *vars(root).values()] if inspect.isclass(root) else [root]
-    for namespace in user_namespaces(code):
-        for value in namespace.values():
-            if getattr(value, "__module__", None) == namespace.get("__name__"):
-                values += [value, *vars(value).values()] if inspect.isclass(value) else [value]
-    yield from dict.fromkeys(x for x in values if isinstance(x, FunctionType))
-
-
-def _promote_constants(code: CodeType, strings: tuple[str, ...]) -> CodeType:
-    constants = tuple(
-        _promote_constants(x, strings)
-        if isinstance(x, CodeType)
-        else "float64"
-        if isinstance(x, str) and x in strings
-        else x
-        for x in code.co_consts
-    )
-    same = all(x is y for x, y in zip(constants, code.co_consts, strict=True))
-    return code if same else code.replace(co_consts=constants)

@@ -7,9 +7,12 @@ types: in ``isinstance``, as a dtype, for class methods. The functions of Python
 take floats, as those of ``math``, would refuse draws, and are replaced throughout.
 """
 
+# ruff: noqa: D102 - twins are documented in the library that they stand for
+
 __simverify_role__ = "stand-in"
 
 
+import array
 import functools
 import math
 import random
@@ -17,7 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from simverify.symbolic.arrays import (
     DrawArray,
     Winner,
     as_object_array,
+    convert_element,
     is_symbolic,
     make_draw_array,
     refuse_call,
@@ -168,11 +172,25 @@ class ModuleTwin(ModuleType):
         return getattr(self._module, name)
 
 
+class Swappable(Protocol):
+    """What stands for things that the code keeps, and can be put in their place and taken out."""
+
+    def put_in(self) -> None:
+        """Let the code find what stands for its things."""
+
+    def put_back(self) -> None:
+        """Let it find its own ones."""
+
+    def close(self) -> None:
+        """Put all back for good."""
+
+
 class BuiltinTwins:
     """The builtins that are shadowed in the modules of the code, and names in twins of modules."""
 
     def __init__(self) -> None:
         self._shadowed: list[tuple[dict[str, Any], str, type]] = []
+        self._kept: list[Swappable] = []
 
     def replace(self, code: Any, twins: dict[str, type], stack: ExitStack) -> None:
         """Shadow each that is named until ``stack`` closes."""
@@ -182,6 +200,13 @@ class BuiltinTwins:
                     namespace[name] = twin
                     self._shadowed.append((namespace, name, twin))
         stack.callback(self._put_back)
+
+    def replace_kept(self, kept: "Swappable", stack: ExitStack) -> None:
+        """Replace what the code keeps until ``stack`` closes."""
+        self._kept.append(kept)
+        kept.put_in()
+        stack.callback(self._kept.remove, kept)
+        stack.callback(kept.close)
 
     def replace_in(self, module: ModuleTwin, names: dict[str, Any], stack: ExitStack) -> None:
         """Note names of a module's twin that draws need, and numbers do not."""
@@ -200,9 +225,13 @@ class BuiltinTwins:
     def plain(self) -> Iterator[None]:
         """Give the code the real ones inside: a stand-in is not ``type(1) is int``."""
         self._remove()
+        for kept in self._kept:
+            kept.put_back()
         try:
             yield
         finally:
+            for kept in self._kept:
+                kept.put_in()
             for namespace, name, twin in self._shadowed:
                 namespace[name] = twin
 
@@ -258,6 +287,7 @@ def make_type_twin(twins: dict[type, type]) -> type:
 
 
 _real_trunc, _real_fsum = math.trunc, math.fsum
+_REAL_ARRAY = array.array
 _REAL_FRACTION: Any = Fraction.__new__
 _MATH_FUNCTIONS = ("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt")
 
@@ -419,12 +449,146 @@ def _filled_array_twin(original: Callable[..., Any], *, like: bool) -> Callable[
         if like and is_symbolic(args[0]):
             args = (np.empty(np.shape(args[0]), dtype=args[0].dtype), *args[1:])
         plain = original(*args, **kwargs)
-        if plain.dtype.kind != "f":
-            return plain
-        holder = np.empty(plain.shape, dtype=object).view(DrawArray)
-        holder._real = plain.dtype
         # What np.empty leaves in an array is no number to follow.
-        holder[...] = np.nan_to_num(plain)
-        return holder
+        return array_for_draws(np.nan_to_num(plain) if plain.dtype.kind == "f" else plain)
 
     return make
+
+
+def array_for_draws(plain: Any) -> Any:
+    """Return an array of these numbers that takes draws, too; as it is where it has no floats."""
+    if plain.dtype.names and type(plain) is np.ndarray:
+        return DrawRecords.of(plain)
+    if plain.dtype.kind != "f":
+        return plain
+    holder = np.empty(plain.shape, dtype=object).view(DrawArray)
+    holder._real = plain.dtype
+    holder[...] = plain
+    return holder
+
+
+class DrawRecords(np.ndarray[Any, Any]):
+    """A structured array whose fields of floats take draws."""
+
+    _real: Any
+
+    # Code may ask for its type.
+    __class__ = property(lambda self: np.ndarray)
+
+    @classmethod
+    def of(cls, plain: Any) -> Any:
+        """Return records with the numbers of a structured array, if any of them are floats."""
+        kinds = [plain.dtype[name] for name in plain.dtype.names]
+        if not any(kind.kind == "f" for kind in kinds):
+            return plain
+        held = [(name, object if kind.kind == "f" else kind)
+                for name, kind in zip(plain.dtype.names, kinds, strict=True)]  # fmt: skip
+        made = np.empty(plain.shape, dtype=held).view(cls)
+        made._real = plain.dtype
+        for name in plain.dtype.names:
+            made[name] = plain[name]
+        return made
+
+    def __array_finalize__(self, made_from: Any) -> None:
+        self._real = getattr(made_from, "_real", None)
+
+    @property
+    def dtype(self) -> Any:
+        """The type that the array has for the code."""
+        return self._real
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        if not isinstance(index, str):
+            return found
+        column = found.view(np.ndarray)
+        if not column.dtype.hasobject:
+            return column
+        column = column.view(DrawArray)
+        column._real = self._real[index]
+        return column
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, str):
+            self[index][...] = value
+        elif isinstance(value, list):
+            super().__setitem__(index, [self._row(x) for x in value])
+        else:
+            super().__setitem__(index, self._row(value))
+
+    def _row(self, value: Any) -> Any:
+        if not isinstance(value, tuple):
+            return value
+        kinds = [self._real[name] for name in self._real.names]
+        return tuple(map(convert_element, value, kinds))
+
+
+# Arrays that code made otherwise, and writes draws into one by one.
+
+
+def container_twins(twins: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands for numpy's other functions that make arrays; ``twins`` come first."""
+    made = names("full full_like array arange linspace logspace geomspace tile repeat eye identity")
+    return {name: _new_array_twin(twins.get(name, getattr(np, name))) for name in made}
+
+
+def _new_array_twin(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(*args: Any, **kwargs: Any) -> Any:
+        array = make(*args, **kwargs)
+        new = type(array) is np.ndarray and not any(array is x for x in args)
+        return array_for_draws(array) if new else array
+
+    return made
+
+
+class ArrayTwin(list[Any]):
+    """An ``array.array`` of floats that takes draws."""
+
+    # Code may ask for its type.
+    __class__ = property(lambda self: _REAL_ARRAY)
+
+    def __init__(self, typecode: str, items: Iterable[Any] = ()) -> None:
+        self.typecode = typecode
+        self.itemsize = _REAL_ARRAY(typecode).itemsize
+        super().__init__(map(self._conform, items))
+
+    def _conform(self, x: Any) -> Any:
+        if isinstance(x, Draw):
+            return x.cast(float) if self.typecode == "d" else x.cast(np.float32).as_python()
+        return _REAL_ARRAY(self.typecode, [x])[0]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        several = isinstance(index, slice)
+        super().__setitem__(index, map(self._conform, value) if several else self._conform(value))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return type(self)(self.typecode, found) if isinstance(index, slice) else found
+
+    def append(self, x: Any) -> None:
+        super().append(self._conform(x))
+
+    def insert(self, index: Any, x: Any) -> None:
+        super().insert(index, self._conform(x))
+
+    def extend(self, items: Iterable[Any]) -> None:
+        super().extend(map(self._conform, items))
+
+    fromlist = extend
+
+    def tolist(self) -> "list[Any]":
+        return list(self)
+
+
+def _make_array(typecode: str, items: Any = ()) -> Any:
+    if typecode in ("f", "d") and not isinstance(items, bytes | bytearray):
+        return ArrayTwin(typecode, items)
+    return _REAL_ARRAY(typecode, items)
+
+
+def _make_memoryview(x: Any) -> Any:
+    return x[:] if isinstance(x, DrawArray) else memoryview(x)
+
+
+CONTAINER_BUILTINS: dict[str, Any] = {"memoryview": _make_memoryview}
+ARRAY_CONSTRUCTOR = _make_array

@@ -7,13 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
-from simverify.symbolic.bindings import Float64Promotion, compiled_kernel_error
+from simverify.symbolic.bindings import compiled_kernel_error
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -33,6 +34,7 @@ from simverify.symbolic.patching import (
     real_generator_states,
 )
 from simverify.symbolic.paths import Choice, HeaviestFirst, Path, TooManyPaths, explore
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
@@ -66,7 +68,7 @@ slow code, which a slower machine or a shorter limit cuts off, is no code that n
 
 @dataclass(frozen=True)
 class Budget:
-    """What an enumeration may take: paths, and processor seconds (None: no limit).
+    """What an enumeration may take: paths, and seconds of :class:`Stopwatch` (None: no limit).
 
     ``enough``: the mass that may be left out, heaviest paths first, of code whose paths have no
     end; None: every path is run.
@@ -83,7 +85,7 @@ class Spending:
 
     budget: Budget
     paths: int = 0
-    watch: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
 
     def remaining(self, parts: int | None = None) -> Budget:
         """Return what is left; raises ``OutOfTime`` or ``TooManyPaths`` where that is nothing.
@@ -147,6 +149,7 @@ class Enumeration:
         self.leaves = leaves
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
+        self._shadow_kept = False
         self.interceptions = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
@@ -179,6 +182,7 @@ class Enumeration:
                     shadow_float=self._shadow_float,
                     shadow_int=self._shadow_int,
                     shadow_arrays=self._shadow_arrays,
+                    shadow_kept=self._shadow_kept,
                     lift=self._lift,
                 )
             )()
@@ -233,6 +237,8 @@ class Enumeration:
             self._shadow_float = self.source.signs_zeros = True
         elif isinstance(error, FloatOfDraw | RaisesOnSymbolsOnly) and not self._shadow_float:
             self._shadow_float = True
+        elif isinstance(error, FloatOfDraw) and not self._shadow_kept:
+            self._shadow_kept = True
         elif isinstance(error, IntOfDraw) and not self._shadow_int:
             self._shadow_int, self.source.refuses_many = True, False
         elif (
@@ -339,7 +345,7 @@ class Enumeration:
             lost,
             tuple(source.findings.values()),
             complete,
-            frozenset(source.dtypes),
+            dict(source.dtypes),
             tuple(ends.values()),
             tuple(by_kind.items()),
         )
@@ -432,12 +438,12 @@ def exact_law(
         try:
             law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
-            raise SimverifyError(f"the law is not done: {error}") from None
+            raise SimverifyError(f"the distribution is incomplete: {error}") from None
     for finding in law.findings:
         if finding.severity == "violation" or law.lost:
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:
-        raise CannotEnumerate(f"a law of which {law.pruned:.2g} is lost to rounding")
+        raise CannotEnumerate(f"a distribution of which {law.pruned:.2g} is lost to rounding")
     total: OutcomeLaw = {}
     paths: Iterable[tuple[Any, float]] = law.probabilities.items()
     for (outcome, ways), weight in paths:

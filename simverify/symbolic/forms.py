@@ -469,6 +469,11 @@ def _root_machine(op: Callable[[int], Any], points: int, blur: float) -> Machine
     return Machine(None, op, op(points * 4 // 7), blur)
 
 
+def unit_machine(kind: Callable[[float], Any], points: int) -> Machine:
+    """Return the root of uniforms of a type, which are multiples of one part in ``points``."""
+    return _root_machine(lambda k: kind(k / points), points, 0.0)
+
+
 PYTHON_UNIFORM = _root_machine(lambda k: k * 2.0**-53, DOUBLE_POINTS, 0.0)
 """Uniforms that are Python floats, as ``rng.random()``."""
 

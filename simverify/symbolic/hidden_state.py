@@ -344,7 +344,7 @@ class HiddenState:
     """What ``code`` keeps, with its generator ``rng``; ``reason``: why nothing can be compared."""
 
     def __init__(self, code: Any, rng: Any) -> None:
-        self._roots = [rng, *_reachable_state(code)]
+        self._roots = [rng, *reachable_state(code)]
         self._known: list[tuple[Any, Callable[[], Any], Any]] = []
         self.reason = ""
         self._root = unwrap(code)
@@ -440,7 +440,7 @@ def _is_unchanged(before: Any, now: Any) -> bool:
     return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
-def _reachable_state(code: Any) -> list[Any]:
+def reachable_state(code: Any) -> list[Any]:
     """Return what the code's functions may read or write by name, and the code itself.
 
     Names are taken from the bytecode: globals, attributes of the user's modules and classes, and

@@ -40,7 +40,7 @@ from simverify.symbolic.provenance import (
     name_pairs,
     names,
 )
-from simverify.symbolic.races import arrives_first, enter_race
+from simverify.symbolic.races import arrives_first, decide_narrowed, enter_race
 
 if TYPE_CHECKING:
     from simverify.symbolic.races import Atom
@@ -703,7 +703,7 @@ class DrawPairs(DrawBase):
         except OverflowError:
             source.refuse("a race with weights beyond floating point")
         if family != its or math.isinf(rate_x) or math.isinf(rate_y):
-            source.refuse("a comparison of two draws of different laws")
+            source.refuse("a comparison of two draws with different distributions")
         if rate_x == 0 or rate_y == 0:
             # A weight that underflowed never arrives.
             x_first = rate_x > 0
@@ -712,7 +712,12 @@ class DrawPairs(DrawBase):
         if lost > MAX_RACE_BLUR:
             source.refuse("a race of draws that rounding swamps")
         source.slack += self.form.slack + other.form.slack
-        racer_x = enter_race(source, x, rate_x, self.form.flip)
+        flip = self.form.flip
+        narrowed = (x.low, x.high, y.low, y.high) != (0, 1, 0, 1)
+        if narrowed and x.owner is None is y.owner and flip == other.form.flip:
+            x_first = decide_narrowed(source, (x, y), (rate_x, rate_y), flip=flip) == 0
+            return x_first if sense > 0 else not x_first
+        racer_x = enter_race(source, x, rate_x, flip)
         racer_y = enter_race(source, y, rate_y, other.form.flip)
         x_first = arrives_first(source, racer_x, rate_x, racer_y, rate_y)
         return x_first if sense > 0 else not x_first

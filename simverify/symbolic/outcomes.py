@@ -5,7 +5,7 @@ A path is run once, and again to see whether it was really followed.
 
 # ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from traceback import walk_tb
@@ -123,7 +123,8 @@ class ExactLaw:
     mass of paths that emitted nothing usable (see ``findings``) and ``pruned`` bounds the
     mass of what was not run or not followed to the last bit. The three sum to 1.
     ``complete`` is false if the code never came back and the rest was not run. ``dtypes``: the
-    precisions below float64 of numbers that met a draw. ``ends``: the same law with the marks
+    precisions below float64 of numbers that met a draw, each with the line where it first did.
+    ``ends``: the same law with the marks
     of its paths, where they were asked for; ``lost_by``: what was lost, by kind of finding.
     """
 
@@ -133,7 +134,7 @@ class ExactLaw:
     lost: float
     findings: tuple[Finding, ...]
     complete: bool = True
-    dtypes: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
     ends: tuple[PathEnding, ...] = ()
     lost_by: tuple[tuple[str, float], ...] = ()
 

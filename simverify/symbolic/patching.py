@@ -8,10 +8,12 @@ every name in the code's own modules that was bound to one of these at import.
 __simverify_role__ = "stand-in"
 
 
+import array
 import ctypes
 import os
 import random
 import secrets
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,24 +22,30 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.bindings import (
-    Float64Promotion,
-    promote_strings,
-    promoted_names,
-    promoted_value,
-    rebind_names,
-)
+from simverify.symbolic.bindings import rebind_names
 from simverify.symbolic.builtins_patched import (
+    ARRAY_CONSTRUCTOR,
+    CONTAINER_BUILTINS,
     FloatTwin,
     IntTwin,
     ModuleTwin,
     array_twins,
+    container_twins,
     make_type_twin,
     numpy_twins,
     patch_float_functions,
 )
 from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
+from simverify.symbolic.outside_arrays import OutsideArrays
+from simverify.symbolic.promotion import (
+    TENSOR_TYPES,
+    Float64Promotion,
+    NumpyPromotion,
+    promote_held,
+    promoted_names,
+    promoted_struct,
+)
 from simverify.symbolic.python_random import function_patches, method_patches, secrets_patches
 from simverify.symbolic.sampler import clear_pickled
 from simverify.symbolic.source import RandomSource, refusing_call
@@ -57,13 +65,15 @@ def intercept_randomness(
     shadow_float: bool,
     shadow_int: bool = False,
     shadow_arrays: bool = False,
+    shadow_kept: bool = False,
     lift: Float64Promotion | None = None,
     plain: bool = False,
 ) -> Iterator[type[SymbolicGenerator]]:
     """Yield the Generator class to hand to the code; everything is put back on leaving.
 
     ``shadow_float`` and ``shadow_int`` replace the names ``float`` and ``int`` in the code's
-    modules, ``shadow_arrays`` what makes arrays of draws, ``lift`` coarser types. ``plain``:
+    modules, ``shadow_arrays`` what makes arrays of draws, ``shadow_kept`` the arrays that the code
+    keeps and what makes others that may take draws, ``lift`` coarser types. ``plain``:
     ``source`` hands out numbers, which come in the libraries' own types, and what works on draws
     is left alone.
     """
@@ -101,16 +111,24 @@ def intercept_randomness(
         for name, twin in twins.items():
             old = getattr(module, name)
             swaps[id(old)] = (old, twin)
-        swaps[id(module)] = (module, ModuleTwin(module, twins))
+        before = swaps[id(module)][1] if id(module) in swaps else module
+        swaps[id(module)] = (module, ModuleTwin(before, twins))
 
     twins: dict[str, Any] = numpy_twins() if shadow_float else {}
     if shadow_arrays or shadow_float:
         twins = array_twins() | twins
-    lifted = promoted_names(np, twins.get("float64", np.float64), lift) if lift else {}
-    of_draws = {name: twin for name, twin in twins.items() if name not in lifted}
-    twins |= lifted
-    if twins:
-        replace(np, twins)
+    if shadow_kept:
+        twins |= container_twins(twins)
+        swap(array, "array", ARRAY_CONSTRUCTOR)
+    promotion = NumpyPromotion(lift, twins.get("float64", np.float64)) if lift else None
+    of_draws = twins
+    if lift and promotion:
+        lifted = promoted_names(np, promotion.double, lift)
+        of_draws = {x: promotion.function(twin) for x, twin in twins.items() if x not in lifted}
+        replace(np, promotion.names() | lifted)
+        replace(struct, promoted_struct(struct, lift))
+    if of_draws:
+        replace(np, of_draws)
     patches += method_patches(source)
 
     def twin_of(value: Any) -> Any:
@@ -118,8 +136,6 @@ def intercept_randomness(
         known = swaps.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
-        if lift and (double := promoted_value(value, lift)) is not None:
-            return double
         if (twin := numpy.twin_of(value)) is not None:
             return twin
         return next((new for other in others if (new := other(value)) is not None), None)
@@ -136,7 +152,12 @@ def intercept_randomness(
             others.append(stack.enter_context(intercept_torch(source, swap, lift, plain=plain)))
             if lift:
                 torch = sys.modules["torch"]
-                replace(torch, promoted_names(torch, torch.float64, lift))
+                names = promoted_names(torch, torch.float64, lift)
+                replace(torch, names | dict.fromkeys(TENSOR_TYPES[lift], torch.DoubleTensor))
+        if "jax" in sys.modules:
+            from simverify.symbolic.jax_trace import intercept_jax
+
+            others.append(stack.enter_context(intercept_jax(source, swap, lift, plain=plain)))
         rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
@@ -147,10 +168,15 @@ def intercept_randomness(
             builtins |= {"float": FloatTwin, "type": make_type_twin(of_types)}
         if shadow_int:
             builtins["int"] = IntTwin
+        if shadow_kept:
+            builtins |= CONTAINER_BUILTINS
         if builtins:
             source.builtins.replace(code, builtins, stack)
-        if lift:
-            promote_strings(code, lift, stack)
+        if promotion:
+            promote_held(code, promotion.held, stack)
+            promotion.patch_methods(stack)
+        if shadow_kept:
+            source.builtins.replace_kept(OutsideArrays(code), stack)
         _patch_attributes(patches, stack)
         yield numpy.generator
 

@@ -132,7 +132,9 @@ _OF_ADAPTERS = ("adapter", "wrapper", "kernels")
 _NOT_CALLED = ("machinery", "interface", "stand-in")
 """Roles of what neither is on trial nor is called by what is."""
 
-_LIBRARY_MODULES = frozenset({"numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
+_LIBRARY_MODULES = (
+    frozenset({"jax", "jaxlib", "numba", "numpy", "scipy", "torch"}) | sys.stdlib_module_names
+)
 
 
 def is_machinery(module: str) -> bool:
@@ -148,6 +150,12 @@ def is_library(module: str) -> bool:
 def is_users_module(module: str) -> bool:
     """Whether a module of that dotted name is neither this package's machinery nor a library's."""
     return not is_machinery(module) and not is_library(module)
+
+
+@functools.lru_cache(maxsize=4096)
+def belongs_to_the_audited(module: str) -> bool:
+    """Whether a module of that dotted name is the user's, or an adapter of what is under audit."""
+    return is_users_module(module) or role_of_module(module) in _OF_ADAPTERS
 
 
 _MARKED_FILES: set[str] = set()
@@ -264,7 +272,7 @@ _LIBRARY_FOLDERS = tuple(
 )
 _LIBRARY_ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
 _INSTALL_FOLDERS = {"site-packages", "dist-packages"}
-_EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "_pytest", "pytest")
+_EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "jax", "_pytest", "pytest")
 
 
 def user_namespaces(code: Any) -> list[dict[str, Any]]:

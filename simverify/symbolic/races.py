@@ -16,6 +16,7 @@ __simverify_role__ = "stand-in"
 
 
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Hashable, Iterable, Sequence
@@ -571,7 +572,11 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         and (x.atom.low, x.atom.high) == (0, 1)
         and not (x.has_steps() or hasattr(x.atom, "last"))
     }
-    if len(apart) < max(2, len(draws)):
+    narrowed = {
+        id(x.atom) for _, x in draws if x.atom.single and x.atom.owner is None and not x.has_steps()
+    }
+    fresh = len(apart) >= max(2, len(draws))
+    if not fresh and len(narrowed) < max(2, len(draws)):
         return None
     try:
         entries = [x.form.race() for _, x in draws]
@@ -601,6 +606,9 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
     if math.fsum(blurs) > MAX_RACE_BLUR * total:
         source.refuse("a race of draws that rounding swamps")
     source.slack += math.fsum(x.form.slack for _, x in draws)
+    if not fresh:
+        atoms = [x.atom for _, x in draws]
+        return draws[decide_narrowed(source, atoms, rates, flip=draws[0][1].form.flip)][0]
     racers = [
         enter_race(source, x.atom, rate, x.form.flip)
         for (_, x), rate in zip(draws, rates, strict=True)
@@ -612,6 +620,92 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         for loser in racers[:won] + racers[won + 1 :]:
             _attach_loser(racers[won], loser)
     return draws[won][0]
+
+
+# A race of exponentials whose uniforms were compared with numbers before.
+#
+# Each uniform is then uniform on what is left of it, [low, high), and E = -log u passes t with
+# probability (exp(-t) - low) / (high - low) inside. Who comes first is an integral over time of
+# products of these, smooth between the times at which one of them may begin or must have come.
+
+
+_GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(32)
+_MAX_DECAY = 40.0
+"""Decay of an integrand over one piece, which the nodes above integrate to the last bit."""
+
+_LAST_DECAY = 740.0
+"""What is left of an exponential after so long is no float."""
+
+_MASS_TOLERANCE = 1e-9
+
+
+class NarrowedRace:
+    """Which of some narrowed uniforms came first; nothing else can be asked of them then."""
+
+    def __init__(
+        self, atoms: "Sequence[Atom]", rates: Sequence[float], won: int, *, flip: bool
+    ) -> None:
+        self._atoms, self._rates, self._won, self._flip = atoms, np.array(rates), won, flip
+        self._spans = np.array([(x.low, x.high) for x in atoms])
+
+    def sample_uniforms(self, rng: "np.random.Generator") -> "dict[int, float]":
+        """Draw uniforms that agree with the winner, by the identity of their atoms."""
+        low, high = self._spans.T
+        while True:
+            u = low + (high - low) * rng.random((1_000, len(low)))
+            with np.errstate(divide="ignore"):
+                arrivals = -np.log(1 - u if self._flip else u) / self._rates
+            agree = np.flatnonzero(arrivals.argmin(axis=1) == self._won)
+            if len(agree):
+                return dict(zip(map(id, self._atoms), u[agree[0]].tolist(), strict=True))
+
+
+def decide_narrowed(
+    source: "DrawPath", atoms: "Sequence[Atom]", rates: Sequence[float], *, flip: bool
+) -> int:
+    """Return which E_i / rate_i comes first, of uniforms that were compared with numbers."""
+    for atom in atoms:
+        atom.check_epoch()
+    spans = [(1 - x.high, 1 - x.low) if flip else (x.low, x.high) for x in atoms]
+    masses = _narrowed_masses(tuple(spans), tuple(rates))
+    total = math.fsum(masses)
+    if abs(total - 1) > _MASS_TOLERANCE:
+        source.refuse("a race of draws of which next to nothing is left")
+    won = source.fork([mass / total for mass in masses], DecisionKind.SEVERAL)
+    race = NarrowedRace(atoms, rates, won, flip=flip)
+    for atom in atoms:
+        atom.owner = race
+    return won
+
+
+@functools.lru_cache(maxsize=2**14)
+def _narrowed_masses(
+    spans: tuple[tuple[float, float], ...], rates: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Return how likely each comes first; ``spans``: what is left of each exp(-E)."""
+    low, high = np.array(spans).T[:, :, None]
+    rate = np.array(rates)[:, None]
+    begins = -np.log(high[:, 0]) / rate[:, 0]
+    with np.errstate(divide="ignore"):
+        ends = -np.log(low[:, 0]) / rate[:, 0]
+    total = float(rate.sum())
+    last = min(float(ends.min()), float(begins.max()) + _LAST_DECAY / total)
+    cuts = sorted({float(t) for t in begins if t < last} | {float(begins.min()), last})
+    masses = np.zeros(len(rates))
+    for start, end in itertools.pairwise(cuts):
+        pieces = max(1, math.ceil((end - start) * total / _MAX_DECAY))
+        edges = np.linspace(start, end, pieces + 1)
+        half = np.diff(edges)[:, None] / 2
+        t = ((edges[:-1, None] + half) + half * _GAUSS_NODES).ravel()
+        weights = (half * _GAUSS_WEIGHTS).ravel()
+        falling = np.exp(-rate * t)
+        later = np.clip((falling - low) / (high - low), 0.0, 1.0)
+        inside = (begins <= start)[:, None]
+        density = np.where(inside, rate * falling / (high - low), 0.0)
+        for i in np.flatnonzero(inside[:, 0]):
+            others = np.delete(later, i, axis=0).prod(axis=0)
+            masses[i] += float((density[i] * others) @ weights)
+    return tuple(masses.tolist())
 
 
 def _share_time_scale(racers: list[Racer | None], rates: list[float]) -> bool:

@@ -375,9 +375,15 @@ _BITS_OF_A_UNIFORM = 53
 
 
 def make_seed(
-    source: RandomSource, value: Any, constant: Callable[[Any], GeneratorSeed]
+    source: RandomSource,
+    value: Any,
+    constant: Callable[[Any], GeneratorSeed],
+    least: int = MIN_SEEDS,
 ) -> GeneratorSeed:
-    """Return what a seed stands for, ``constant(seed)`` of plain ones; refuse too few values."""
+    """Return what a seed stands for, ``constant(seed)`` of plain ones.
+
+    Refuses draws of fewer than ``least`` values together.
+    """
     if value is None:
         return FRESH_SEED
     value = resolve_winners(value)
@@ -389,10 +395,11 @@ def make_seed(
     if not draws:
         return constant(value)
     count = count_seed_values(source, draws)
-    if count < MIN_SEEDS:
+    if count < least:
+        bits = 64 if least == MIN_SEEDS else 31
         source.refuse(
             f"a generator seeded with one of about 2**{math.log2(max(count, 1)):.0f} drawn numbers "
-            "(seed it with 64 bits, or draw from rng itself)"
+            f"(seed it with {bits} bits, or draw from rng itself)"
         )
     return GeneratorSeed(("drawn", *map(_seed_part_name, parts)))
 

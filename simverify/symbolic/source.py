@@ -29,6 +29,7 @@ from simverify.symbolic.races import (
     CodeSite,
     DecisionKind,
     DeferralSites,
+    NarrowedRace,
     PartialProduct,
     Racer,
 )
@@ -75,12 +76,17 @@ def plan_numbers(
         if type(draw) is UndecidedOutcome:
             return draw.sample(rng)
         atom = cast("Uniform", draw)
+        if isinstance(atom.owner, NarrowedRace):
+            if id(atom) not in narrowed:
+                narrowed.update(atom.owner.sample_uniforms(rng))
+            return narrowed[id(atom)]
         if isinstance(atom.owner, Racer):
             return atom.owner.sample_uniform(rng, arrivals)
         return atom.between(rng.uniform(*part))
 
     for _ in range(MAX_REJECTIONS):
         arrivals: dict[Racer, float] = {}
+        narrowed: dict[int, float] = {}
         numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
         if all(
@@ -114,7 +120,7 @@ _MAX_DRAWS_PER_CALL = 2**22
 _MAX_DRAWS_PER_PATH = 2**18
 """Draws of one path: more take too much memory, and a loop that asks for them may never end."""
 
-_REAL_VALUED_POINTS = (0, SINGLE_POINTS, DOUBLE_POINTS)
+_REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**52, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
 _COARSE_DTYPES = ("float32", "float16", "bfloat16")
@@ -144,7 +150,7 @@ class RandomSource:
         self.pruned = 0.0
         self.longest = ""
         self.findings: dict[str, Finding] = {}
-        self.dtypes: set[str] = set()
+        self.dtypes: dict[str, str] = {}
         self.seed_once = seed_once
         self.epoch = self.torch_calls = 0
         self.failure: CannotEnumerate | None = None
@@ -321,8 +327,8 @@ class RandomSource:
 
     def meet(self, dtype: Any) -> None:
         """Note the numpy or torch dtype of numbers that meet a draw, or weigh one."""
-        if (name := _dtype_name(dtype)) in _COARSE_DTYPES:
-            self.dtypes.add(name)
+        if (name := _dtype_name(dtype)) in _COARSE_DTYPES and name not in self.dtypes:
+            self.dtypes[name] = current_user_line()
 
     def refuse(self, call: str, kind: type[CannotEnumerate] = CannotEnumerate) -> NoReturn:
         """Stop: ``call`` cannot be followed. The code may swallow it, the path may not."""

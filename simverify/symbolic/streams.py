@@ -18,6 +18,9 @@ STREAM_HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
 
 
+REUSED_BITS = "reused-bits"
+"""The kind of what is found where code asks twice for the same bits of a key: a cause, no fault."""
+
 MAX_REWIND = 2**64
 """Words before its beginning within which a sequence is meant to be wound back."""
 
@@ -101,6 +104,7 @@ class DrawSequences:
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._first_seen: dict[StreamOrigin, int] = {}
+        self._seeding_lines: dict[StreamOrigin, str] = {}
         self._named = 0
         self._start()
 
@@ -159,6 +163,8 @@ class DrawSequences:
             stream.origin = StreamOrigin(seed.key, start, seed.shown)
             times = 1 if self.building or seed.built else 2
             self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + times
+            if stream.origin not in self._seeding_lines:
+                self._seeding_lines[stream.origin] = current_user_line()
         if start:
             self._enter(stream.key, start)
 
@@ -240,12 +246,12 @@ class DrawSequences:
     def _blame(self, origin: StreamOrigin) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
-        # Only the first of a kind is kept, and to find the line of another takes long.
+        # Only the first of a kind is kept.
         reported = "constant-seed" in self._source.findings
         if again and not reported and self._times_seeded.get(origin, 0) > 1:
             self._source.find(
                 "constant-seed",
                 "violation",
                 f"{origin.shown} inside the call, so its draws repeat from call to call "
-                f"({current_user_line()})",
+                f"({self._seeding_lines[origin]})",
             )

@@ -6,7 +6,7 @@ views see what is written through other views. Tensors of integers hold winners 
 the same way, and whole draws.
 """
 
-# ruff: noqa: D102, D103 - methods and functions whose name and types say what a docstring would
+# ruff: noqa: D103 - methods and functions whose name and types say what a docstring would
 
 __simverify_role__ = "stand-in"
 
@@ -60,14 +60,39 @@ _PLAIN_TYPES = {int, float, bool, str, type(None), torch.dtype, torch.device, sl
 
 
 class SymbolicStorages:
-    """The shadows of one path, by address of the storage (kept alive here)."""
+    """The shadows of one path, by address of the storage (kept alive here).
+
+    Tensors that were there before the path keep what it left in them: their numbers, and blanks
+    in the place of draws. On :meth:`close` these become the numbers that they held before.
+    """
 
     def __init__(self, source: RandomSource) -> None:
         self._source = source
         self._of: dict[int, tuple[torch.Tensor, Elements]] = {}
+        self._before: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def clear(self) -> None:
-        self._of.clear()
+        """Forget the draws of a path."""
+        with torch._C.DisableTorchFunction():
+            for place, (whole, _) in list(self._before.items()):
+                if place in self._of:
+                    kind = whole.dtype
+                    left = [_as_plain(x, kind) for x in self._of[place][1].tolist()]
+                    whole.copy_(torch.tensor(left, dtype=kind))
+            self._of.clear()
+            for place, (whole, _) in list(self._before.items()):
+                if _is_ours_alone(whole):
+                    del self._before[place]
+
+    def close(self) -> None:
+        """Let tensors hold numbers again where draws are left in them."""
+        self.clear()
+        with torch._C.DisableTorchFunction():
+            for whole, before in self._before.values():
+                blank = _placeholder_value(whole.dtype)
+                left = whole.isnan() if whole.is_floating_point() else whole == blank
+                whole.copy_(torch.where(left, before, whole))
+        self._before.clear()
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -183,9 +208,11 @@ class SymbolicStorages:
         storage = tensor.untyped_storage()
         count = storage.nbytes() // tensor.element_size()
         objects = np.empty(count, dtype=object)
+        with torch._C.DisableTorchFunction():
+            whole = _whole_storage(tensor)[:count]
+            self._before.setdefault(storage.data_ptr(), (whole, whole.clone()))
         if count and (read or count != tensor.numel()):
-            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
-            objects[:] = list(as_numpy(whole.reshape(-1)[:count]))
+            objects[:] = list(as_numpy(whole))
         self._of[storage.data_ptr()] = (tensor, objects)
         # Numbers that cannot be mistaken for the elements'.
         tensor.detach().fill_(_placeholder_value(tensor.dtype))
@@ -220,6 +247,23 @@ class SymbolicStorages:
         if any(isinstance(y, Draw) for y in flat):
             return x
         return torch.tensor(flat, dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
+def _is_ours_alone(whole: torch.Tensor) -> bool:
+    """Whether no tensor but this one shows its memory."""
+    storage = whole.untyped_storage()
+    return int(torch._C._storage_Use_Count(storage._cdata)) <= _OUR_USES
+
+
+_OUR_USES = 2
+"""The tensor itself, and the storage that is asked."""
+
+
+def _as_plain(x: Any, kind: torch.dtype) -> Any:
+    """Return an element as torch takes it: a number of Python's, a blank for a draw."""
+    if isinstance(x, Draw | Winner):
+        return _placeholder_value(kind)
+    return x.item() if isinstance(x, np.generic) else float(x)
 
 
 def may_hold_winners(dtype: torch.dtype) -> bool:

@@ -12,6 +12,7 @@ __simverify_role__ = "stand-in"
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -24,8 +25,8 @@ from torch.overrides import TorchFunctionMode
 
 from simverify.symbolic import symbolic_tensor
 from simverify.symbolic.arrays import make_draw_array, resolve_winners
-from simverify.symbolic.bindings import PROMOTED_TYPES, Float64Promotion
 from simverify.symbolic.forms import IDENTITY_FORM
+from simverify.symbolic.promotion import PROMOTED_TYPES, TENSOR_TYPES, Float64Promotion
 from simverify.symbolic.provenance import names
 from simverify.symbolic.races import current_site
 from simverify.symbolic.sampler import (
@@ -263,6 +264,9 @@ REFUSED_FUNCTIONS = names(
     "rrelu_ alpha_dropout feature_dropout native_dropout binomial randint_like _standard_gamma "
     "_sample_dirichlet"
 )
+_MADE_FUNCTIONS = names("_rand _randint _randperm")
+"""What makes a tensor of the type of ``out``."""
+
 _EXPORT_FUNCTIONS = {"item", "tolist", "numpy", "__float__", "__array__", "__bool__"}
 """What hands a tensor's numbers to code where no dtype is seen."""
 
@@ -281,6 +285,8 @@ class SymbolicTorch(TorchFunctionMode):
         self.closed = False
         self._casts = PROMOTED_TYPES[lift] if lift else ()
         self._coarse = {getattr(torch, x) for x in self._casts if hasattr(torch, x)}
+        self._coarse_tensors = {f"torch.{x}" for x in TENSOR_TYPES[lift]} if lift else set()
+        self._promoted: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = []
         self.ops = TorchOps(source, self.shadows)
         # Names that need not be looked at again where nothing else is given: most calls are such.
         self._tame: set[str] = set()
@@ -322,9 +328,14 @@ class SymbolicTorch(TorchFunctionMode):
     def drawing(self, random: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """Call a random function, and count what it draws."""
         before = len(self.source.draws)
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs = {key: x for key, x in kwargs.items() if key != "out"}
+            if random.__name__ in _MADE_FUNCTIONS:
+                kwargs.setdefault("dtype", out.dtype)
         result = random(*args, **kwargs)
         self.drawn += len(self.source.draws) - before
-        return result
+        return result if out is None else self.ops.into(result, out)
 
     def must_not_draw(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         """Refuse a function that draws in a way not known here, or reads a state."""
@@ -340,7 +351,27 @@ class SymbolicTorch(TorchFunctionMode):
             self._tame.add(name)
 
     def _lifted(self, x: Any) -> Any:
-        return torch.float64 if type(x) is torch.dtype and x in self._coarse else x
+        if type(x) is torch.dtype:
+            return torch.float64 if x in self._coarse else x
+        if isinstance(x, str):
+            return "torch.DoubleTensor" if x in self._coarse_tensors else x
+        for tensor in x if isinstance(x, list | tuple) else (x,):
+            if isinstance(tensor, torch.Tensor) and tensor.dtype in self._coarse:
+                self._promote(tensor)
+        return x
+
+    def _promote(self, tensor: torch.Tensor) -> None:
+        """Make doubles of a tensor that the code made elsewhere; of a view its base would not."""
+        if tensor._base is None and not self.shadows.among((tensor,)):
+            self._promoted.append((weakref.ref(tensor), tensor.data))
+            tensor.data = tensor.data.double()
+
+    def put_back(self) -> None:
+        """Give the tensors that were promoted their own numbers again."""
+        for reference, data in reversed(self._promoted):
+            if (tensor := reference()) is not None:
+                tensor.data = data
+        self._promoted.clear()
 
     # -- the draws --
 
@@ -369,7 +400,6 @@ class SymbolicTorch(TorchFunctionMode):
         return lambda: low + (high - low) * draw()
 
     def _rand(self, *size: Any, generator: Any = None, **kwargs: Any) -> torch.Tensor:
-        kwargs.pop("out", None) is not None and self.source.refuse("torch.rand(out=)")
         return self._fill(torch.empty(*size, **kwargs), generator)
 
     def _rand_like(self, like: torch.Tensor, generator: Any = None, **kw: Any) -> torch.Tensor:
@@ -411,9 +441,8 @@ class SymbolicTorch(TorchFunctionMode):
         return torch.tensor(drawn, dtype=torch.float64).reshape(probs.shape)
 
     def _bernoulli(
-        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None, out: Any = None
+        self, probs: torch.Tensor, p: Any = None, *, generator: Any = None
     ) -> torch.Tensor:
-        out is not None and self.source.refuse("torch.bernoulli(out=)")
         rates = probs if p is None else torch.full_like(probs, p, dtype=torch.float64)
         return self._coins(rates, generator).to(probs.dtype)  # type: ignore[no-any-return]
 
@@ -430,10 +459,9 @@ class SymbolicTorch(TorchFunctionMode):
         replacement: bool = False,
         *,
         generator: Any = None,
-        out: Any = None,
     ) -> torch.Tensor:
-        if out is not None or self.shadows.is_symbolic(probs):
-            self.source.refuse("torch.multinomial of symbolic probabilities or with out=")
+        if self.shadows.is_symbolic(probs):
+            self.source.refuse("torch.multinomial of symbolic probabilities")
         self.source.meet(probs.dtype)
         rows = probs.detach().double().reshape(-1, probs.shape[-1]).tolist()
         for row in rows:
@@ -677,7 +705,9 @@ def intercept_torch(
         if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         swap(threading.Thread, "_bootstrap_inner", _enter_in_threads(mode))
+        stack.callback(mode.put_back)
         stack.callback(setattr, mode, "closed", True)
+        stack.callback(mode.shadows.close)
         stack.enter_context(mode)
         yield twin_of
 

@@ -78,6 +78,13 @@ _METADATA_FUNCTIONS = names(
     "is_floating_point is_complex get_device repr hash requires_grad_ untyped_storage is_same_size "
     "is_signed broadcast_tensors meshgrid"
 )
+_ADD_FUNCTIONS = {"index_add": "index_copy", "scatter_add": "scatter"}
+"""What adds to the elements at some places, and what puts new ones there instead."""
+
+_WRITE_FUNCTIONS = {
+    *_ADD_FUNCTIONS,
+    *names("index_put index_copy index_fill put masked_scatter slice_scatter select_scatter"),
+}
 _IN_PLACE_OPERATORS = names("iadd isub imul itruediv idiv")
 _COMPARISON_FUNCTIONS = names("less less_equal greater greater_equal equal not_equal")
 _WINNER_PRESERVING = frozenset().union(
@@ -108,8 +115,13 @@ class TorchOps(TorchPlaceholders):
     def run(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Return ``func(*args, **kwargs)``, or refuse it by name."""
         bare = name.strip("_") if name.startswith("__") else name
-        if "out" in kwargs:
-            self._refuse(f"{name}(out=)")
+        if kwargs.get("out") is not None:
+            out = kwargs.pop("out")
+            if not isinstance(out, torch.Tensor):
+                self._refuse(f"{name}(out=) of several tensors")
+            if self.shadows.among((*args, *kwargs.values())):
+                return self.into(self.run(func, name, args, kwargs), out)
+            return self.into(func(*args, **kwargs), out)
         if name in ("__int__", "__index__"):
             number = self._on_item(*args)
             if name == "__index__":
@@ -139,6 +151,9 @@ class TorchOps(TorchPlaceholders):
         if bare in _MOVE_FUNCTIONS:
             return self._move(func, args, kwargs, everything=bare in _JOIN_FUNCTIONS)
         base = bare.rstrip("_")
+        if base in _WRITE_FUNCTIONS:
+            written = self._written(func, base, args, kwargs)
+            return self._filled(args[0], written) if in_place else written
         if base in _REVERSED_OPERATIONS and not kwargs:
             return self._elementwise(func, args, _REVERSED_OPERATIONS[base], (args[1], args[0]))
         ufunc = _ALIASES.get(base, base)
@@ -149,10 +164,23 @@ class TorchOps(TorchPlaceholders):
             result = self._special[base](*args, **kwargs)
         else:
             self._refuse(name)
-        if in_place:
-            self.shadows.write(args[0], self.shadows.numbers(result))
-            return args[0]
-        return result
+        return self._filled(args[0], result) if in_place else result
+
+    def _filled(self, tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Return a tensor that was changed in place."""
+        self.shadows.write(tensor, self.shadows.numbers(values))
+        return tensor
+
+    def into(self, result: Any, out: torch.Tensor) -> torch.Tensor:
+        """Return ``out`` with a result in it, as a function of torch leaves it."""
+        if result.shape != out.shape:
+            self._refuse("out= of another shape")
+        if not torch.can_cast(result.dtype, out.dtype):
+            raise RuntimeError(
+                f"result type {result.dtype} can't be cast to the desired output type {out.dtype}"
+            )
+        self.shadows.write(out, np.array(self.shadows.numbers(result), dtype=object))
+        return out
 
     def _of_numbers(self, func: Any, given: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run a function once the winners are read, also one that changes its argument."""
@@ -265,6 +293,55 @@ class TorchOps(TorchPlaceholders):
             chosen = array_of_objects([pool[i] for i in index.reshape(-1).tolist()])
             self.shadows.write(part, chosen.reshape(tuple(part.shape)))
         return result
+
+    def _written(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+        """Return a copy of a tensor into which others are written: elements as numbers show how."""
+        self._asked(func, *args, **kwargs)  # for what it raises
+        tensor = args[0]
+        adds = (
+            name in _ADD_FUNCTIONS or kwargs.get("accumulate") or any(x is True for x in args[3:4])
+        )
+        if kwargs.get("reduce") is not None or kwargs.get("alpha", 1) != 1:
+            self._refuse(f"{name} that multiplies")
+        pool = list(self.shadows.numbers(tensor).ravel().tolist())
+        own = len(pool)
+        places = torch.arange(own).reshape(tensor.shape)
+        indices = self.shadows.decide(tuple(args[1:]), draws=True)
+        given = [self._as_source(x, pool, tensor) for x in indices]
+        options = {
+            key: self._as_source(self.shadows.decide(x, draws=True), pool, tensor)
+            for key, x in kwargs.items()
+            if key not in ("accumulate", "alpha")
+        }
+        if adds and name in ("index_put", "put"):
+            given = given[:2]
+        write = getattr(torch.Tensor, _ADD_FUNCTIONS.get(name, name))
+        whence = write(places, *given, **options)
+        chosen = [x for x in whence.reshape(-1).tolist() if x >= own]
+        once = name in ("index_fill", "masked_scatter", "slice_scatter", "select_scatter")
+        if not once and (len(set(chosen)) < len(pool) - own):
+            self._refuse(f"{name} of several elements to one place")
+        kind = tensor.dtype
+        new = [as_element(pool[x], kind) for x in whence.reshape(-1).tolist()]
+        if adds:
+            old = [as_element(x, kind) for x in pool[:own]]
+            new = [
+                UFUNC_RULES[np.add](x, y) if x is not y else x
+                for x, y in zip(old, new, strict=True)
+            ]
+        values = array_of_objects(new).reshape(tuple(tensor.shape))
+        return self.shadows.tensor(values, kind, tensor.device)
+
+    def _as_source(self, x: Any, pool: list[Any], like: torch.Tensor) -> Any:
+        """Return the numbers of the elements that are written; anything else as it is."""
+        if isinstance(x, Draw) or (isinstance(x, float) and not isinstance(x, torch.Tensor)):
+            pool.append(x)
+            return len(pool) - 1
+        if not isinstance(x, torch.Tensor) or x.dtype != like.dtype:
+            return x
+        first = len(pool)
+        pool.extend(np.asarray(self.shadows.numbers(x)).ravel().tolist())
+        return torch.arange(first, len(pool)).reshape(x.shape)
 
     def _numbered(self, x: Any, pool: list[Any], everything: bool) -> Any:
         if isinstance(x, list | tuple):

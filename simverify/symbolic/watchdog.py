@@ -253,17 +253,23 @@ MIN_PROCESSOR_SHARE = 0.05
 """Share of the processor below which a thread is taken to wait for something else than it."""
 
 
+_MIN_AWAKE_SHARE = 0.25
+"""Where Linux does not say how long a thread waited for a processor: the same for budgets."""
+
+
 class Stopwatch:
     """Seconds that the code took, however busy the machine is.
 
     They are processor seconds of this thread; where it hardly used any, because it sleeps or
     blocks, those of the wall clock, less what it waited for a processor. ``wall``: when it was
-    made, by :func:`monotonic_now`. ``of_process``: count those of all threads.
+    made, by :func:`monotonic_now`. ``of_process``: count those of all threads. ``sleeps``: count
+    what the code sleeps between computing too, as a budget must; a deadline of one call need not.
     """
 
-    def __init__(self, *, of_process: bool = False) -> None:
+    def __init__(self, *, of_process: bool = False, sleeps: bool = False) -> None:
         self._thread = threading.get_native_id()
         self._processor = time.process_time if of_process else time.thread_time
+        self._sleeps = sleeps
         self.wall, self._cpu = time.monotonic(), self._processor()
         self._waited = run_queue_seconds(self._thread)
 
@@ -271,9 +277,12 @@ class Stopwatch:
         """Seconds since it was made, in the thread that made it."""
         wall, cpu = time.monotonic() - self.wall, self._processor() - self._cpu
         # Whatever it waited for; asking costs more than all of this.
-        if cpu > MIN_PROCESSOR_SHARE * wall:
+        if cpu > (1.0 if self._sleeps else MIN_PROCESSOR_SHARE) * wall:
             return cpu
-        active = max(cpu, wall - (run_queue_seconds(self._thread) - self._waited))
+        waited = run_queue_seconds(self._thread)
+        active = max(cpu, wall - (waited - self._waited))
+        if self._sleeps and (waited > 0.0 or cpu <= _MIN_AWAKE_SHARE * wall):
+            return active
         return cpu if cpu > MIN_PROCESSOR_SHARE * active else active
 
 

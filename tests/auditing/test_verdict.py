@@ -278,7 +278,7 @@ def test_findings_are_the_probes_first_and_warnings_are_none(right):
 def test_a_deviation_is_told_by_its_size(right):
     off = tiers(right)["a deviation"].failure
     off = replace(off, comparison=replace(off.comparison, tv=0.0312512))
-    said = f"the exact law on {off.model.name} differs from the target's by TV 0.0313"
+    said = f"the exact distribution on {off.model.name} differs from the target's by TV 0.0313"
     assert audit_findings(failing(off), ()) == [Failure(kind="law", text=said)]
     lifted = replace(off, held=replace(off.held, lifted=True, dtype="bfloat16"))
     why = ", although computed in float64: no rounding of bfloat16"

@@ -27,7 +27,7 @@ def test_compare_prints_a_table_and_says_inconclusive(command):
         "INCONCLUSIVE: Do not decide on this run about token on toy: too few blocks to say that "
         "the output follows the target: raise --blocks or --detect."
     )
-    assert command.err == "toy: exact laws\ntoy: token\n"
+    assert command.err == "toy: exact distributions\ntoy: token\n"
 
 
 def test_quiet_says_nothing_on_standard_error(command):
@@ -39,12 +39,12 @@ def test_quiet_says_nothing_on_standard_error(command):
 @pytest.mark.distribution
 def test_a_pass(command):
     assert command.compare("--detect", "0.1", "--blocks", "5000") == 0
-    assert "\nPASS: the result follows the target's distribution; " in command.out
+    assert "\nPASS: the result follows the target's distribution. " in command.out
 
 
 def test_a_fault(command):
     assert command.compare("--verifiers", "temperature-0") == 1
-    assert "FAIL temperature-0: the rule's own law differs" in command.out
+    assert "FAIL temperature-0: the rule's exact distribution differs" in command.out
     assert "\nFAIL: Do not ship temperature-0 on toy: " in command.out
 
 
@@ -96,7 +96,7 @@ def umask():
 def test_json_to_standard_output_is_all_there_is(command):
     assert command.compare("--json", "-") == 3
     assert json.loads(command.out)["verdict"] == "INCONCLUSIVE"
-    assert command.err == "toy: exact laws\ntoy: token\n"
+    assert command.err == "toy: exact distributions\ntoy: token\n"
 
 
 def test_json_replaces_a_file_and_follows_a_link(command, tmp_path):
@@ -178,7 +178,7 @@ def test_the_users_own_pair_in_numbers_and_in_arrays(command, tmp_path, pair):
 def test_a_name_that_looks_like_markup_is_printed_as_it_is(command, pair):
     command.compare("--models", pair(name="[red]x[/red] [/oops]"))
     assert "[red]x[/red] [/oops]: V = 2" in command.out
-    assert "[red]x[/red] [/oops]: exact laws" in command.err
+    assert "[red]x[/red] [/oops]: exact distributions" in command.err
 
 
 def test_lists_may_have_blanks(command):
@@ -254,6 +254,26 @@ main()
     assert "toy: V = 2" in out
 
 
+def test_an_audit_leaves_nothing_in_the_current_folder(start, tmp_path, monkeypatch):
+    """Not even what Python and Hypothesis keep by default."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    (tmp_path / "probabilities.py").write_text("def positive(row):\n    return row.clip(0)\n")
+    (tmp_path / "rule.py").write_text("""
+from probabilities import positive
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    for i, x in enumerate(draft_tokens):
+        if rng.random() * draft_probs[i][x] >= target_probs[i][x]:
+            row = positive(target_probs[i] - draft_probs[i])
+            return [*draft_tokens[:i], rng.choice(len(row), p=row / row.sum())]
+    return [*draft_tokens, rng.choice(len(target_probs[-1]), p=target_probs[-1])]
+""")
+    process = start("audit", "rule.py:verify", "--gamma", "1", "--vocab", "2")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    assert sorted(os.listdir(tmp_path)) == ["probabilities.py", "rule.py"]
+
+
 LONG = ["compare", "--gamma", "8", "--models", "toy", "--blocks", "4000000000", "--threads", "1"]
 
 
@@ -279,4 +299,4 @@ def test_a_reader_that_left_changes_no_verdict(start, where):
     process = start("compare", *lossy, *where)
     process.stdout.close()
     assert process.wait(timeout=120) == 1
-    assert process.stderr.read().endswith("toy: exact laws\ntoy: temperature-0\n")
+    assert process.stderr.read().endswith("toy: exact distributions\ntoy: temperature-0\n")

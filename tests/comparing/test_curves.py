@@ -203,5 +203,5 @@ def test_temperature_zero_on_ngram_is_exact(ngram):
 
 
 def test_a_model_without_laws_is_refused():
-    with pytest.raises(TypeError, match="no exact law for object"):
+    with pytest.raises(TypeError, match="no exact distribution for object"):
         curves(object(), 2, ["token"])

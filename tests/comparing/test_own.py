@@ -76,7 +76,7 @@ def test_an_own_rule_is_exact_and_below_the_optimum(model, gamma, accepted, best
 def test_a_lossy_rule_fails_by_its_law():
     row = the_row(target_after_rejection, "compact", gamma=2)
     assert row.verdict == "FAIL"
-    assert "the rule's own law differs" in row.lossless.findings[0]
+    assert "the rule's exact distribution differs" in row.lossless.findings[0]
     assert row.lossless.tv > 0.01
 
 

@@ -45,7 +45,11 @@ def test_medians_in_seconds_behind_a_cache_of_the_same_length(monkeypatch):
 
         def after_attention(module, args, kwargs, found):
             now[0] += 2.0
-            lengths.add(kwargs["past_key_values"].layers[module.layer_idx].keys.shape[2])
+            lengths.add(
+                (kwargs.get("cache") or kwargs["past_key_values"])
+                .layers[module.layer_idx]
+                .keys.shape[2]
+            )
 
         def after_mlp(module, args, found):
             now[0] += 3.0

@@ -18,7 +18,7 @@ from simverify.drafting import (  # noqa: E402
     layer_groups,
 )
 from simverify.drafting.fuzzy import group_layers  # noqa: E402
-from simverify.models.kv_cache import CachedModel  # noqa: E402
+from simverify.models.kv_cache import CachedModel, cache_argument  # noqa: E402
 
 KINDS = pytest.mark.parametrize("kind", ["llama", "qwen2"])
 NEAR = 1e-5
@@ -65,7 +65,7 @@ def test_fuzzy_tokens_behind_an_exact_prompt(kind):
             (model, exact, ids[:6]), (fuzzy, groups, ids[6:7]), (fuzzy, groups, ids[7:9]),
             (model, exact, ids[9:11]), (fuzzy, groups, ids[11:]),
         ):  # fmt: skip
-            found = run(torch.tensor([piece]), past_key_values=cache, use_cache=True).logits
+            found = run(torch.tensor([piece]), use_cache=True, **cache_argument(run, cache)).logits
             assert off(found[0], naive.feed(piece, split)) < NEAR
     assert cache_off(cache, naive) < NEAR
 
@@ -152,7 +152,7 @@ def test_keys_and_values_are_those_of_the_group_s_input():
             lambda _, args, number=number: inputs.__setitem__(number, args[0])
         )
     with torch.no_grad():
-        fuzzy(torch.tensor([text(9)]), past_key_values=cache, use_cache=True)
+        fuzzy(torch.tensor([text(9)]), use_cache=True, **cache_argument(fuzzy, cache))
         for number, group in enumerate(layer_groups(10, 4)):
             for i in group:
                 layer = model.model.layers[i]

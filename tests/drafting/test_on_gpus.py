@@ -22,6 +22,7 @@ from simverify.drafting.fuzzy import (  # noqa: E402
     group_layers,
     run_members,
 )
+from simverify.models.kv_cache import cache_argument  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -38,7 +39,7 @@ def passes(model, fuzzy, home):
     cache = DynamicCache(config=model.config)
     with torch.no_grad():
         logits = [
-            run(IDS[:, a:b].to(home), past_key_values=cache, use_cache=True).logits
+            run(IDS[:, a:b].to(home), use_cache=True, **cache_argument(run, cache)).logits
             for run, a, b in ((model, 0, 4), (fuzzy, 4, 5), (fuzzy, 5, 6), (model, 6, 9))
         ]
     kept = [x for layer in cache.layers for x in (layer.keys, layer.values)]

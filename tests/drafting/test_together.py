@@ -17,6 +17,7 @@ from simverify.drafting.fuzzy import (  # noqa: E402
     group_layers,
     run_members,
 )
+from simverify.models.kv_cache import cache_argument  # noqa: E402
 
 IDS = torch.arange(3 * 9).reshape(3, 9) % VOCAB_SIZE
 CPU = torch.device("cpu")
@@ -33,7 +34,7 @@ def test_the_same_bits_at_once_and_in_order(kind, wide):
         fuzzy = group_layers(model, wide, at_once=at_once)
         with torch.no_grad():
             logits = [
-                fuzzy(IDS[:, a:b], past_key_values=cache, use_cache=True).logits
+                fuzzy(IDS[:, a:b], use_cache=True, **cache_argument(fuzzy, cache)).logits
                 for a, b in ((0, 5), (5, 6), (6, 9))
             ]
         assert len(cache) == 10

@@ -86,9 +86,9 @@ def test_one_error_says_whose_an_option_is():
         "--max-paths is not for real models: it is for code on small instances"
     )
     with pytest.raises(UsageError) as caught:
-        simverify.audit("token", top_k=3)
+        simverify.audit("token", draft="x")
     assert str(caught.value) == (
-        "top_k is not for code on small instances: it is for real models (target)"
+        "draft is not for code on small instances: it is for real models (target)"
     )
     with pytest.raises(UsageError, match="unknown option 'gama': did you mean 'gamma'"):
         simverify.audit("token", gama=3)
@@ -96,7 +96,7 @@ def test_one_error_says_whose_an_option_is():
 
 @pytest.mark.parametrize("value", [None, False])
 def test_what_is_not_given_is_of_no_mode(value):
-    assert options_of(CODE, {"rule": "a", "top_k": value}) == AuditOptions("a")
+    assert options_of(CODE, {"rule": "a", "draft": value}) == AuditOptions("a")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_failure_says_all_of_it():
         "first at output token 1, the token drawn after a rejection",
         "TV of the whole output 1/6 = 0.1667",
         "that of the fault reused-uniform",
-        "the exact law on found differs",
+        "the exact distribution on found differs",
     ):
         assert part in text
     assert text.endswith(f"To reproduce: {FAILED.reproduce}")
@@ -56,7 +56,7 @@ def test_what_is_left_out_is_no_deviation_above_the_tolerance():
     text = words(replace(PASSED, instances=(name, cut)))
     assert "2 instances, 1,234 paths: largest deviation 2e-16, tolerance 1e-09" in text
     assert "on 1 of them the lightest paths are left out" in text
-    assert "no output is off by more than 2.7e-07, what they may hide (1e-06 is allowed)" in text
+    assert "no output is off by more than 2.7e-07 (1e-06 is allowed)" in text
     text = words(replace(PASSED, instances=(cut, cut)))
     assert "largest deviation" not in text
     assert "on each of them the lightest paths are left out" in text
@@ -96,7 +96,7 @@ def test_code_that_took_its_process_down_has_no_law():
         findings=(finding("process", "ends it"),),
     )
     text = words(run)
-    assert "no law was computed: the code did not get so far" in text
+    assert "no distribution was computed: the code did not get that far" in text
     assert "not followed" not in text
 
 
@@ -111,9 +111,15 @@ def test_what_comes_before_and_ends_a_generation_is_said():
 @pytest.mark.parametrize(
     ("distance", "said"),
     [
-        (0.0, "Its law there is that of the fault reused-uniform"),
-        (1e-3, "looks like the fault reused-uniform (simverify faults): the two laws differ by TV"),
-        (0.05, "The nearest is reused-uniform: the two laws differ by TV 0.05, there or on a"),
+        (0.0, "Its distribution there equals that of the fault reused-uniform"),
+        (
+            1e-3,
+            "looks like the fault reused-uniform (simverify faults): the two distributions differ",
+        ),
+        (
+            0.05,
+            "The nearest is reused-uniform: the two distributions differ by TV 0.05, there or on a",
+        ),
         (0.16, "none of the catalogued faults. To reproduce:"),
     ],
 )
@@ -280,7 +286,7 @@ def test_one_instance_is_named():
     tier = replace(STARVED.sampled, instances=[replace(only, name="trace of a pair")])
     run = replace(STARVED, verdict="PASS", sampled=tier)
     assert "sampled on trace of a pair alone (V=3 gamma=3), seed 7" in words(run)
-    assert "with the error rates below, on trace of a pair: nothing" in audit_advice(run)
+    assert "on trace of a pair (error rates below): this run" in audit_advice(run)
 
 
 def test_whole_batches_of_code_that_was_followed_keep_the_sizes_of_the_exact_tier():

@@ -94,7 +94,7 @@ def test_an_audit_shows_its_counterexample_and_what_it_rests_on():
         "has probability 0.2983; it should have 1/8 = 0.125",
         "due 1/2 = 0.5",
         "It deviates first at output token 1, a draft token that was accepted",
-        "Its law there is that of the fault naive-block",
+        "Its distribution there equals that of the fault naive-block",
         "no false alarms",
         "warning",
         "simverify replay reports/examples/faulty-block/run.json#0",

@@ -220,7 +220,9 @@ TESTS = (finding("tests", "G2: p = 1e-30"), finding("tests", "PIT: p = 1e-20"))
 TIER = replace(STARVED.sampled, findings=TESTS)
 
 RUNS = {
-    "the law": replace(FAILED, findings=(finding("other", "the exact law on found differs"),)),
+    "the law": replace(
+        FAILED, findings=(finding("other", "the exact distribution on found differs"),)
+    ),
     "probes and more": replace(
         FAILED, probes=PROBES, findings=(*TOLD, finding("other", "too-many: 9 tokens"))
     ),

@@ -12,6 +12,12 @@ pytest.importorskip("transformers")
 
 from support.emitted_tokens import emitted  # noqa: E402
 
+from simverify.models.distribution import (  # noqa: E402
+    ORDERS,
+    TRUNCATION_STAGES,
+    Law,
+    min_logit_error,
+)
 from simverify.models.transformer import (  # noqa: E402
     Sampling,
     load_pair,
@@ -21,12 +27,6 @@ from simverify.served import (  # noqa: E402
     RequestSource,
     audit_outputs,
     check_request,
-)
-from simverify.served.distribution import (  # noqa: E402
-    ORDERS,
-    TRUNCATION_STAGES,
-    Law,
-    min_logit_error,
 )
 from simverify.verifiers import VERIFIERS  # noqa: E402
 

@@ -83,7 +83,7 @@ FAILED = AuditRun(
     diagnosis=(Diagnosis(fault="reused-uniform", distance=1e-16),),
     refuted=(),
     probes=(),
-    findings=(finding("law", "the exact law on found differs"),),
+    findings=(finding("law", "the exact distribution on found differs"),),
     notes=(),
     reproduce="simverify audit my_sampler.py:verify --contract verify --seed 7",
     meta=META,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simverify.served.distribution import Law
+from simverify.models.distribution import Law
 from simverify.served.requests import Request
 
 

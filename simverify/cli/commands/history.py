@@ -4,14 +4,12 @@ import os
 import re
 import sys
 from pathlib import Path
-from textwrap import fill
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from simverify.cli.common import output_console, print_entries, print_lines
+from simverify.cli.common import output_console, print_entries, print_lines, wrap_line
 from simverify.errors import UsageError
-from simverify.reports.view import WIDTH
 from simverify.results.common import EXIT_CODES
 
 _EXPECTED_WORDS = {
@@ -160,7 +158,7 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
         raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
     text = replay_run(read_audit(Path(name)), int(number), name=name)
     for line in text.splitlines():
-        print(fill(line, WIDTH, subsequent_indent=" " * 6))
+        print(wrap_line(line, subsequent_indent=6))
     return 0
 
 

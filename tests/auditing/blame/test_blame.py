@@ -250,7 +250,10 @@ def test_the_lines_that_numbers_come_from_hold_the_mistake(name, tmp_path):
     assert wrong in place.sources
     text = (tmp_path / "rule.py").read_text().splitlines()
     assert not [line for line in place.sources if "# APART" in text[int(line.split(":")[-1]) - 1]]
-    assert "Its numbers come from, likeliest mistake first, rule.py:" in decided_words(place)
+    assert (
+        "Its numbers come from these lines, the likeliest mistake first: rule.py:"
+        in decided_words(place)
+    )
 
 
 # Of code that raises: the line, what called it, and the lines that its values come from.
@@ -305,7 +308,7 @@ def test_they_are_told(run):
     (raised,) = [found for found in run.findings if found.broke == "raises"]
     said = source_words(raised)
     assert "called at " in raised.text
-    assert "What it raised on comes from, likeliest mistake first, rule.py:" in said
+    assert "What it raised on comes from these lines, the likeliest mistake first: rule.py:" in said
     assert short_location(run.findings, None).startswith("raised at rule.py:5, called at rule.py:1")
 
 

@@ -168,7 +168,7 @@ def examiner(subject=SUBJECT, contract="verify", paths=99, known=None):
 
 
 BLOCKS = (SUBJECT.rule, MODEL, 3)
-LIMITS = {"tolerance": 1e-7, "budget": BUDGET}
+LIMITS = {"tolerance": 1e-7, "budget": BUDGET, "expected": MODEL.expected}
 
 
 def test_blocks_are_compared_within_what_is_set_up(asked):
@@ -227,6 +227,7 @@ def test_code_that_is_given_its_coins_is_not_followed(asked):
     coins = replace(SUBJECT, coin_bits=24)
     assert examiner(coins, known=Following()).compare(MODEL) == "coins"
     limits = {"bits": 24, "tolerance": 1e-7, "max_calls": 99, "coins": None, "seconds": 3.0}
+    limits["expected"] = MODEL.expected
     assert asked == [("compare_coins", BLOCKS, limits)]
 
 

@@ -82,7 +82,7 @@ def law(dtype, found, *, pruned=0.0, lost=0.0, complete=True, excess=0.0):
     """A comparison that is so far from its target."""
     return SimpleNamespace(
         dtype=dtype, max_abs_deviation=found + 2 * pruned + lost, pruned=pruned, lost=lost,
-        excess=excess, complete=complete,
+        excess=excess, complete=complete, met_at="rule.py:3",
     )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ TABLE = [
     ),
     *(
         row
-        for dtype in ("bfloat16", "float16")
+        for dtype, bound, beyond in (("bfloat16", 2e-2, None), ("float16", 2.5e-3, 2.6e-3))
         for row in (
             ("16 bits", law(dtype, 1e-7), {}, (2e-2, dtype, False)),
             ("16 bits, at float32's bound", law(dtype, 1e-6), {}, (2e-2, dtype, False)),
@@ -191,9 +191,15 @@ TABLE = [
             ),
             (
                 "16 bits explain it, at the bound",
-                law(dtype, 2e-2),
+                law(dtype, bound),
                 {"half": law("float32", 1e-6)},
                 (2e-2, dtype, False),
+            ),
+            (
+                "16 bits would explain less",
+                law(dtype, beyond or 1.0),
+                {"half": law("float32", 1e-6)},
+                (2e-2, dtype, False, "doubt"),
             ),
             (
                 "16 bits do not explain it",
@@ -201,9 +207,20 @@ TABLE = [
                 {"half": law("float32", 1e-3)},
                 (1e-6, dtype, True),
             ),
-            ("16 bits stay", law(dtype, 1e-3), {"half": law(dtype, 1e-3)}, (2e-2, dtype, False)),
-            ("16 bits, unliftable", law(dtype, 1e-3), {"half": STOPPED}, (2e-2, dtype, False)),
+            (
+                "16 bits stay",
+                law(dtype, 1e-3),
+                {"half": law(dtype, 1e-3)},
+                (2e-2, dtype, False, "doubt"),
+            ),
+            (
+                "16 bits, unliftable",
+                law(dtype, 1e-3),
+                {"half": STOPPED},
+                (2e-2, dtype, False, "doubt"),
+            ),
         )
+        if beyond is not None or row[0] != "16 bits would explain less"
     ),
 ]
 
@@ -222,7 +239,8 @@ def test_a_deviation_is_held_to_what_explains_it(met, lifts, due):
         return lifts[lift]
 
     held = assess_precision(compare, None)
-    assert (held.tolerance, held.dtype, held.lifted) == due
+    assert (held.tolerance, held.dtype, held.lifted) == due[:3]
+    assert bool(held.doubt) == (len(due) == 4)
     assert set(asked) == set(lifts)
     assert held.comparison is (lifts["half"] if held.lifted else met)
 

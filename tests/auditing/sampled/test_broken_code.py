@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 import sys
 
 import numpy as np
@@ -13,7 +14,12 @@ from support.sampled_audits import token as token_sampled_audits
 
 from simverify.auditing import sampled_tier
 from simverify.auditing.run import audit as audit_code
-from simverify.auditing.sampled_runs import Emissions, InstanceTables, SampledInstance
+from simverify.auditing.sampled_runs import (
+    Emissions,
+    InstanceTables,
+    SampledInstance,
+    default_sampled_instances,
+)
 from simverify.auditing.sampled_tier import CALL_LAGS, independence_tests, sample_callable
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -106,17 +112,17 @@ TOKEN = VERIFIERS["token"].rule
 
 
 class Clock:
-    """A clock on which each call of the code takes a millisecond, and nothing else any time."""
+    """A stopwatch on which each call of the code takes ``call`` seconds, nothing else any time."""
 
-    def __init__(self):
-        self.now = 0.0
+    def __init__(self, call=1e-3):
+        self.now, self.call = 0.0, call
 
-    def monotonic(self):
+    def seconds(self):
         return self.now
 
     def timed(self, rule):
         def called(*given):
-            self.now += 1e-3
+            self.now += self.call
             return rule(*given)
 
         return called
@@ -125,7 +131,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(sampled_tier.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(sampled_tier, "Stopwatch", lambda sleeps: clock)
     return clock
 
 
@@ -167,9 +173,13 @@ def test_what_was_asked_for_by_name_is_not_changed(clock):
     assert (found.verdict, found.tier.detect, found.hurried) == ("INCONCLUSIVE", 0.02, None)
 
 
-def test_where_nothing_fits_the_run_is_for_the_first(clock):
+def test_where_nothing_fits_the_run_is_for_the_last_and_says_what_it_takes(clock):
     found = sampled(clock, 3.0, coarser=(0.02, 0.03, 0.05))
-    assert (found.verdict, found.tier.detect) == ("INCONCLUSIVE", 0.01)
+    assert (found.verdict, found.tier.detect) == ("INCONCLUSIVE", 0.05)
+    assert found.tier.samples > 1000
+    seconds = float(re.search(r"fit into 3 s: pass --seconds (\S+),", found.reason)[1])
+    clock.now = 0.0
+    assert sampled(clock, seconds, coarser=(0.02, 0.03, 0.05)).verdict == "PASS"
 
 
 def test_a_wrong_rule_still_fails(clock):
@@ -181,6 +191,60 @@ def test_a_wrong_rule_still_fails(clock):
         seconds=30.0, coarser=(0.02, 0.03, 0.05),
     )  # fmt: skip
     assert found.verdict == "FAIL"
+
+
+COARSER = (0.02, 0.03, 0.05, 0.1, 0.2)
+
+
+def slow(clock, call, rule=TOKEN):
+    """A whole audit of code that takes ``call`` seconds a call."""
+    clock.call = call
+    return sample_callable(
+        clock.timed(rule), "verify", instances=default_sampled_instances(), seed=7, coarser=COARSER
+    )
+
+
+def from_the_target(p, q, x, rng):
+    """Wrong by a TV of a quarter: after a rejection it draws from the target's row."""
+    for i, token in enumerate(x):
+        if rng.random() * q[i, token] >= p[i, token]:
+            return [*x[:i], rng.choice(len(p[i]), p=p[i])]
+    return [*x, rng.choice(len(p[-1]), p=p[-1])]
+
+
+@pytest.mark.parametrize("call", [0.005, 0.01, 0.05])
+def test_slow_and_wrong_code_fails_within_some_hundred_calls(clock, call):
+    found = slow(clock, call, from_the_target)
+    assert (found.verdict, found.reason) == ("FAIL", None)
+    assert found.tier.samples <= 800
+    assert clock.now <= 10.0 or call > 0.01
+    assert found.trial is not None
+
+
+@pytest.mark.parametrize("call", [0.005, 0.01])
+def test_slow_and_right_code_passes_and_says_what_it_would_show(clock, call):
+    found = slow(clock, call)
+    assert (found.verdict, found.reason) == ("PASS", None)
+    assert clock.now <= 60.0
+    assert 0.01 < found.tier.detect <= 0.2
+    assert all(x.detectable <= x.detect for x in found.tier.instances)
+    assert f"so {found.tier.detect:g} was asked for" in found.hurried
+
+
+@pytest.mark.parametrize(("call", "calls"), [(0.05, 800), (1.0, 40)])
+def test_what_slower_code_would_take_is_said(clock, call, calls):
+    found = slow(clock, call)
+    assert (found.verdict, found.tier.findings) == ("INCONCLUSIVE", ())
+    assert found.tier.samples >= calls
+    assert found.tier.tests
+    assert "raise --seconds" in found.reason or "pass --seconds" in found.reason
+
+
+def test_the_calls_before_the_time_limit_are_counted(clock):
+    found = slow(clock, 4.0)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.tier.samples > 0
+    assert f"after {found.tier.samples} calls: raise --seconds" in found.reason
 
 
 def hashed(p, q, x, rng):
@@ -198,6 +262,7 @@ def test_the_audit_says_what_was_asked_for_and_repeats_it(monkeypatch, chosen, w
 
     monkeypatch.setattr(sampled_tier, "plan_samples", plan)
     monkeypatch.setattr(sampled_tier, "_detectable_tv", lambda pilot, n, alpha, power: 0.0)
+    monkeypatch.setattr(sampled_tier._SampledRun, "_short_of", lambda run, detect: [])
     settings = AuditSettings(gamma=1, vocab=2, coarser=(0.05,))
     run = audit_code(Subject("hashed.py:hashed", hashed, "verify"), "verify", settings)
     assert run.tier == "sampled"

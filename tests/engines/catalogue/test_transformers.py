@@ -16,7 +16,7 @@ from simverify.models.base import MarkovModel, compact
 
 pytestmark = pytest.mark.skipif(
     find_package("transformers") is None or find_package("torch") is None,
-    reason="transformers is not installed: pip install transformers==5.23.0",
+    reason="transformers is not installed: pip install transformers==5.24.0",
 )
 
 COMPACT = compact()

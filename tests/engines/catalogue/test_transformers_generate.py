@@ -167,7 +167,7 @@ def test_a_second_copy_in_one_process_is_one_line(unloaded, tmp_path):
 
 REAL = pytest.mark.skipif(
     find_package("transformers") is None,
-    reason="transformers is not installed: pip install transformers==5.23.0",
+    reason="transformers is not installed: pip install transformers==5.24.0",
 )
 
 

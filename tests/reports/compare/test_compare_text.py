@@ -39,10 +39,10 @@ def lines(run, model):
 @pytest.mark.thorough
 def test_a_pass_has_its_error_rate_and_what_it_would_have_found(run):
     words = verdict_sentence(judged(run, "PASS", detect=0.02))
-    assert words.startswith("PASS: all 10 results follow the target's distribution; ")
-    assert "FAIL with probability 1e-06 at most" in words
-    assert "a deviation of 0.02" in words
-    assert "probability 0.9." in words
+    assert words.startswith("PASS: all 10 results follow the target's distribution. ")
+    assert "fail a run with probability at most 1e-06" in words
+    assert "A deviation of 0.02" in words
+    assert "probability 0.9; " in words
 
 
 @pytest.mark.thorough
@@ -63,7 +63,7 @@ def test_a_fail_names_who_failed(run):
         "FAIL: Do not ship temperature-0 on toy, temperature-0 on markov-16: the output does not "
         "follow the target."
     )
-    assert words.endswith(" Where all is right, a run says FAIL with probability 1e-06 at most.")
+    assert words.endswith(" Lossless verifiers fail a run with probability at most 1e-06.")
 
 
 def test_acceptance_alone_is_not_called_lossy(run):
@@ -96,13 +96,13 @@ def test_a_table_has_two_lines_at_most(run):
 
 def test_a_passed_table_says_what_it_rests_on_and_what_is_possible(run):
     rests, bound = lines(judged(run, "PASS"), "toy")
-    assert rests.startswith("exact: the rule's own law is the target's")
+    assert rests.startswith("exact: the rule's distribution is the target's")
     assert bound == "no rule can keep more than 3.21 of 6 draft tokens in a first call"
 
 
 def test_the_first_line_of_a_failed_table_is_why(run):
     (why,) = lines(run, "toy")
-    assert why.startswith("FAIL temperature-0: the rule's own law differs")
+    assert why.startswith("FAIL temperature-0: the rule's exact distribution differs")
     assert "looks like the fault" in why
 
 

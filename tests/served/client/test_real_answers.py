@@ -13,12 +13,12 @@ from support.emitted_tokens import (  # noqa: E402
     serving,
 )
 
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served import (  # noqa: E402
     Endpoint,
     collect_answers,
 )
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.server import law_request_fields  # noqa: E402
 
 

@@ -19,8 +19,8 @@ from support.processed_engine import (  # noqa: E402
 import simverify  # noqa: E402
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served.distribution import Law  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("shallow_target")
 
@@ -77,7 +77,7 @@ def test_structured_output_is_a_mask(pair, tmp_path, capfd):
     )
     names = {}
     exec((tmp_path / "m.py").read_text(), names)
-    from simverify.served.distribution import Mask
+    from simverify.models.distribution import Mask
 
     law = Law(mask=Mask("eighth", names["eighth"]))
     ids = [tuple(pair.encode(text)) for text in PROMPTS[:8]]

@@ -17,6 +17,7 @@ from support.judged_tokens import judged  # noqa: E402
 from support.processed_engine import answers as processed  # noqa: E402
 from support.processed_engine import everywhere  # noqa: E402
 
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.rounding import (  # noqa: E402
     WEIGHT_FORMATS,
     use_weight_format,
@@ -25,7 +26,6 @@ from simverify.models.transformer import (  # noqa: E402
     Sampling,
     load_pair,
 )
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.requests import (  # noqa: E402
     Request,
     choice_logprobs,

@@ -14,13 +14,13 @@ from support.emitted_tokens import (  # noqa: E402
 )
 
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served import (  # noqa: E402
     Endpoint,
     client,
 )
 from simverify.served import matrix as matrix_broken  # noqa: E402
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.matrix import (  # noqa: E402
     Cell,
     CellClient,

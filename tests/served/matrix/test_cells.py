@@ -16,11 +16,11 @@ from support.processed_engine import (  # noqa: E402
     sided,
 )
 
-from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served.distribution import (  # noqa: E402
+from simverify.models.distribution import (  # noqa: E402
     STAGES,
     Law,
 )
+from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served.matrix import (  # noqa: E402
     DEFAULT_GAMMAS,
     judge_cell,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.levels import at_night
 
-from simverify.served.distribution import Law
+from simverify.models.distribution import Law
 from simverify.served.matrix import (
     KEEP_PROBABILITIES,
     CellComparison,

@@ -21,12 +21,12 @@ from support.processed_engine import (  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served import Endpoint  # noqa: E402
-from simverify.served.distribution import (  # noqa: E402
+from simverify.models.distribution import (  # noqa: E402
     Law,
     Mask,
 )
+from simverify.models.transformer import load_pair  # noqa: E402
+from simverify.served import Endpoint  # noqa: E402
 from simverify.served.matrix import (  # noqa: E402
     MatrixSettings,
     audit_matrix,

@@ -19,6 +19,7 @@ from support.processed_engine import answers, everywhere  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import (  # noqa: E402
     Sampling,
     load_pair,
@@ -27,7 +28,6 @@ from simverify.served import (  # noqa: E402
     check_request,
     contradictions,
 )
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.requests import expand_choices, independent_requests  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 

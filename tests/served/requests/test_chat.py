@@ -15,6 +15,7 @@ from support.emitted_tokens import (  # noqa: E402
 from support.judged_tokens import HERE  # noqa: E402
 
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served import (  # noqa: E402
     Endpoint,
@@ -24,7 +25,6 @@ from simverify.served import (  # noqa: E402
     collect_answers,
     read_requests,
 )
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.requests import (  # noqa: E402
     Chat,
     chat_ids,

@@ -17,6 +17,7 @@ from support.greedy_engines import (  # noqa: E402
 from support.kept_choices import keep_choices  # noqa: E402
 
 from simverify.errors import UsageError  # noqa: E402
+from simverify.models.distribution import RowContext  # noqa: E402
 from simverify.reports.formats import (  # noqa: E402
     html_report,
     junit_report,
@@ -26,7 +27,6 @@ from simverify.results.reading import (  # noqa: E402
     document_text,
     read_document,
 )
-from simverify.served.distribution import RowContext  # noqa: E402
 from simverify.served.requests import declared_law  # noqa: E402
 from simverify.served.triage import (  # noqa: E402
     TriageSource,

@@ -12,8 +12,8 @@ from support.emitted_tokens import (  # noqa: E402
     emitted,
 )
 
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served.distribution import Law  # noqa: E402
 from simverify.served.judge import ROUNDING_TOKENS  # noqa: E402
 from simverify.served.monitor import (  # noqa: E402
     MIN_TOLERANCE,

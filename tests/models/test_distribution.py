@@ -7,14 +7,14 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from simverify.errors import UsageError  # noqa: E402
-from simverify.models.transformer import Sampling  # noqa: E402
-from simverify.served.distribution import (  # noqa: E402
+from simverify.models.distribution import (  # noqa: E402
     ORDERS,
     STAGES,
     Law,
     Mask,
     check_order,
 )
+from simverify.models.transformer import Sampling  # noqa: E402
 
 V, PROMPT, TOKENS = 40, (3, 5, 5, 9), (7, 3, 7, 11, 2, 7)
 

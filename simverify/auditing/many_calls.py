@@ -1,0 +1,288 @@
+"""Hundreds of calls of one object in a row, and whether they depend on each other.
+
+Each token may be right by itself while its draws are used again: a ring of uniforms, a pool that
+is filled from one state, a generator that is put back, noise that is cached. So the calls get the
+same rows each time, and of a right rule the tokens are then independent, with a law that is known.
+Calls less than :data:`FIRST_LAG` apart are the exact tier's.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from simverify.auditing.coverage import current_monitor
+from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
+from simverify.auditing.invocation import (
+    Contract,
+    ProbeCase,
+    ProbeRecorder,
+    Rule,
+    attempt_call,
+    build_step_rule,
+    call_step,
+    make_caller,
+    make_case,
+)
+from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.watchdog import Stopwatch
+
+USUAL_CALLS, MAX_CALLS = 288, 2_048
+FAST_SECONDS = 0.1
+"""The most that the usual calls take of code that gets the many."""
+
+SECONDS = 2.0
+MIN_CALLS = 64
+"""Fewer say nothing."""
+
+FIRST_LAG = 4
+MIN_PAIRS = 48
+ALPHA = 1e-9
+"""Probability that any test of the probe fails a right rule."""
+
+_VOCAB, _COMMON = 16, 8
+_TARGET_SHARE, _DRAFT_SHARE = 0.45, 0.9
+"""Mass of the first 8 tokens. The draft has twice the target's: half of what it proposes there is
+accepted, so that the accept draw alone decides between the first 8 tokens and the others."""
+
+GENERATIONS, OBJECTS, GENERATION_LENGTH = 12, 6, 24
+
+TokenRow = npt.NDArray[np.int64]
+StepRule = tuple[Rule, Callable[[], Any] | None]
+
+
+def dependence_case(eos: int | None = None) -> ProbeCase:
+    """Rows that are the same at each position, on which every draw shows; none emits ``eos``."""
+    rows = []
+    for share in (_TARGET_SHARE, _DRAFT_SHARE):
+        row = np.repeat([share, 1 - share], _COMMON)
+        if eos is not None and eos < _VOCAB:
+            row[eos] = 0.0
+        rows.append(row.tolist())
+    return make_case("one row", 1, (rows[0], rows[1]))
+
+
+def repeated_draws(
+    line: ProbeRecorder, rule: Rule, contract: Contract, rng: Any, eos: int | None = None
+) -> str:
+    """Make the calls with ``rng``; a dependence between them is a violation.
+
+    A warning where objects of a step rule begin with the same draws, each being right by itself.
+    """
+    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos)
+    watch = current_monitor()
+    counted = watch is not None and watch.counts
+    if watch is not None:
+        watch.counts = False  # long prefixes are not judged
+    try:
+        problem = calls.verify() if contract == "verify" else calls.step()
+    finally:
+        if watch is not None and counted:
+            watch.counts = True
+            watch.row = max(watch.row, calls.made)
+    if problem:
+        line.add("violation", problem)
+    elif calls.made < MIN_CALLS:
+        line.add("not run", calls.stopped or f"{calls.made} calls in the time: the code is slow")
+    return f"{calls.made:,} calls of one object in a row: none depends on one before"
+
+
+@dataclass
+class ManyCalls:
+    """The calls, and what their tokens show. ``made``: how many calls of one object in a row."""
+
+    line: ProbeRecorder
+    rule: Rule
+    case: ProbeCase
+    rng: Any
+    eos: int | None
+    made: int = 0
+    stopped: str = ""
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def verify(self) -> str:
+        """Call a ``verify`` rule; return what its first tokens show."""
+        call = make_caller(self.rule, "verify")
+        drafts = np.random.Generator(np.random.PCG64(20254))
+        row = self.case.drafts[0]
+        outputs = []
+        while self._goes_on():
+            drafted = (int(drafts.choice(len(row), p=row)),)
+            outcome = self.line.call(partial(call, self.case, self.rng, drafted))
+            if outcome.tokens is None:
+                self.stopped = outcome.fault
+                break
+            outputs.append(outcome.tokens)
+            self.made += 1
+        return self._dependence(outputs, "calls")
+
+    def step(self) -> str:
+        """Run generations of a step rule by one object, then by several; return what they show."""
+        built = build_step_rule(self.rule)
+        outputs: list[Tokens] = []
+        for tokens in self._generation(built):
+            outputs.append(tokens)
+            self.made += 1
+            if not self._goes_on():
+                break
+        emitted = [(token,) for tokens in outputs for token in tokens]
+        if problem := self._dependence(outputs, "calls") or self._dependence(emitted, "tokens"):
+            return problem
+        again = self._beginnings(built for _ in range(GENERATIONS))
+        if found := self._repetition(again):
+            return f"generations of one object repeat each other: {found}"
+        if not takes_step_arguments(self.rule):
+            each = self._beginnings(build_step_rule(self.rule) for _ in range(OBJECTS))
+            if found := self._repetition(each):
+                one_seed = "all objects start from one seed: one object is right, two repeat draws"
+                self.line.add("warning", f"{one_seed} ({found})")
+        return ""
+
+    def _goes_on(self) -> bool:
+        if self.made in (USUAL_CALLS, MAX_CALLS):
+            return self.made < MAX_CALLS and self.watch.seconds() < FAST_SECONDS
+        return self.watch.seconds() < SECONDS
+
+    def _generation(self, built: StepRule) -> Iterator[Tokens]:
+        """Yield what each call of a generation emits, until ``eos`` or until one breaks."""
+        step, reset = built
+        if reset is not None:
+            reset()
+        emitted: Tokens = ()
+
+        def call() -> tuple[Tokens, str]:
+            return cut_at_eos(call_step(step, self.case, emitted, self.rng), self.eos), ""
+
+        for number in itertools.count(1):
+            outcome = self.line.call(partial(attempt_call, call))
+            if outcome.tokens is None:
+                self.stopped = outcome.fault
+                if emitted:
+                    place = f"in call {number} of a generation, after {len(emitted)} tokens"
+                    self.line.add("warning", f"{outcome.fault} ({place})")
+                return
+            emitted += outcome.tokens
+            yield outcome.tokens
+            if emitted[-1] == self.eos:
+                return
+
+    def _beginnings(self, objects: Iterable[StepRule]) -> list[Tokens]:
+        """Return the first tokens of a generation by each object; none if one breaks."""
+        found = []
+        for built in objects:
+            emitted: Tokens = ()
+            for tokens in self._generation(built):
+                emitted += tokens
+                if len(emitted) >= GENERATION_LENGTH:
+                    break
+            if len(emitted) < GENERATION_LENGTH:
+                return []
+            found.append(emitted[:GENERATION_LENGTH])
+        return found
+
+    def _repetition(self, beginnings: list[Tokens]) -> str:
+        """Return what shows that generations share draws at the same places; "" if nothing does."""
+        if len(beginnings) * GENERATION_LENGTH < GENERATION_LENGTH + MIN_PAIRS:
+            return ""
+        tokens = np.array(beginnings, dtype=np.int64).ravel()
+        lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
+        likely = _likeliest_share(tokens, self.case, known=True)
+        if found := equal_at_lag(tokens, likely, lags, ALPHA / 4):
+            _, equal, pairs = found
+            return f"the same token at the same place {equal:,} times of {pairs:,}"
+        if correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4):
+            return f"correlation of tokens at the same place {correlated[1]:.2f}"
+        return ""
+
+    def _dependence(self, outputs: Sequence[Tokens], what: str) -> str:
+        """Return what shows that outputs depend on earlier ones; "" if nothing does."""
+        if len(outputs) < MIN_CALLS:
+            return ""
+        firsts = np.array([tokens[0] for tokens in outputs])
+        sizes = np.array([len(tokens) for tokens in outputs])
+        parts = {what: firsts}
+        if 0 < (sizes == 1).sum() < len(sizes):
+            # A ring that only rejected calls draw from keeps step with these alone.
+            parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
+        alpha = ALPHA / (4 * len(parts))
+        for title, tokens in parts.items():
+            likely = _likeliest_share(tokens, self.case, known=title == what)
+            lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
+            if lags and (found := equal_at_lag(tokens, likely, lags, alpha)):
+                lag, equal, pairs = found
+                return (
+                    f"draws are used again: {title} {lag:,} apart begin with the same token "
+                    f"{equal:,} times of {pairs:,}"
+                )
+        lags = range(FIRST_LAG, len(firsts) - MIN_PAIRS)
+        if lags and (correlated := correlated_at_lag(firsts, self.case, lags, alpha)):
+            lag, correlation = correlated
+            return (
+                f"draws are used again: {what} {lag:,} apart have first tokens of correlation "
+                f"{correlation:.2f}"
+            )
+        return ""
+
+
+# The tests: exact at any number of pairs.
+
+
+def _likeliest_share(tokens: TokenRow, case: ProbeCase, *, known: bool) -> float:
+    """Return a bound on the probability of the likeliest token of a right rule.
+
+    ``known``: the tokens follow the target's row. Of some calls alone they follow another law, and
+    Hoeffding's inequality bounds it. Where a law is wrong, equal tokens are no dependence.
+    """
+    share = float(np.bincount(tokens).max()) / max(1, len(tokens))
+    if known:
+        return max(share, float(case.targets.max()))
+    return min(1.0, share + math.sqrt(math.log(4 * _VOCAB / ALPHA) / (2 * len(tokens))))
+
+
+def equal_at_lag(
+    tokens: TokenRow, likely: float, lags: range, alpha: float
+) -> tuple[int, int, int] | None:
+    """Return a lag at which tokens are equal too often, how often they are, and of how many pairs.
+
+    Whatever came before, an independent token equals the one before at a lag with at most the
+    probability ``likely``: so the number of equals is at most a binomial one.
+    """
+    equal = np.array([int((tokens[lag:] == tokens[:-lag]).sum()) for lag in lags])
+    pairs = len(tokens) - np.array(lags)
+    chance = special.bdtrc(equal - 1, pairs, likely)
+    best = int(chance.argmin())
+    if chance[best] > alpha / len(lags):
+        return None
+    return lags[best], int(equal[best]), int(pairs[best])
+
+
+def correlated_at_lag(
+    tokens: TokenRow, case: ProbeCase, lags: range, alpha: float
+) -> tuple[int, float] | None:
+    """Return a lag at which tokens depend on each other, and their correlation.
+
+    Whether a token is one of the first 8 has a known probability. So, whatever came before, the
+    product of the deviations at a lag has mean 0, and its range is at most the larger of the two
+    probabilities (Azuma's inequality).
+    """
+    share = float(case.targets[0, :_COMMON].sum())
+    deviations = (tokens < _COMMON) - share
+    # By their own mean too: where a law is wrong, that is no dependence.
+    centred = deviations - deviations.mean()
+    pairs = len(tokens) - np.array(lags)
+    sums = np.array(
+        [[x[lag:] @ x[:-lag] for lag in lags] for x in (deviations, centred)], dtype=np.float64
+    )
+    least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
+    exponents = 2 * least**2 / (pairs * max(share, 1 - share) ** 2)
+    best = int(exponents.argmax())
+    if exponents[best] < math.log(2 * len(lags) / alpha):
+        return None
+    correlation = sums[1, best] / pairs[best] / (share * (1 - share))
+    return lags[best], float(correlation)

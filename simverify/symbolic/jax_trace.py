@@ -1,0 +1,264 @@
+"""JAX, followed: a trace that is given every primitive, and the arrays that it hands out.
+
+While code is intercepted, this trace is JAX's current one. So all of JAX's own functions and
+transformations come down to calls of primitives here, compiled functions to one call of a program.
+"""
+
+# ruff: noqa: D102 - methods are documented in the library that they stand for
+
+__simverify_role__ = "stand-in"
+
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import set_current_trace
+
+from simverify.symbolic.arrays import ARRAY_HOOKS, DrawArray, Winner, as_objects, resolve_winners
+from simverify.symbolic.bindings import Float64Promotion
+from simverify.symbolic.integers import MixedInteger
+from simverify.symbolic.jax_programs import Moved, Runner, Step, Value, is_known, settle_shape
+from simverify.symbolic.scalar import Draw
+from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
+
+_REAL_ARRAY = type(jax.numpy.zeros(()))
+
+
+class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
+    """An array of JAX's whose values may be draws."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: "DrawTrace", aval: Any, value: Value) -> None:
+        super().__init__(trace, aval)
+        self.value = value
+
+    def _numbers(self) -> Any:
+        """Return the elements as an array, plain where nothing in it is a draw."""
+        value = self._trace.runner.force(self.value)
+        if type(value) is DrawArray:
+            value = settle_shape(resolve_winners(value))
+        return value
+
+    def item(self, *args: Any) -> Any:
+        value = self._numbers()
+        if is_known(value):
+            return value.item(*args)
+        elements = value.view(np.ndarray).ravel().tolist()
+        if len(elements) != 1:
+            return np.zeros(value.shape).item(*args)  # which raises
+        return elements[0].as_python()
+
+    def tolist(self) -> Any:
+        value = self._numbers()
+        return value.tolist() if value.ndim else self.item()
+
+    def to_concrete_value(self) -> Any:
+        if isinstance(self.value, Moved):
+            return None
+        value = self._numbers()
+        return value if is_known(value) else None
+
+    def _scalar(self) -> Any:
+        """Return the only element, or raise what JAX raises."""
+        value = self._numbers()
+        if value.size != 1 or value.ndim:
+            raise TypeError(f"Only scalar arrays can be converted to scalars; got {value.ndim=}")
+        return value[()]
+
+    def __bool__(self) -> bool:
+        if self.aval.size == 1:
+            return bool(self._numbers().reshape(())[()])
+        return bool(np.ones(self.aval.shape))  # which raises
+
+    def __int__(self) -> Any:
+        return int(self._scalar())
+
+    def __index__(self) -> Any:
+        return self._scalar().__index__()
+
+    def __float__(self) -> Any:
+        return float(self._scalar())
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        value = self._numbers()
+        if is_known(value):
+            return np.asarray(value, *args[:1])
+        return value.__array__(*args[:1])
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if not self.aval.shape else self._numbers(), spec)
+
+    def block_until_ready(self) -> "DrawTracer":
+        return self
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {_REAL_ARRAY.__name__!r}")
+
+    def __copy__(self) -> "DrawTracer":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "DrawTracer":
+        return self
+
+
+class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
+    """Runs every primitive on draws; see the module."""
+
+    def __init__(self, runner: Runner) -> None:
+        super().__init__()
+        self.runner = runner
+
+    def lower(self, x: Any) -> Value:
+        return x.value if type(x) is DrawTracer else self.runner.lower(x)
+
+    def wrap(self, value: Value, aval: Any) -> DrawTracer:
+        return DrawTracer(self, aval, value)
+
+    def stage_value(self, val: Any) -> Any:
+        return val if type(val) is DrawTracer else self.wrap(self.lower(val), jax.typeof(val))
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
+        """Run one primitive."""
+        runner = self.runner
+        runner.source.torch_calls += SYMBOLIC_CALL_COST
+        args = [self.lower(x) for x in tracers]
+        if primitive.name in ("jit", "pjit"):
+            closed = params["jaxpr"]
+            results = runner.run(closed, args)
+            return list(map(self.wrap, results, closed.out_avals))
+        avals = [x.aval if type(x) is DrawTracer else jax.typeof(x) for x in tracers]
+        made, _effects = primitive.abstract_eval(*avals, **params)
+        several = primitive.multiple_results
+        outs = list(made) if several else [made]
+        step = Step(primitive, params, [], [], "")
+        step.kinds = [runner.kind(getattr(x, "dtype", None)) for x in outs]
+        results = runner.apply(step, args, "")
+        wrapped = list(map(self.wrap, results, outs))
+        return wrapped if several else wrapped[0]
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, *, symbolic_zeros: Any
+    ) -> Any:
+        """Run the function itself: nobody asks for its derivative."""
+        with set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Any,
+        fwd: Any,
+        bwd: Any,
+        tracers: Any,
+        /,
+        *,
+        out_trees: Any,
+        symbolic_zeros: Any,
+    ) -> Any:
+        """Run the function itself: nobody asks for its derivative."""
+        with set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+    # -- functions that are given draws of others --
+
+    def of_draws(self, x: Any, dtype: Any = None) -> Any:
+        """Return a draw of numpy's or Python's, an array or a list with some, as JAX's array."""
+        elements = as_objects(x)
+        value = (
+            x
+            if type(x) is DrawArray
+            else settle_shape(ARRAY_HOOKS.of(elements.ravel().tolist(), elements.shape))
+            if elements.ndim
+            else settle_shape(elements[()])
+        )
+        kind = np.dtype(jax.dtypes.canonicalize_dtype(value.dtype if dtype is None else dtype))
+        lifted = self.runner.kind(kind)
+        value = value if value.dtype == lifted else settle_shape(value.astype(lifted))
+        return self.wrap(value, jax.core.ShapedArray(value.shape, kind))
+
+
+def _holds_draws(x: Any) -> bool:
+    if isinstance(x, list | tuple):
+        return any(map(_holds_draws, x))
+    return isinstance(x, Draw | Winner | MixedInteger) or type(x) is DrawArray
+
+
+@contextmanager
+def intercept_jax(
+    source: RandomSource,
+    swap: Callable[[Any, str, Any], None],
+    lift: Float64Promotion | None,
+    *,
+    plain: bool = False,
+) -> Iterator[Callable[[Any], Any]]:
+    """Follow JAX until left, on this thread; yields what stands for a key kept outside the call.
+
+    ``swap(owner, name, new)`` replaces a name for the duration; ``lift``: types that count as
+    float64; ``plain``: draws are numbers, and JAX computes with them.
+    """
+    runner = Runner(source, lift, plain=plain)
+    trace = DrawTrace(runner)
+    book = runner.book
+
+    def keyed(original: Any, *, old: bool) -> Callable[..., Any]:
+        def make(seed: Any, *, impl: Any = None) -> Any:
+            if not _holds_draws(seed) or type(seed) is Winner:
+                return original(resolve_winners(seed), impl=impl)
+            # Which kind of key it is says JAX itself.
+            with jax.core.eval_context():
+                like = original(0, impl=impl)
+                name = str(jax.random.key_impl(like))
+            parts = seed.ravel().view(np.ndarray).tolist() if type(seed) is DrawArray else [seed]
+            key = book.drawn(name, parts)
+            array = np.empty((), dtype=object)
+            array[()] = key
+            value = Moved(array)
+            value = runner._random_unwrap(value) if old else value
+            return trace.wrap(value, jax.typeof(like))
+
+        return make
+
+    def folding(original: Any) -> Callable[..., Any]:
+        def fold_in(key: Any, data: Any) -> Any:
+            return original(key, trace.of_draws(data) if _holds_draws(data) else data)
+
+        return fold_in
+
+    def making(original: Any) -> Callable[..., Any]:
+        def make(x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if _holds_draws(x):
+                return trace.of_draws(x, dtype)
+            return original(x, dtype, *args, **kwargs)
+
+        return make
+
+    swap(jax.random, "key", keyed(jax.random.key, old=False))
+    swap(jax.random, "PRNGKey", keyed(jax.random.PRNGKey, old=True))
+    swap(jax.random, "fold_in", folding(jax.random.fold_in))
+    for name in ("asarray", "array"):
+        swap(jax.numpy, name, making(getattr(jax.numpy, name)))
+    twins: dict[int, tuple[Any, Any]] = {}
+
+    def twin_of(value: Any) -> Any:
+        if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+            return None
+        if not _may_be_keys(value):
+            return None
+        if id(value) not in twins:
+            twins[id(value)] = (value, trace.stage_value(value))
+        return twins[id(value)][1]
+
+    with ExitStack() as stack:
+        stack.enter_context(set_current_trace(trace))
+        yield twin_of
+
+
+def _may_be_keys(value: Any) -> bool:
+    """Whether an array may be keys: an old-style one is put back where the code replaced it."""
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return True
+    return value.dtype == np.uint32 and value.shape[-1:] in ((2,), (4,))

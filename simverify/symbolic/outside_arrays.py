@@ -1,0 +1,211 @@
+"""Arrays of floats that code made before it was followed: replaced by arrays that take draws.
+
+An array of doubles cannot hold a draw, and numpy asks no one when it is written to. So where code
+was stopped by that, each array that it keeps is replaced, wherever it keeps it: under a name, in a
+class, an object, a container, a closure, a default, a cache. Arrays that share their memory
+share it here too. Code that is repeated on numbers gets its own arrays: what the two do
+differently, because an array is kept where nobody looks, is seen there.
+"""
+
+__simverify_role__ = "stand-in"
+
+
+import array
+import collections
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simverify.symbolic.arrays import DrawArray, array_of_objects
+from simverify.symbolic.builtins_patched import ArrayTwin, array_for_draws
+from simverify.symbolic.hidden_state import BoundNames, reachable_state, slots_of
+from simverify.symbolic.provenance import is_library, is_machinery
+
+_MAX_VISITED = 20_000
+"""Of objects that hold more, some arrays are left as they are, and code that needs them is
+refused."""
+
+_MAX_ELEMENTS = 2**17
+"""Arrays of more elements are left, too: they are weights, and no place for draws."""
+
+_VALUE_TYPES = (int, float, complex, bool, str, bytes, type(None), np.ndarray)
+_LRU_CACHE_TYPE = type(functools.lru_cache(len))
+
+
+class _Place(NamedTuple):
+    """Where something is kept, what that was, and what stands for it."""
+
+    get: Callable[[], Any]
+    put: Callable[[Any], None]
+    old: Any
+    new: Any
+
+    def swap(self, before: Any, after: Any) -> None:
+        """Put ``after`` there, if ``before`` is there still: the code may have put another."""
+        try:
+            found = self.get()
+        except (LookupError, AttributeError, ValueError):
+            return
+        if found is before:
+            self.put(after)
+
+
+class OutsideArrays:
+    """The arrays that ``code`` keeps, and what stands for each."""
+
+    def __init__(self, code: Any) -> None:
+        self._twins: dict[int, tuple[Any, Any]] = {}
+        self._memory: dict[int, tuple[Any, Any]] = {}
+        self._caches: list[tuple[Any, int]] = []
+        self._places = list(self._find(reachable_state(code)))
+
+    def put_in(self) -> None:
+        """Let the code find what stands for its arrays."""
+        for place in self._places:
+            place.swap(place.old, place.new)
+
+    def put_back(self) -> None:
+        """Let it find its own ones."""
+        for place in self._places:
+            place.swap(place.new, place.old)
+
+    def close(self) -> None:
+        """Put all back; caches forget what was made on the way."""
+        self.put_back()
+        for cache, misses in self._caches:
+            if cache.cache_info().misses != misses:
+                cache.cache_clear()
+
+    def _find(self, roots: list[Any]) -> Iterator[_Place]:
+        waiting, seen = list(roots), dict[int, Any]()
+        while waiting and len(seen) < _MAX_VISITED:
+            x = waiting.pop()
+            if id(x) in seen or type(x) in _VALUE_TYPES:
+                continue
+            seen[id(x)] = x
+            for get, put in _places_in(x):
+                try:
+                    value = get()
+                except (LookupError, AttributeError, ValueError):
+                    continue
+                twin = None if put is None else self._twin(value)
+                if put is not None and twin is not None:
+                    yield _Place(get, put, value, twin)
+                waiting.append(value)
+
+    def _twin(self, x: Any) -> Any:
+        """Return what stands for a value, always the same; None for one that stays."""
+        if id(x) in self._twins:
+            return self._twins[id(x)][1]
+        twin: Any = None
+        if type(x) is np.ndarray:
+            twin = self._array(x)
+        elif type(x) is array.array and x.typecode in "fd":
+            twin = ArrayTwin(x.typecode, x)
+        elif isinstance(x, _LRU_CACHE_TYPE):
+            twin = self._cached(x)
+        elif isinstance(x, tuple):
+            items = [self._twin(y) for y in x]
+            if any(y is not None for y in items):
+                parts = [y if twin is None else twin for y, twin in zip(x, items, strict=True)]
+                twin = x._make(parts) if hasattr(x, "_make") else type(x)(parts)
+        if twin is not None:
+            self._twins[id(x)] = x, twin
+        return twin
+
+    def _array(self, x: Any) -> Any:
+        root = x
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        if x.dtype.names and x.base is None:
+            twin = array_for_draws(x)
+            return None if twin is x else twin
+        if x.dtype.kind != "f" or root.dtype != x.dtype or root.base is not None:
+            return None
+        if root.size > _MAX_ELEMENTS:
+            return None
+        if id(root) not in self._memory:
+            # In the order in which they lie.
+            self._memory[id(root)] = root, array_of_objects(list(root.ravel(order="K")))
+        objects = self._memory[id(root)][1]
+        first = x.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+        step = x.dtype.itemsize
+        if first % step or any(stride % step for stride in x.strides):
+            return None
+        strides = tuple(stride // step * objects.itemsize for stride in x.strides)
+        place = objects[first // step :]
+        twin = np.lib.stride_tricks.as_strided(
+            place, x.shape, strides, writeable=x.flags.writeable
+        ).view(DrawArray)
+        twin._real = x.dtype
+        return twin
+
+    def _cached(self, cache: Any) -> Any:
+        self._caches.append((cache, cache.cache_info().misses))
+
+        @functools.wraps(cache)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = cache(*args, **kwargs)
+            twin = self._twin(result)
+            return result if twin is None else twin
+
+        for name in ("cache_info", "cache_clear", "cache_parameters"):
+            setattr(call, name, getattr(cache, name))
+        return call
+
+
+def _item(x: Any, key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    kind: Any = dict if isinstance(x, dict) else type(x)
+    return lambda: kind.__getitem__(x, key), lambda value: kind.__setitem__(x, key, value)
+
+
+def _attribute(x: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: getattr(x, name), lambda value: object.__setattr__(x, name, value)
+
+
+def _class_attribute(owner: type, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    return lambda: vars(owner)[name], lambda value: setattr(owner, name, value)
+
+
+def _fixed(x: Any) -> tuple[Callable[[], Any], None]:
+    return lambda: x, None
+
+
+def _places_in(x: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], None] | None]]:
+    """Yield what reads each place inside an object, and what writes it, if anything can."""
+    kind = type(x)
+    if kind is BoundNames:
+        for name in x.names:
+            if x.owner is not None:
+                yield _class_attribute(x.owner, name)
+            elif isinstance(x.space, dict):
+                yield _item(x.space, name)
+    elif isinstance(x, dict):
+        yield from (_item(x, key) for key in list(dict.keys(x)))
+    elif isinstance(x, list | collections.deque):
+        yield from (_item(x, i) for i in range(len(x)))
+    elif isinstance(x, tuple | set | frozenset):
+        yield from map(_fixed, x)
+    elif kind is types.FunctionType:
+        yield _attribute(x, "__defaults__")
+        yield from map(_fixed, (x.__kwdefaults__, *(x.__closure__ or ()), x.__dict__))
+    elif kind is types.CellType:
+        yield _attribute(x, "cell_contents")
+    elif isinstance(x, functools.partial):
+        yield lambda: x.args, lambda args: x.__setstate__((x.func, args, x.keywords, vars(x)))  # type: ignore[attr-defined]
+        yield from map(_fixed, (x.func, x.keywords))
+    elif isinstance(x, types.MethodType):
+        yield from map(_fixed, (x.__func__, x.__self__))
+    elif isinstance(x, staticmethod | classmethod):
+        yield _fixed(x.__func__)
+    elif inspect.isclass(x):
+        if not (is_library(x.__module__) or is_machinery(x.__module__)):
+            yield from (_class_attribute(x, name) for name in vars(x) if name[:2] != "__")
+            yield from map(_fixed, x.__mro__[1:])
+    elif not isinstance(x, types.ModuleType) and not is_machinery(kind.__module__):
+        yield from (_attribute(x, name) for name in slots_of(x) if name != "__dict__")
+        yield from map(_fixed, (getattr(x, "__dict__", None), kind))

@@ -1,0 +1,23 @@
+"""jax.random.categorical of all rows with one key."""
+
+import jax
+import jax.numpy as jnp
+
+CONTRACT = "verify"
+
+
+@jax.jit
+def rule(key, P, Q, X):
+    n = X.shape[0]
+    first, second = jax.random.split(key)
+    at = jnp.arange(n)
+    accepted = jax.random.uniform(first, (n,)) * Q[at, X] < P[at, X]
+    k = jnp.argmin(jnp.append(accepted, False))
+    rows = jnp.concatenate([jnp.maximum(P[:-1] - Q, 0), P[-1:]])
+    return k, jax.random.categorical(second, jnp.log(rows))[k]
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    key = jax.random.key(int(rng.integers(2**31)))
+    k, y = rule(key, jnp.asarray(target_probs), jnp.asarray(draft_probs), jnp.asarray(draft_tokens))
+    return [*map(int, draft_tokens[: int(k)]), int(y)]

@@ -1,0 +1,255 @@
+"""What stands in for JAX, against JAX itself: bits by address, programs on numbers, exact laws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import set_current_trace
+from scipy.stats import chisquare
+
+import simverify
+from simverify.symbolic.jax_keys import Word
+from simverify.symbolic.jax_programs import Runner
+from simverify.symbolic.jax_trace import DrawTrace
+from simverify.symbolic.paths import Path
+from simverify.symbolic.source import RandomSource
+
+FALSE_ALARM = 1e-9
+
+
+def following(monkeypatch, *, plain=False):
+    """A trace on which the draws of a constant key are the bits that JAX itself gives."""
+    source = RandomSource(1e-12, seed_once=False)
+    source.begin(Path(), [])
+    runner = Runner(source, None, plain=plain)
+    real = {}
+    of_keys = runner.book._word
+
+    def word(key, at, width, line):
+        made = of_keys(key, at, width, line)
+        if made not in real:
+            with jax.core.eval_context():
+                again = jax.random.wrap_key_data(np.array(key.data, np.uint32), impl=key.impl)
+                bits = jax.random.bits(again, (at + 1,), f"uint{width}")
+            real[made] = int(bits[at])
+        return made
+
+    def read(self, how, make):
+        return make((real[self] + 0.5) / 2**self.bits)
+
+    monkeypatch.setattr(runner.book, "_word", word)
+    monkeypatch.setattr(Word, "_read", read)
+    return DrawTrace(runner)
+
+
+P = jnp.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.0, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25]])
+
+
+def looped(key):
+    def step(i, state):
+        key, total = state
+        key, now = jax.random.split(key)
+        return key, total + jax.random.uniform(now) * (i + 1)
+
+    return jax.lax.fori_loop(0, 4, step, (key, 0.0))[1]
+
+
+def until(key):
+    def step(state):
+        key, count = state
+        return jax.random.split(key)[0], count + 1
+
+    return jax.lax.while_loop(lambda s: jax.random.uniform(s[0]) < 0.8, step, (key, 0))[1]
+
+
+def scanned(key):
+    def step(key, row):
+        key, now = jax.random.split(key)
+        return key, jax.random.categorical(now, jnp.log(row))
+
+    return jax.lax.scan(step, key, P, reverse=True)[1]
+
+
+def branched(key):
+    u = jax.random.uniform(key)
+    n = jnp.int32(u * 3)
+    made = jax.lax.switch(n, [lambda x: x + 1, lambda x: x * 2, lambda x: x - 3], u)
+    return jax.lax.cond(u < 0.5, lambda x: x, lambda x: -x, made)
+
+
+def written(key):
+    u = jax.random.uniform(key, (3, 4))
+    u = u.at[1].set(0.5).at[0, 2].add(1.0).at[jnp.array([2, 0]), jnp.array([1, 3])].multiply(2.0)
+    return jnp.roll(jnp.pad(u, 1, constant_values=0.3), 1, axis=0)[::2], u[:, ::-1].T.reshape(2, 6)
+
+
+PROGRAMS = {
+    "uniform": lambda k: jax.random.uniform(k, (2, 3)),
+    "uniform between": lambda k: jax.random.uniform(k, (5,), minval=-2.0, maxval=3.0),
+    "uniform scalar": jax.random.uniform,
+    "gumbel": lambda k: jax.random.gumbel(k, (4,)),
+    "exponential": lambda k: jax.random.exponential(k, (4,)),
+    "bernoulli": lambda k: jax.random.bernoulli(k, P),
+    "categorical": lambda k: jax.random.categorical(k, jnp.log(P), axis=-1),
+    "categorical shape": lambda k: jax.random.categorical(k, jnp.log(P), shape=(5, 3)),
+    "choice": lambda k: jax.random.choice(k, 4, (6,), p=P[0]),
+    "choice of few": lambda k: jax.random.choice(k, P[0], (2,), replace=False, p=P[0]),
+    "choice unweighted": lambda k: jax.random.choice(k, 5, (4,)),
+    "randint": lambda k: jax.random.randint(k, (6,), -3, 9),
+    "permutation": lambda k: jax.random.permutation(k, 6),
+    "bits": lambda k: jax.random.bits(k, (3,)) % 7,
+    "signs": lambda k: jax.random.rademacher(k, (5,)),
+    "vmap keys": lambda k: jax.vmap(jax.random.uniform)(jax.random.split(k, 3)),
+    "vmap folded": lambda k: jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(k, i), (2,)))(
+        jnp.arange(3)
+    ),
+    "vmap bits of two keys": lambda k: jax.vmap(lambda q: jax.random.bernoulli(q, 0.3, (2,)))(
+        jax.random.split(k, 3)
+    ),
+    "fori": looped,
+    "while": until,
+    "scan": scanned,
+    "branches": branched,
+    "writes": written,
+    "sorts": lambda k: jnp.sort(jax.random.uniform(k, (3, 4)), axis=0),
+    "argsort": lambda k: jnp.argsort(jax.random.uniform(k, (6,)), descending=True),
+    "top k": lambda k: jax.lax.top_k(jax.random.uniform(k, (2, 5)), 3),
+    "running": lambda k: jnp.cumsum(jax.random.uniform(k, (3, 4)), axis=1),
+    "maximum": lambda k: jnp.maximum(jax.random.uniform(k, (4,)), 0.4).max(),
+    "search": lambda k: jnp.searchsorted(jnp.cumsum(P[0]), jax.random.uniform(k, (5,))),
+    "where": lambda k: jnp.where(jax.random.uniform(k, (4,)) < 0.5, P[0], -1.0),
+    "take": lambda k: jnp.take_along_axis(
+        P, jax.random.categorical(k, jnp.log(P))[:, None], axis=1
+    ),
+    "clip": lambda k: jnp.clip(jax.random.uniform(k, (6,)), 0.2, 0.7),
+    "power": lambda k: (1 - jax.random.uniform(k, (3,))) ** 2 / 3 + jnp.sqrt(0.5),
+    "floor": lambda k: jnp.floor(jax.random.uniform(k, (6,)) * 5).astype(int) % 3,
+    "concatenate": lambda k: jnp.concatenate([jax.random.uniform(k, (2,)), P[0]]),
+    "one hot": lambda k: jax.nn.one_hot(jax.random.categorical(k, jnp.log(P[0])), 4),
+}
+
+QUICK = ("categorical", "choice", "randint", "while", "scan", "writes", "vmap folded")
+
+
+@pytest.mark.parametrize("name", [*QUICK, *(x for x in PROGRAMS if x not in QUICK)])
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "as it is"])
+@pytest.mark.thorough
+def test_programs_do_as_jax_does_on_its_own_bits(name, compiled, monkeypatch):
+    program = jax.jit(PROGRAMS[name]) if compiled else PROGRAMS[name]
+    for key in (jax.random.key(5), jax.random.key(6, impl="rbg"), jax.random.PRNGKey(7)):
+        expected = jax.tree.map(np.asarray, program(key))
+        with set_current_trace(following(monkeypatch)):
+            made = jax.tree.map(np.asarray, program(key))
+        for x, y in zip(jax.tree.leaves(made), jax.tree.leaves(expected), strict=True):
+            assert (x.dtype, x.shape) == (y.dtype, y.shape)
+            np.testing.assert_allclose(x, y, rtol=2e-6, atol=1e-6)
+
+
+def test_a_program_on_other_bits_is_not_the_same(monkeypatch):
+    program = jax.jit(PROGRAMS["categorical shape"])
+    with set_current_trace(following(monkeypatch)):
+        made = np.asarray(program(jax.random.key(5)))
+    assert (made != np.asarray(program(jax.random.key(6)))).any()
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("partitionable", [True, False])
+def test_bits_have_one_address_where_they_are_the_same_bits(impl, partitionable):
+    before = jax.config.jax_threefry_partitionable
+    jax.config.update("jax_threefry_partitionable", partitionable)
+    try:
+        runner = Runner(RandomSource(1e-12, seed_once=False), None, plain=False)
+
+        def keys(root):
+            split, fold_in = jax.random.split, jax.random.fold_in
+            made = [split(root, n)[i] for n in (1, 2, 3, 4) for i in range(n)]
+            made += [fold_in(root, i) for i in range(4)]
+            return [root, *made, split(made[1])[0], fold_in(made[1], 0), split(fold_in(root, 1))[1]]
+
+        def bits(key):
+            return [jax.random.bits(key, (n,)) for n in (1, 2, 3, 4, 5)]
+
+        root = jax.random.key(3, impl=impl)
+        real = [int(x) for key in keys(root) for row in bits(key) for x in row]
+        trace = DrawTrace(runner)
+        with set_current_trace(trace):
+            drawn = trace.stage_value(root)
+            drawn.value.elements[()] = runner.book._root("drawn", impl)[0]
+            named = [
+                id(word)
+                for key in keys(drawn)
+                for row in bits(key)
+                for word in row.value.elements.tolist()
+            ]
+    finally:
+        jax.config.update("jax_threefry_partitionable", before)
+    same = {}
+    for number, name in zip(real, named, strict=True):
+        assert same.setdefault(name, number) == number
+    assert len(set(real)) == len(set(named))
+
+
+LAWS = {
+    "one key, coin and noise": lambda k: (
+        3 * (jax.random.uniform(k) < 0.3) + jax.random.categorical(k, jnp.log(P[0, :3]))
+    ),
+    "one key, coins and noise": lambda k: (
+        3 * (jax.random.uniform(k, (3,)) < P[1, :3]).sum()
+        + jax.random.categorical(k, jnp.log(P[0, :3]))
+    ),
+    "a prefix of another shape": lambda k: (
+        4 * (jax.random.uniform(k, (4,))[1] < 0.6) + jax.random.categorical(k, jnp.log(P[0]))
+    ),
+    "split is fold_in": lambda k: (
+        3 * (jax.random.uniform(jax.random.split(k)[1]) < 0.5)
+        + jax.random.categorical(jax.random.fold_in(k, 1), jnp.log(P[0, :3]))
+    ),
+    "two keys": lambda k: (
+        3 * (jax.random.uniform(jax.random.split(k)[0]) < 0.5)
+        + jax.random.categorical(jax.random.fold_in(k, 1), jnp.log(P[0, :3]))
+    ),
+    "choice": lambda k: jax.random.choice(k, 4, p=P[0]),
+    "two without replacement": lambda k: (
+        jax.random.choice(k, 4, (2,), replace=False, p=P[0]) @ jnp.array([4, 1])
+    ),
+    "permutation": lambda k: jax.random.permutation(k, 3) @ jnp.array([9, 3, 1]),
+    "first below": lambda k: jnp.argmax(jax.random.uniform(k, (3,)) < 0.4),
+    "race of narrowed noise": lambda k: (
+        3 * (jax.random.gumbel(k, (3,)) > 0.3).sum()
+        + jnp.argmax(jax.random.gumbel(k, (3,)) + jnp.log(P[0, :3]))
+    ),
+    "loop": until,
+}
+DRAWS = 100_000
+
+
+def counted(program, law):
+    """How often JAX itself gives each outcome, and how often it should."""
+    keys = jax.random.split(jax.random.key(11), DRAWS)
+    drawn = np.asarray(jax.jit(jax.vmap(program))(keys)).tolist()
+    outcomes = sorted({*drawn, *law}, key=lambda x: -law.get(x, 0))
+    counts = [drawn.count(x) for x in outcomes]
+    due = [DRAWS * float(law.get(x, 0)) for x in outcomes]
+    few = next((i for i, x in enumerate(due) if x < 20), len(due))
+    if few < len(due):
+        counts, due = [*counts[:few], sum(counts[few:])], [*due[:few], sum(due[few:])]
+    return counts, np.array(due) * sum(counts) / sum(due)
+
+
+def law_of(program):
+    def call(rng):
+        return int(jax.jit(program)(jax.random.key(int(rng.integers(2**31)))))
+
+    return simverify.exact_law(call)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.thorough
+def test_the_law_is_that_of_jax(name):
+    counts, due = counted(LAWS[name], law_of(LAWS[name]))
+    assert chisquare(counts, due).pvalue > FALSE_ALARM
+
+
+def test_a_law_of_two_keys_is_not_that_of_one():
+    counts, due = counted(LAWS["split is fold_in"], law_of(LAWS["two keys"]))
+    assert chisquare(counts, due).pvalue < FALSE_ALARM
