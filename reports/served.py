@@ -78,6 +78,8 @@ def _worst_blocks(run: results.OutputRun) -> Iterator[Block]:
 def _position_text(place: results.AtPlace) -> str:
     if place.of == "draft":
         return f"place {place.first} of a draft"
+    if place.of == "rejection":
+        return f"{'after' if place.first else 'before'} the first rejected draft"
     if place.last == place.first:
         return f"token {place.first}"
     return f"tokens {place.first} to {place.last}"
@@ -290,7 +292,34 @@ def _output_ruling(run: results.OutputRun) -> str:
         )
     if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
+    if _right_until_rejection(run):
+        return (
+            "Do not ship it: the emitted tokens follow the target model until a request's first "
+            "rejected draft, and not after it. Its state (recurrent, convolution, window or cache) "
+            "may still hold what was rejected."
+        )
     return "Do not ship it: the emitted tokens do not follow the target model."
+
+
+_MIN_BEFORE, _MAX_SIGMAS_BEFORE, _MIN_SIGMAS_AFTER = 100, 3.0, 6.0
+"""Tokens before the first rejected draft from which on they tell anything, how far off they may be,
+and how far off those after it and the difference of the two must be."""
+
+
+def _right_until_rejection(run: results.OutputRun) -> bool:
+    """Tell whether a mean is right before the first rejected draft and off after it."""
+    both = {place.first: place for place in run.places if place.of == "rejection"}
+    if len(both) < 2 or both[0].tokens < _MIN_BEFORE:
+        return False
+    before, after = both[0], both[1]
+    # By the spread that the target gives each mean.
+    spread = math.hypot(*(own.mean / own.sigmas if own.sigmas else 0.0 for own in both.values()))
+    apart = abs(after.mean - before.mean)
+    return (
+        abs(before.sigmas) < _MAX_SIGMAS_BEFORE
+        and abs(after.sigmas) >= _MIN_SIGMAS_AFTER
+        and apart >= _MIN_SIGMAS * spread
+    )
 
 
 def _pass_basis(run: results.OutputRun) -> str:

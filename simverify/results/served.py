@@ -251,7 +251,8 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
-PlaceOf = Literal["request", "draft"]
+PlaceOf = Literal["request", "draft", "rejection"]
+"""What a place is of. "rejection": 0 is before the request's first rejected draft, 1 after it."""
 
 
 class WorstToken(Struct, frozen=True):

@@ -589,11 +589,35 @@ def deviation_by_position(
         add("request", first, last, groups == group)
     if all(request.slots is None for request in requests):
         return tuple(places)
-    both = zip(requests, lengths, strict=True)
+    both = list(zip(requests, lengths, strict=True))
     slots = np.array([slot for request, n in both for slot in (request.slots or (-1,) * n)[:n]])
     for slot in np.unique(slots[slots >= 0]).tolist():
         add("draft", slot, slot, slots == slot)
+    after = np.concatenate([after_rejection(request)[:n] for request, n in both])
+    known = slots >= 0
+    for place, inside in enumerate((~after & known, after & known)):
+        add("rejection", place, place, inside)
     return tuple(places)
+
+
+def after_rejection(request: Request) -> npt.NDArray[np.bool_]:
+    """Return which tokens come after the request's first rejected draft, bool (n,).
+
+    A block that emits fewer tokens than the longest of the request rejected a draft; the token that
+    replaces it was judged before. A first block of one token is the prompt's own, without a draft.
+    """
+    n = len(request.tokens)
+    slots = request.slots or (-1,) * n
+    begins = [i for i in range(n) if i == 0 or slots[i] != slots[i - 1] + 1 or slots[i] <= 0]
+    ends = [*begins[1:], n]
+    lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
+    first = 1 if lengths[0] == 1 else 0
+    after = np.zeros(n, np.bool_)
+    for length, end in zip(lengths[first:-1], ends[first:-1], strict=True):
+        if length < max(lengths):
+            after[end:] = True
+            break
+    return after
 
 
 # All evidence of a run: randomised PITs in the orders, scores, neighbours.
