@@ -7,7 +7,6 @@ outside its calls, on all instances together.
 """
 
 import argparse
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +36,7 @@ def bare(rule: Callable[..., Any], instance: SampledInstance, calls: int) -> flo
 
 def runner_of(rule: Callable[..., Any], instance: SampledInstance) -> TrialRunner:
     return TrialRunner(
-        rule, "verify", instance, seed=0, number=0, pilot=False, rows=None, ends=math.inf,
+        rule, "verify", instance, seed=0, number=0, pilot=False, rows=None,
         seconds=600,
     )  # fmt: skip
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from msgspec import UNSET
 
 from simverify import results
+from simverify.models.distribution import STAGES
+from simverify.options.option import words_of
 from simverify.reports.terminal import report_text
 from simverify.reports.view import (
     WIDTH,
@@ -178,6 +180,8 @@ def _sampled_facts(tier: results.SampledTier) -> Iterator[Fact]:
 
 def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
     yield from section_of("What failed", failure_texts(run))
+    if run.follows is not None:
+        yield Section("What it follows", (Prose(followed_words(run.follows)),), On.ALL)
     if run.rows is not None and run.rows.message:
         yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
     if run.breach is not None:
@@ -748,20 +752,38 @@ def verdict_sentence(run: results.AuditRun) -> str:
             return f"{run.spec} does not draft from the distribution that it reports."
         return f"{run.spec} {_FAILED_SENTENCES.get(kind or '', 'failed its audit')}."
     if run.sampled is not None:
-        least, most = (f(x.detect for x in run.sampled.instances) for f in (min, max))
+        detects = [x.detect for x in run.sampled.instances] or [run.sampled.detect]
+        least, most = min(detects), max(detects)
         shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
         return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
-    if (stop := run.stopped) is not None:
-        where = f"on {stop.judged} of {stop.instances} instances, where the time limit ended it"
-        if drafts:
-            return f"{run.spec} drafts from the distribution that it reports {where}."
-        return f"{run.spec} emits the target's distribution {where}."
+    says = f"{run.spec} emits exactly the target's distribution"
     if drafts:
-        return f"{run.spec} drafts exactly from the distribution that it reports."
-    if run.processing is not None:
+        says = f"{run.spec} drafts exactly from the distribution that it reports"
+    elif run.processing is not None:
         words = target_words(run.processing)
-        return f"{run.spec} emits exactly the distribution of the target after {words}."
-    return f"{run.spec} emits exactly the target's distribution."
+        says = f"{run.spec} emits exactly the distribution of the target after {words}"
+    if (stop := run.stopped) is not None:
+        says = says.replace(" exactly", "")
+        return f"{says} on {stop.judged} of {stop.instances} instances; the time limit ended it."
+    if run.left_out:
+        count = len(run.instances)
+        return f"{says} on {count} of {count + run.left_out} instances; the paths ran out."
+    return f"{says}."
+
+
+def followed_words(processing: results.TargetProcessing) -> str:
+    """Return what the output follows instead, and the options that state it."""
+    values = ((name, getattr(processing, name)) for name in processing.__struct_fields__)
+    given = {name: value for name, value in values if name != "order" and value is not None}
+    if given["temperature"] == 1.0:
+        del given["temperature"]
+    words = [word for name, value in given.items() for word in words_of(name, value)]
+    if list(processing.order) != sorted(processing.order, key=STAGES.index):
+        words += words_of("order", ",".join(processing.order))
+    return (
+        f"The output follows the target after {target_words(processing)}, where that was tried. If "
+        f"that is intended, add {' '.join(words)}."
+    )
 
 
 def target_words(processing: results.TargetProcessing) -> str:

@@ -290,7 +290,15 @@ def _output_ruling(run: results.OutputRun) -> str:
         return (
             "Do not trust its counters: they cannot be right. No deviation of the tokens was found."
         )
+    if not failed and not run.unsupported:
+        return "Do not ship it: its answers contradict what was asked, or what they say themselves."
+    copies = (
+        f"{run.copies:,} of {run.requests:,} answers are copies of another: one seed for all "
+        f"requests, or a cache?"
+    )
     if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
+        if run.copies:
+            return f"Do not ship it: {copies} Those that are no copies follow the target model."
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
     if _right_until_rejection(run):
         return (
@@ -298,7 +306,45 @@ def _output_ruling(run: results.OutputRun) -> str:
             "rejected draft, and not after it. Its state (recurrent, convolution, window or cache) "
             "may still hold what was rejected."
         )
-    return "Do not ship it: the emitted tokens do not follow the target model."
+    if any(name.startswith(_SHARED_STREAM) for name in failed) and not run.copies:
+        return (
+            "Do not ship it: its requests share their random numbers: one seed for all requests? "
+            "Whether each one's tokens follow the target, answers that depend on each other do not "
+            "tell."
+        )
+    if run.copies:
+        return (
+            f"Do not ship it: the emitted tokens do not follow the target model, those of copies "
+            f"left out. {copies}{_explained(run)}"
+        )
+    return f"Do not ship it: the emitted tokens do not follow the target model.{_explained(run)}"
+
+
+_MAX_EXPLANATIONS = 3
+
+_SHARED_STREAM = "pairs, repeated stream neighbouring requests, token order"
+"""A test that wrong tokens alone do not fail, unlike those of other orders."""
+
+
+def _explained(run: results.OutputRun) -> str:
+    """Say which other ways to sample fit the tokens, in a sentence that a blank precedes."""
+    if (explained := run.explained) is None:
+        return ""
+    limit = f"below 1e{math.ceil(explained.rest_log_pvalue / math.log(10.0)):d}"
+    if not explained.fits:
+        return (
+            f" None of {explained.tried} explanations fits them, such as another temperature or "
+            f"cut: each p-value is {limit}."
+        )
+    shown = [f"{one.words} (p-value {one.pvalue:.2g})" for one in explained.fits]
+    more = len(shown) - _MAX_EXPLANATIONS
+    if more > 0:
+        shown = [*shown[:_MAX_EXPLANATIONS], f"{more} more"]
+    words = " or ".join(shown)
+    rest = explained.tried - len(explained.fits)
+    if rest == 1:
+        return f" They are consistent with {words}; what was asked for is {limit}."
+    return f" They are consistent with {words}; all {rest} other explanations are {limit}."
 
 
 _MIN_BEFORE, _MAX_SIGMAS_BEFORE, _MIN_SIGMAS_AFTER = 100, 3.0, 6.0
@@ -418,6 +464,13 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     )
     if run.counters is not None:
         yield Fact("Counters", _counter_words(run.counters))
+    if (explained := run.explained) is not None:
+        yield Fact(
+            "Explanations",
+            f"{explained.tried} ways to sample, what was asked for among them, were compared on "
+            f"the first {pluralize(explained.tokens, 'token')}: the true one is excluded at a rate "
+            f"of {explained.alpha:g} at most",
+        )
     if run.weights:
         yield Fact("Rounded weights", _weight_power_words(run))
     if run.failed_from is not None:

@@ -34,6 +34,7 @@ from simverify.auditing.enumeration import (
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import (
     ExactResult,
+    followed_processing,
     judges_generations,
     nearest_faults,
     refuted_faults,
@@ -51,6 +52,7 @@ from simverify.auditing.settings import (
     AuditSettings,
     batch_slot_of,
     parse_batch_mixes,
+    processing_document,
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
@@ -58,6 +60,7 @@ from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 from simverify.faults.drafters import misreported, unchanged_row
+from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
@@ -198,7 +201,8 @@ def audit(
     hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
     watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
     state = HiddenState(subject.rule, None) if reach.codes else None
-    with contain_process() as noise, monitor_coverage(watch):
+    known = noted_equal_streams(subject.rule)
+    with contain_process() as noise, monitor_coverage(watch), known:
         try:
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()
@@ -315,6 +319,7 @@ def _run_tiers(
         if sampled.reason == STALE_DRAWS_REASON and kept is not None and kept.put_back():
             sampled = _run_sampled_tier(calling, settings, say)
         findings += sampled.tier.findings
+    findings = verdict.equal_streams_findings(findings, tier, sampled) + findings
     decision = verdict.decide_verdict(findings, tier, sampled)
     failure = tier.failure
     shown = next((judged for judged in tier.failures if judged.deviates), None)
@@ -352,6 +357,11 @@ def _run_tiers(
         if shown
         else None,
         diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
+        follows=processing_document(
+            followed_processing(subject, chosen, shown.model, models, settings.tolerance)
+        )
+        if shown
+        else None,
         refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
         if decision == "PASS" and sampled is None
         else (),
@@ -365,6 +375,7 @@ def _run_tiers(
         breach=broken,
         rows=exact_tier.rows_document(tier.rows) if tier.rows else None,
         stopped=verdict.clock_stop(tier),
+        left_out=len(tier.skipped),
         scheme=None if scheme is None else scheme.name,
         tree=settings.tree,
         bridge=None if bridge is None else msgspec.structs.replace(bridge, line=line),

@@ -448,6 +448,9 @@ PILOT_TRIALS = 1024  # they size the run and never enter its tests
 PILOT_SHARE = 0.05
 """Part of the time limit that pilots may take; those of slow code have fewer trials."""
 
+PILOT_SAMPLES_SHARE = 0.25
+"""The same of the budget of trials."""
+
 PLANNED_TV_SHARE = 0.95
 """Part of the TV asked for that is planned with: a right verifier's own sway stays below it."""
 
@@ -754,7 +757,7 @@ class _SampledRun:
         """Plan the run and judge it look by look; return why it ended without a verdict, if so."""
         pilots = Pilots(self._runners(pilot=True), self.clock)
         enough = whole_batches(PILOT_TRIALS, self.batch or 1)
-        most = min(enough, self.samples // len(runners))
+        most = min(enough, int(PILOT_SAMPLES_SHARE * self.samples) // len(runners))
         pilots.run(most, len(runners) * SLOW_CALL_SECONDS)
         slow = max(pilots.seconds) > SLOW_CALL_SECONDS * (self.batch or 1)
         if slow:

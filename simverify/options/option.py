@@ -287,9 +287,9 @@ class Sizes(Options):
         "Budget of the sampled tier.", BUDGET, Range(low=1), default=2_000_000
     )
     seconds: float = option(
-        "Time limit of each tier. Reaching it can only make the verdict INCONCLUSIVE. The exact "
-        "tier counts processor seconds (wall-clock seconds if the code waits), the sampled tier "
-        "wall-clock seconds.",
+        "Time limit of each tier: processor seconds, and seconds that the code sleeps. Reaching it "
+        "never makes a FAIL. The verdict is INCONCLUSIVE, or a PASS whose first line says how many "
+        "instances it covers.",
         BUDGET,
         SECONDS,
         default=60.0,
@@ -297,7 +297,7 @@ class Sizes(Options):
     alpha: float = option("False-alarm rate of the tests.", BUDGET, ALPHA, default=1e-6)
     detect: float | None = option(
         "Deviation (mean one-token TV) that the sampled tier detects with power .9: .01 by "
-        "default, or up to .05 if slow code leaves no time for less.",
+        "default, or up to .2 if slow code leaves no time for less.",
         BUDGET,
         DETECT,
     )

@@ -46,7 +46,7 @@ class SizeOptions(Options):
         VOCAB,
     )
     seconds: float | None = option(
-        "Time limit of each tier of an audit. Reaching it can only make a verdict INCONCLUSIVE.",
+        "Time limit of each tier of an audit. Reaching it never makes a FAIL.",
         BUDGET,
         SECONDS,
     )

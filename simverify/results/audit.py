@@ -399,7 +399,9 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     children per level of the one tree that the code takes. ``pair``: the two that ``spec`` names,
     where a drafter and a verifier were audited together. ``bridge``: what ``spec`` names, where it
     is code in another language. ``processing``: what makes the target of the rows that the code
-    gets, where that was stated; null where the target is these rows.
+    gets, where that was stated; null where the target is these rows. ``follows``: of a failure, the
+    processing that its output does follow, on the failing instance and a few others; null where
+    there is none of a temperature and one cut.
     """
 
     about: ClassVar[str] = "{0.spec}"
@@ -438,11 +440,15 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     ] = None
     coverage: Coverage | None = None
     stopped: ClockStop | None = None
+    left_out: Annotated[
+        Count, msgspec.Meta(description="Instances that take more paths than the budget has left.")
+    ] = 0
     scheme: str | None = None
     tree: str | None = None
     pair: Pair | None = None
     bridge: Bridge | None = None
     processing: TargetProcessing | None = None
+    follows: TargetProcessing | None = None
 
     @property
     def checkout(self) -> str | None:

@@ -372,6 +372,28 @@ class EngineCounters(Struct, frozen=True):
     lead: str | None
 
 
+class Explanation(Struct, frozen=True):
+    """A way to sample, in ``words``, and the p-value of the tokens by it."""
+
+    words: str
+    pvalue: Rate
+
+
+class Explained(Struct, frozen=True):
+    """What the first ``tokens`` of a run that failed are consistent with, of ``tried`` ways.
+
+    One of these is what was asked for, which is excluded. ``alpha``: rate at most at which the
+    true one is. ``fits``: those that are not excluded, the best first. ``rest_log_pvalue``: natural
+    logarithm of the largest p-value of those that are.
+    """
+
+    tokens: int
+    alpha: Rate
+    tried: int
+    fits: tuple[Explanation, ...]
+    rest_log_pvalue: float
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -400,7 +422,10 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``counters``: what the engine counted itself; null where no page was given.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
-    ``inconclusive``: why there is no verdict.
+    ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was
+    asked for, or did not fail. ``unsettled``: what answers say that leaves no verdict, as a right
+    server and a wrong one may say it. ``copies``: answers that repeat another, where that is no
+    chance; the tests of single tokens leave them out. ``inconclusive``: why there is no verdict.
     """
 
     about: ClassVar[str] = "{0.source}"
@@ -459,6 +484,9 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
     counters: EngineCounters | None = None
+    explained: Explained | None = None
+    unsettled: tuple[str, ...] = ()
+    copies: int = 0
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
@@ -466,7 +494,7 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     unread = run.text is not None and run.text.not_round_tripping > 0
     expected: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    short = expected == "PASS" and (run.detectable > run.detect or unlike)
+    short = expected == "PASS" and (run.detectable > run.detect or unlike or bool(run.unsettled))
     if unread or short or (run.other_prompts and run.inconclusive is not None):
         expected = "INCONCLUSIVE"
     why = "by findings, text, detectable and hidden"

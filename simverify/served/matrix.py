@@ -21,6 +21,7 @@ from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
 from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
+from simverify.served.answer_faults import describe_faults
 from simverify.served.client import (
     ServerFailure,
     ServerRefusal,
@@ -46,6 +47,7 @@ from simverify.served.requests import (
 )
 from simverify.served.rescore import MAX_BATCH, dtype_name, logits_before
 from simverify.served.server import Endpoint
+from simverify.served.variants import DEFAULTS, TOO_NEAR, VARIANTS, SamplingVariant
 from simverify.stats.evalues import RATIO_CAP
 
 # Alternatives: what an engine may do instead of what it was asked for, and the rows of it.
@@ -119,6 +121,15 @@ class Alternative:
 def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
     """An engine that follows ``law`` on every row."""
     return Alternative(outcome, words, lambda seen: seen.p(law))
+
+
+def variant_alternative(variant: SamplingVariant, law: Law) -> Alternative:
+    """An engine that is asked for ``law`` and samples in another way on every row."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        return variant.rows(law, seen.target, seen.request.prompt, seen.request.tokens)
+
+    return Alternative(variant.outcome, variant.words, rows)
 
 
 def first_token_only(words: str, law: Law, without: Law) -> Alternative:
@@ -454,10 +465,17 @@ def _plain_alternatives(law: Law, name: str) -> list[Alternative]:
     ways = [
         every_row("honoured", "as asked", law),
         every_row("dropped", "ignored", _law_without(law, name)),
+        *(
+            every_row("dropped", f"ignored: {value:g} instead", replace(law, **{name: value}))
+            for value in DEFAULTS.get(name, ())
+        ),
+        *(
+            variant_alternative(one, law)
+            for one in VARIANTS
+            if one.parameter == name and one.outcome == "other" and one.applies(law)
+            if one.words not in TOO_NEAR
+        ),
     ]
-    if name == "temperature":
-        twice = replace(law, temperature=law.temperature**2)
-        ways.append(every_row("other", "applied twice", twice))
     if name == "min_tokens":
         ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
     if name == "repetition_penalty":
@@ -671,13 +689,15 @@ class ComparisonResult:
     least share of tokens drawn without the parameter that would have been found with power .9,
     None if not even all would. ``evalue``: natural logarithm of the e-value against what was asked
     for. ``tells``: how many tokens would leave one outcome, with power .9 if bets go on as so far;
-    None if one is left, or if they win nothing.
+    None if one is left, or if they win nothing. ``log_pvalues``: natural logarithm of the p-value
+    of each alternative, in their order.
     """
 
     left: tuple[tuple[AlternativeOutcome, str], ...]
     found: float | None
     evalue: float
     tells: int | None
+    log_pvalues: tuple[float, ...]
 
 
 class CellComparison:
@@ -733,22 +753,26 @@ class CellComparison:
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
         weights, evalues = self._weights(), np.empty(len(self.ways))
-        left = []
+        left, log_pvalues = [], []
         for i, way in enumerate(self.ways):
             bets = self._wealth[i] - price
             with np.errstate(divide="ignore"):
                 mixed = special.logsumexp(bets, axis=1, b=1.0 / len(MIX_STRENGTHS))
                 evalues[i] = special.logsumexp(mixed, b=weights[i])
-            rejected = evalues[i] >= math.log(2.0 / alpha)
-            if not rejected and way.rows is not None:
-                rejected = self._unlike(i, fill, alpha / 2.0, ball)
-            if not rejected:
+            # Half of the level for the bets, the other half for the PITs.
+            log_p = math.log(2.0) - float(evalues[i])
+            if way.rows is not None:
+                log_p = min(log_p, math.log(2.0) + self._pits_log_pvalue(i, fill, ball))
+            log_pvalues.append(min(log_p, 0.0))
+            if log_p > math.log(alpha):
                 left.append(i)
         left.sort(key=lambda i: -self._chance[i])
         least_share = self._least_share(alpha, price, float(weights[0].max()))
         named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
         tells = self._tells(left, alpha, price, weights)
-        return ComparisonResult(tuple(named), least_share, float(evalues[0]), tells)
+        return ComparisonResult(
+            tuple(named), least_share, float(evalues[0]), tells, tuple(log_pvalues)
+        )
 
     def _tells(
         self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
@@ -782,14 +806,11 @@ class CellComparison:
                     weights[i, j] = 1.0 / (len(others) * others[outcome])
         return weights
 
-    def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
-        """Return whether the tokens' PITs in two orders reject a law."""
+    def _pits_log_pvalue(self, way: int, fill: Floats, ball: float) -> float:
+        """Return the log p-value of a law by the tokens' PITs in two orders."""
         pits = np.concatenate([*self._pits[way], fill], axis=1)
-        each = alpha / len(pits)
-        return any(
-            stats.pit_ks(pit_histogram(row), alpha=each, ball=ball, name="PIT").rejected
-            for row in pits
-        )
+        tests = [stats.pit_ks(pit_histogram(x), alpha=0.5, ball=ball, name="PIT") for x in pits]
+        return math.log(len(tests)) + min(test.log_pvalue for test in tests)
 
     def _moment(self, asked: Floats, dropped: Floats) -> None:
         """Add what bets on a dropped parameter win: means and squares, by either law."""
@@ -1072,6 +1093,9 @@ def judge_cell(
     if differing := [request for request in requests if request.differs == "untold"]:
         words = prompt_mismatch_note(differing, len(requests))
         return _cell_document(cell, "inconclusive", words, tokens)
+    contradictions, _ = describe_faults([request.faults for request in requests])
+    if contradictions:
+        return _cell_document(cell, "other", contradictions[0], tokens, left=("other",))
     comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
     for begin in range(0, len(requests), MAX_BATCH):
         batch = requests[begin : begin + MAX_BATCH]

@@ -142,7 +142,8 @@ class RandomSource:
     times 0 is decided by its sign, which a run on numbers showed to matter. ``addressed``: draws
     of counter-based generators; ``tensors``: what torch's tensors hold. ``epoch`` counts the runs,
     ``torch_calls`` the calls of torch in them (:func:`total_effort`). ``widest``: the most values
-    of an integer that was followed value by value, and where.
+    of an integer that was followed value by value, and where. ``compiled``: the functions that
+    ran as source, although numba compiles them, and where each is.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -165,6 +166,7 @@ class RandomSource:
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
         self.builtins = BuiltinTwins()
+        self.compiled: dict[str, str] = {}
         self.begin(Path())
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:

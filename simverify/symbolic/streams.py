@@ -8,7 +8,8 @@ that is refused. Most generators never come back to a place: their streams have 
 nothing is kept of them.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
@@ -17,6 +18,9 @@ from simverify.symbolic.provenance import CannotEnumerate, Finding, Severity, cu
 STREAM_HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
 
+
+EQUAL_STREAMS = "equal-streams"
+"""The finding that two generators yield the same numbers. A rule may mean it, so no violation."""
 
 REUSED_BITS = "reused-bits"
 """The kind of what is found where code asks twice for the same bits of a key: a cause, no fault."""
@@ -56,6 +60,30 @@ class StreamState(NamedTuple):
     position: int
     origin: StreamOrigin | None
     epoch: int
+    name: str
+
+
+class SharedStart(NamedTuple):
+    """Where a generator stood before the audit, in a sequence that another one follows too.
+
+    ``holder``: what holds its state; ``upcoming``: the uniform that it yielded next; ``name``: what
+    it is called in the code, with the line that made it.
+    """
+
+    key: Hashable
+    position: int
+    name: str
+    holder: Any
+    upcoming: float
+
+
+SHARED_STARTS: ContextVar[Mapping[int, SharedStart] | None] = ContextVar("starts", default=None)
+"""By the identity of what holds the state: a bit generator, or a generator without one."""
+
+
+def shared_start(holder: Any) -> SharedStart | None:
+    """Return where a generator stood whose numbers another one yields too; None for most."""
+    return (SHARED_STARTS.get() or {}).get(id(holder))
 
 
 class Stream:
@@ -63,10 +91,10 @@ class Stream:
 
     ``position`` counts words; after a draw that takes an unknown number of them the sequence is
     another one, which is named after the place where it was left. ``outside``: its generator is
-    there before the call and after it.
+    there before the call and after it. ``name``: its generator, in words; empty if it has no key.
     """
 
-    __slots__ = ("__weakref__", "epoch", "key", "origin", "outside", "position")
+    __slots__ = ("__weakref__", "epoch", "key", "name", "origin", "outside", "position")
 
     def __init__(self, *, outside: bool = False) -> None:
         self.outside = outside
@@ -74,11 +102,19 @@ class Stream:
         self.position = 0
         self.origin: StreamOrigin | None = None
         self.epoch = -1
+        self.name = ""
 
     def forget(self) -> None:
         """Continue with fresh draws."""
         self.key = self.origin = None
         self.position = 0
+
+
+def sequence_of(key: Hashable) -> Hashable:
+    """Return the sequence in which a stream began, before draws of an unknown number of words."""
+    while isinstance(key, tuple) and key[0] == "after":
+        key = key[1]
+    return key
 
 
 class _Source(Protocol):
@@ -104,7 +140,6 @@ class DrawSequences:
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._first_seen: dict[StreamOrigin, int] = {}
-        self._seeding_lines: dict[StreamOrigin, str] = {}
         self._named = 0
         self._start()
 
@@ -126,12 +161,13 @@ class DrawSequences:
     def _start(self) -> None:
         self._outside: list[tuple[Stream, tuple[Hashable, int] | None]] = []
         self._ahead: dict[tuple[Hashable, int], list[tuple[Hashable, int]]] = {}
-        self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any]] = {}
+        self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any, Stream, str]] = {}
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[StreamOrigin, int] = {}
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
+        self._looked_at = False
         self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
 
@@ -141,9 +177,30 @@ class DrawSequences:
 
     def remembers(self) -> bool:
         """Whether a draw of this path may come again, or a generator stands at a place."""
-        standing = (known() for known in self._seeded)
-        return bool(self._drawn or self._entered) or any(
-            stream is not None and stream.key is not None for stream in standing
+        standing = [known() for known in self._seeded]
+        named = [stream for stream in standing if stream is not None and stream.key is not None]
+        ahead = {sequence_of(stream.key) for stream in named if self.only_goes_on(stream)}
+        if self._entered or len(ahead) < len(named):
+            return True
+        return any(sequence_of(key) not in ahead for key, _ in self._drawn)
+
+    def only_goes_on(self, stream: Stream) -> bool:
+        """Whether all that a stream draws from now on is new, as if nothing had been drawn.
+
+        So it is where the rule was seeded with a constant when it was built, nobody looked at the
+        state of a generator, and whatever was drawn of the sequence lies behind.
+        """
+        once = stream.origin is not None and self._times_seeded.get(stream.origin) == 1
+        if not once or self._looked_at or self._entered or stream.epoch != self._source.epoch:
+            return False
+        behind, key, position = dict[Hashable, int](), stream.key, stream.position
+        while isinstance(key, tuple) and key[0] == "after":
+            behind[key] = position
+            _, key, position = key
+            position += 1
+        behind[key] = position
+        return all(
+            sequence_of(drawn) != key or at < behind.get(drawn, 0) for drawn, at in self._drawn
         )
 
     def fresh(self) -> Hashable:
@@ -161,15 +218,22 @@ class DrawSequences:
         self._seeded.append(ref(stream))
         if seed.shown is not None:
             stream.origin = StreamOrigin(seed.key, start, seed.shown)
-            times = 1 if self.building or seed.built else 2
-            self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + times
-            if stream.origin not in self._seeding_lines:
-                self._seeding_lines[stream.origin] = current_user_line()
+            stream.name = current_user_line()
+            times = self._times_seeded.get(stream.origin, 0)
+            # Two generators may get one seed when a rule is built: the law says what comes of it.
+            times = max(times, 1) if self.building or seed.built else times + 2
+            self._times_seeded[stream.origin] = times
         if start:
             self._enter(stream.key, start)
 
+    def join(self, stream: Stream, start: SharedStart) -> None:
+        """Set the stream of a generator that was there before to where it stood."""
+        self.seed(stream, GeneratorSeed(start.key), start.position)
+        stream.name = start.name
+
     def state(self, stream: Stream) -> StreamState:
         """Return the place at which a stream stands, and remember its draws from now on."""
+        self._looked_at = True
         if stream.key is None or stream.epoch != self._source.epoch:
             stream.forget()
             stream.key, stream.epoch = self.fresh(), self._source.epoch
@@ -177,13 +241,13 @@ class DrawSequences:
                 # Where nothing was drawn so far, this is where the call found it.
                 beginning = None if self._source.draws else (stream.key, 0)
                 self._outside.append((stream, beginning))
-        return StreamState(stream.key, stream.position, stream.origin, stream.epoch)
+        return StreamState(stream.key, stream.position, stream.origin, stream.epoch, stream.name)
 
     def put(self, stream: Stream, state: StreamState) -> None:
         """Set a stream to a place: the draws that followed it follow again."""
         if state.epoch != self._source.epoch:
             self._source.refuse("a generator's state that an earlier call kept")
-        stream.key, stream.position, stream.origin, stream.epoch = state
+        stream.key, stream.position, stream.origin, stream.epoch, stream.name = state
 
     def moved(
         self, state: StreamState, how: str, to: Callable[[int], int], period: int
@@ -211,15 +275,16 @@ class DrawSequences:
             # Kept from an earlier path: by now it stands at an unknown place.
             stream.forget()
             return new()
-        if stream.origin is not None:
-            self._blame(stream.origin)
+        self.blame_constant(stream)
         place = (stream.key, stream.position)
         if place not in self._drawn:
             if not one_word:
                 self._unknown_steps.setdefault(stream.key, []).append(stream.position)
                 self._apart(stream.key)
-            self._drawn[place] = (kind, new())
-        was, draw = self._drawn[place]
+            self._drawn[place] = (kind, new(), stream, _in_words(stream))
+        was, draw, first, name = self._drawn[place]
+        if first is not stream:
+            self._note_equal_streams(name, _in_words(stream))
         if was != kind:
             kinds = ", ".join(str(x[0] if isinstance(x, tuple) else x) for x in (was, kind))
             self._source.refuse(f"one seed used for draws of two kinds ({kinds})")
@@ -243,7 +308,17 @@ class DrawSequences:
             if any(at < entered < at + STREAM_HORIZON for entered in self._entered.get(key, ())):
                 self._source.refuse("streams of one generator that may overlap")
 
-    def _blame(self, origin: StreamOrigin) -> None:
+    def blame_constant(self, stream: Stream) -> None:
+        """Note a draw from a stream, which repeats from call to call if it goes back to a seed."""
+        if stream.origin is not None:
+            self._blame(stream.origin, stream.name)
+
+    def _note_equal_streams(self, first: str, second: str) -> None:
+        if EQUAL_STREAMS not in self._source.findings:
+            pair = f"{first} and {second}" if first != second else f"{first} and one like it"
+            self._source.find(EQUAL_STREAMS, "warning", f"{pair} yield the same numbers")
+
+    def _blame(self, origin: StreamOrigin, where: str) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
         # Only the first of a kind is kept.
@@ -252,6 +327,12 @@ class DrawSequences:
             self._source.find(
                 "constant-seed",
                 "violation",
-                f"{origin.shown} inside the call, so its draws repeat from call to call "
-                f"({self._seeding_lines[origin]})",
+                f"{origin.shown} inside the call, so its draws repeat from call to call ({where})",
             )
+
+
+def _in_words(stream: Stream) -> str:
+    """Return which generator draws from a stream."""
+    if stream.origin is not None:
+        return f"the generator seeded at {stream.name}"
+    return stream.name or "a generator"

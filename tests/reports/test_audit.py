@@ -78,6 +78,19 @@ def test_a_verdict_that_the_clock_had_a_part_in_says_so():
         assert "clock" not in words(run)
 
 
+def test_the_first_sentence_of_a_pass_says_what_it_covers():
+    def first(run):
+        return words(run).partition(" Checked:")[0]
+
+    stop = ClockStop(seconds=60.0, judged=35, instances=64, next="plain, V=5, gamma=2")
+    stopped = first(replace(PASSED, stopped=stop))
+    assert stopped.endswith("on 35 of 64 instances; the time limit ended it.")
+    assert "exactly" not in stopped
+    count = len(PASSED.instances)
+    assert f"on {count} of {count + 3} instances" in first(replace(PASSED, left_out=3))
+    assert first(PASSED).endswith("emits exactly the target's distribution.")
+
+
 def test_notes_follow_the_verdict():
     run = replace(PASSED, notes=("accepts less than the optimum", "prints: 12 bytes"))
     assert run.as_text(verbose=True).splitlines()[-3:] == [

@@ -216,7 +216,7 @@ def from_the_target(p, q, x, rng):
 def test_slow_and_wrong_code_fails_within_some_hundred_calls(clock, call):
     found = slow(clock, call, from_the_target)
     assert (found.verdict, found.reason) == ("FAIL", None)
-    assert found.tier.samples <= 800
+    assert found.tier.samples <= 900
     assert clock.now <= 10.0 or call > 0.01
     assert found.trial is not None
 
@@ -240,11 +240,11 @@ def test_what_slower_code_would_take_is_said(clock, call, calls):
     assert "raise --seconds" in found.reason or "pass --seconds" in found.reason
 
 
-def test_the_calls_before_the_time_limit_are_counted(clock):
+def test_calls_of_seconds_are_counted_and_what_they_would_take_is_said(clock):
     found = slow(clock, 4.0)
     assert found.verdict == "INCONCLUSIVE"
     assert found.tier.samples > 0
-    assert f"after {found.tier.samples} calls: raise --seconds" in found.reason
+    assert "raise --seconds" in found.reason
 
 
 def hashed(p, q, x, rng):

@@ -1,6 +1,5 @@
 """Whole runs of programs: options, the sampled tier, result files, replays, the command line."""
 
-import math
 import shlex
 import sys
 from pathlib import Path
@@ -45,7 +44,7 @@ def runner(way, seconds=20.0):
     instance = default_sampled_instances(4, 12, eos=None, resets=False)[0]
     return subject, TrialRunner(
         subject.generator_rule(), "verify", instance, seed=3, number=0, pilot=False, rows=None,
-        ends=math.inf, seconds=seconds,
+        seconds=seconds,
     )  # fmt: skip
 
 
@@ -66,7 +65,7 @@ def test_a_stream_gives_what_single_calls_give():
 def runner_like(runner):
     return TrialRunner(
         runner._rule, "verify", runner.instance, seed=3, number=0, pilot=False, rows=None,
-        ends=math.inf, seconds=20.0,
+        seconds=20.0,
     )  # fmt: skip
 
 
