@@ -38,12 +38,19 @@ def lines_of(pair, kept, wrong_rows, requests=32):
             p = pair.target(text[:-1] if wrong_rows(rejected) else text)
             out.append(int(rng.choice(len(p), p=p)))
             slots.append(place if len(out) > 1 else -1)
+            if out[-1] in pair.eos:
+                break
             keeps = place < GAMMA and rng.random() < kept
             if len(out) > 1:
                 rejected = rejected or (place < GAMMA and not keeps)
                 place = place + 1 if keeps else 0
         lines.append(
-            {"prompt": [*prompt], "tokens": out, "slots": slots, "finish_reason": "length"}
+            {
+                "prompt": [*prompt],
+                "tokens": out,
+                "slots": slots,
+                "finish_reason": "stop" if out[-1] in pair.eos else "length",
+            }
         )
     return lines
 
