@@ -16,6 +16,7 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.models.rounding import WeightFormat
 from simverify.models.transformer import TransformerPair
+from simverify.served.counters import FirstDrafts
 from simverify.served.requests import Request, logprob_resolution
 from simverify.served.rescore import LOGIT_MARGIN, ScoredRequest, tv_distances
 from simverify.served.variants import (
@@ -634,11 +635,35 @@ def deviation_by_position(
         add("request", first, last, groups == group)
     if all(request.slots is None for request in requests):
         return tuple(places)
-    both = zip(requests, lengths, strict=True)
+    both = list(zip(requests, lengths, strict=True))
     slots = np.array([slot for request, n in both for slot in (request.slots or (-1,) * n)[:n]])
     for slot in np.unique(slots[slots >= 0]).tolist():
         add("draft", slot, slot, slots == slot)
+    after = np.concatenate([after_rejection(request)[:n] for request, n in both])
+    known = slots >= 0
+    for place, inside in enumerate((~after & known, after & known)):
+        add("rejection", place, place, inside)
     return tuple(places)
+
+
+def after_rejection(request: Request) -> npt.NDArray[np.bool_]:
+    """Return which tokens come after the request's first rejected draft, bool (n,).
+
+    A block that emits fewer tokens than the longest of the request rejected a draft; the token that
+    replaces it was judged before. A first block of one token is the prompt's own, without a draft.
+    """
+    n = len(request.tokens)
+    slots = request.slots or (-1,) * n
+    begins = [i for i in range(n) if i == 0 or slots[i] != slots[i - 1] + 1 or slots[i] <= 0]
+    ends = [*begins[1:], n]
+    lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
+    first = 1 if lengths[0] == 1 else 0
+    after = np.zeros(n, np.bool_)
+    for length, end in zip(lengths[first:-1], ends[first:-1], strict=True):
+        if length < max(lengths):
+            after[end:] = True
+            break
+    return after
 
 
 # All evidence of a run: randomised PITs in the orders, scores, neighbours.
@@ -658,6 +683,7 @@ class OutputEvidence:
     ``same``: whether a token is that of the request before at the same place. ``copies``: for each
     pair of neighbours that begin alike the probabilities of those tokens, float64 (k,), of
     ``neighbours`` that were compared.
+    ``first_drafts``: of each request, what its tokens say of a draft, if there is one.
     ``distance``: sum of the TVs between the two scorings, ``worst`` the largest. ``tokens``: those
     that the target expected least.
     """
@@ -677,6 +703,7 @@ class OutputEvidence:
         self.tokens, self.reported, self.repeats = WorstTokens(), ReportedSums(), RepeatedAnswers()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
+        self.first_drafts: list[FirstDrafts] = []
         self.neighbours = self.n = 0
         self.distance = self.worst = self._shift = 0.0
         self._seed, self._before = seed, np.zeros(0, np.int64)
@@ -697,6 +724,8 @@ class OutputEvidence:
         self.tokens.add(scored.number, scored.p, tokens, scored.gap)
         self._order(scored, tokens)
         self._score(scored, tokens)
+        if scored.q is not None:
+            self.first_drafts.append(FirstDrafts.of(scored.p, scored.q))
         self.rates.add(scored.p, tokens)
         self.spreads.append(logit_spread(scored.p_again))
         if scored.number:

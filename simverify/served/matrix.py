@@ -304,7 +304,7 @@ PENALTY_WINDOWS = (20, 64)  # tokens that mlx-lm's and llama.cpp's penalties cou
 _COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
 _PENALTY_TEMPERATURE, _PENALTY_ANSWER_TOKENS = 0.2, 8
 """Where a penalty changes most what a token is worth: a low temperature multiplies it, and the
-first tokens after a prompt that repeats two words are those words."""
+first tokens after a prompt that repeats a word are that word."""
 
 _LOG_CAP = 4.0  # nats that a token adds to the worth of a value, at most
 
@@ -339,14 +339,14 @@ class PilotRows:
 
     ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
     ``ends``: those that end a request; ``words``: ids of words to be banned. ``repeating``: prompts
-    after which the target repeats the tokens that it just emitted.
+    after which the target repeats what it just emitted, by how many words they repeat.
     """
 
     seen: Sequence[RequestLogits]
     common: Sequence[int]
     ends: tuple[int, ...]
     words: tuple[tuple[int, ...], ...]
-    repeating: Sequence[Prompt] = ()
+    repeating: Mapping[int, Sequence[Prompt]] = field(default_factory=dict)
 
 
 def make_cells(
@@ -395,8 +395,10 @@ def make_cells(
             *uncounted_draft_alternatives(law, gammas, drafted),
         )
         shown = f"{name.replace('_', '-')} {value:g}, temperature {_PENALTY_TEMPERATURE:g}"
+        # Where the prompt counts, a word that it repeats is penalised already.
+        prompts = pilot.repeating[2 if name == "repetition_penalty" else 1]
         limit = _PENALTY_ANSWER_TOKENS
-        return Cell(name.replace("_", "-"), shown, law, every, {}, pilot.repeating, limit)
+        return Cell(name.replace("_", "-"), shown, law, every, {}, prompts, limit)
 
     for name, values in _candidate_values(pilot).items():
         if name in _COUNTING_PENALTIES and pilot.repeating:
@@ -870,32 +872,41 @@ def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
         tuple(ranked[:50]),
         tuple(sorted(pair.eos)),
         tuple(dict.fromkeys(_single_token_words(ranked, pair))),
-        _repeating_prompts(ranked, pair, prompts[0]),
+        _repeating_prompts(ranked, pair, prompts),
     )
 
 
-_REPEATING_PROMPTS, _REPEATED_WORDS = 64, 24  # how many, and words of each
+_REPEATING_PROMPTS, _REPEATED_WORDS, _WORDS_BEFORE = 64, 24, 160
+"""How many there are, the words that each repeats, and the characters of a prompt before them: with
+those, a penalty that counts only the last tokens is another one."""
 
 
 def _repeating_prompts(
-    ranked: Sequence[int], pair: TransformerPair, like: Prompt
-) -> tuple[Prompt, ...]:
-    """Return prompts of two words in a random order, conversations if ``like`` is one."""
+    ranked: Sequence[int], pair: TransformerPair, prompts: Sequence[Prompt]
+) -> dict[int, list[Prompt]]:
+    """Return the prompts' ends, behind each one word, or two in a random order."""
     ids = _single_token_words(ranked, pair)
     words = list(dict.fromkeys(pair.tokenizer.decode([*word]).strip() for word in ids))
     if len(words) < 2:
-        return ()
+        return {}
     rng = np.random.Generator(np.random.Philox(key=0, counter=[0, 0, 5, 0]))
-    texts = (
-        " ".join(rng.choice(rng.choice(words, 2, replace=False), _REPEATED_WORDS).tolist())
-        for _ in range(_REPEATING_PROMPTS)
-    )
-    return tuple(
-        text
-        if isinstance(like, str)
-        else check_chat({"messages": [{"role": "user", "content": text}]}, "matrix")
-        for text in texts
-    )
+    repeating: dict[int, list[Prompt]] = {1: [], 2: []}
+    for i in range(_REPEATING_PROMPTS):
+        prompt, both = prompts[i % len(prompts)], rng.choice(words, 2, replace=False)
+        for count, made in repeating.items():
+            text = " ".join(rng.choice(both[:count], _REPEATED_WORDS).tolist())
+            made.append(_followed_by(prompt, text))
+    return repeating
+
+
+def _followed_by(prompt: Prompt, text: str) -> Prompt:
+    """Return the end of a prompt, or of a conversation's last message, with a text behind it."""
+    if isinstance(prompt, str):
+        return f"{prompt[-_WORDS_BEFORE:]}\n{text}"
+    said = prompt.fields["messages"][-1].get("content")
+    before = said[-_WORDS_BEFORE:] if isinstance(said, str) else ""
+    message = {"role": "user", "content": f"{before}\n{text}"}
+    return check_chat({"messages": [message]}, "matrix")
 
 
 def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:

@@ -20,6 +20,7 @@ from simverify.models.distribution import processing_document, sampling_fields
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.served.answer_faults import describe_faults
+from simverify.served.counters import CountedTokens, Counters, judge_counters
 from simverify.served.evidence import (
     COPY_TOKENS,
     REPORTED_TEST_NAME,
@@ -179,7 +180,8 @@ class RequestSource:
     """The ``name`` of where requests come from, and the command that judges them again.
 
     ``endpoint``: whether a server was asked; ``notes``: remarks on its answers. ``budget``: tokens
-    that it might emit; ``spent``: whether they ended before there were enough.
+    that it might emit; ``spent``: whether they ended before there were enough. ``counters``: the
+    engine's own, of what it emitted for these requests.
     """
 
     name: str
@@ -188,6 +190,7 @@ class RequestSource:
     notes: tuple[str, ...] = ()
     budget: int | None = None
     spent: bool = False
+    counters: Counters | None = None
 
 
 def audit_outputs(
@@ -213,7 +216,7 @@ def audit_outputs(
     if not requests:
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
-    independent = independent_requests(requests, pair)
+    emitted, independent = requests, independent_requests(requests, pair)
     requests = independent.requests
     selected = limit_tokens(requests, planned)
     law = selected[0].judged_by(pair)
@@ -254,6 +257,19 @@ def audit_outputs(
     if reported is not None and (denied := reported.values.finding()) is not None:
         contradictions = (*contradictions, denied)
     judged = replace(judged, findings=(*contradictions, *copied, *judged.findings))
+    counters = None
+    if source.counters is not None:
+        whole = n == sum(len(request.tokens) for request in emitted)
+        seen = CountedTokens(
+            emitted=sum(len(request.tokens) for request in emitted),
+            requests=len(emitted),
+            restored=sum(request.restored for request in emitted),
+            first=begun.evidence.first_drafts if whole else (),
+            ball=ball,
+        )
+        counters = judge_counters(source.counters, seen)
+        judged = replace(judged, findings=(*judged.findings, *counters.findings))
+        notes += counters.notes
     open_ = unsettled[0] if unsettled else _open_reason(judged, run, text, source)
     if open_ is not None and independent.left_out:
         open_ = f"{independent.left_out:,} requests have the seed of an earlier one; {open_}"
@@ -343,6 +359,7 @@ def audit_outputs(
         longest_answer=max(len(r.tokens) for r in selected),
         reported=None if reported is None else reported.document(settings.shares["reported"]),
         weights=begun.powers(ball) if passed else (),
+        counters=counters,
         explained=explained,
         unsettled=unsettled,
         copies=copies,
