@@ -964,7 +964,8 @@ class Runner:
     def wrapped(self, words: Value) -> Value:
         """Return old-style keys, of JAX's default kind, as keys."""
         with jax.core.eval_context():
-            impl = jax.random.key(0).dtype._impl
+            default: Any = jax.random.key(0).dtype
+            impl = default._impl
         return self._random_wrap(words, impl=impl)
 
     def _random_wrap(self, words: Value, *, impl: Any) -> Value:
