@@ -8,6 +8,8 @@ from pathlib import Path
 from msgspec import UNSET
 
 from simverify import results
+from simverify.models.distribution import STAGES
+from simverify.options.option import words_of
 from simverify.reports.terminal import report_text
 from simverify.reports.view import (
     WIDTH,
@@ -178,8 +180,12 @@ def _sampled_facts(tier: results.SampledTier) -> Iterator[Fact]:
 
 def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
     yield from section_of("What failed", failure_texts(run))
+    if run.follows is not None:
+        yield Section("What it follows", (Prose(followed_words(run.follows)),), On.ALL)
     if run.rows is not None and run.rows.message:
         yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
+    lines = (truncate_line(f"{_file_name(place)}: {text}", WIDTH - 4) for place, text in run.code)
+    yield from section_of("The lines", tuple(lines))
     if run.breach is not None:
         size = f"{instance_size(run.breach.instance)}{drafted_clause(run.breach)}"
         title = f"It broke its contract at {size}"
@@ -765,6 +771,21 @@ def verdict_sentence(run: results.AuditRun) -> str:
         count = len(run.instances)
         return f"{says} on {count} of {count + run.left_out} instances; the paths ran out."
     return f"{says}."
+
+
+def followed_words(processing: results.TargetProcessing) -> str:
+    """Return what the output follows instead, and the options that state it."""
+    values = ((name, getattr(processing, name)) for name in processing.__struct_fields__)
+    given = {name: value for name, value in values if name != "order" and value is not None}
+    if given["temperature"] == 1.0:
+        del given["temperature"]
+    words = [word for name, value in given.items() for word in words_of(name, value)]
+    if list(processing.order) != sorted(processing.order, key=STAGES.index):
+        words += words_of("order", ",".join(processing.order))
+    return (
+        f"The output follows the target after {target_words(processing)} on the instances tried. "
+        f"If that is intended, add {' '.join(words)}."
+    )
 
 
 def target_words(processing: results.TargetProcessing) -> str:

@@ -215,7 +215,10 @@ def compare_advice(run: results.CompareRun) -> str:
     parts = []
     if lossy:
         those = _named_results(lossy, run, "any of the")
-        parts.append(f"Do not ship {those}: the output does not follow the target.")
+        parts.append(
+            f"Do not ship {those}: the output does not follow the target. Next: "
+            f"{_audit_command(run, lossy[0])}, which shows a smallest instance and the lines."
+        )
     if strange:
         parts.append(
             f"Look at {_named_results(strange, run)}: the {runner} accepts otherwise than the "
@@ -238,6 +241,14 @@ def compare_advice(run: results.CompareRun) -> str:
     if all(row.lossless.tier == "exact" for row in run.results):
         words = "Every rule's exact distribution is its target's, and its kernel shows no deviation"
     return f"{words} (error rates below): this run gives no reason not to ship them."
+
+
+def _audit_command(run: results.CompareRun, row: results.CompareResult) -> str:
+    """Return the command that audits a rule alone."""
+    words = ["simverify", "audit", row.verifier]
+    if run.drafting is not None and not row.one_draft:
+        words += ["--contract", "tree", "--scheme", run.drafting.scheme]
+    return shlex.join(words)
 
 
 def _kind_words(run: results.CompareRun) -> tuple[str, str, str]:

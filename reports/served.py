@@ -78,6 +78,8 @@ def _worst_blocks(run: results.OutputRun) -> Iterator[Block]:
 def _position_text(place: results.AtPlace) -> str:
     if place.of == "draft":
         return f"place {place.first} of a draft"
+    if place.of == "rejection":
+        return f"{'after' if place.first else 'before'} the first rejected draft"
     if place.last == place.first:
         return f"token {place.first}"
     return f"tokens {place.first} to {place.last}"
@@ -281,11 +283,89 @@ def _output_ruling(run: results.OutputRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "PASS":
-        return _pass_basis(run)
+        lead = "" if run.counters is None or run.counters.lead is None else run.counters.lead
+        return f"{lead} {_pass_basis(run)}".lstrip()
     failed = [test.name for test in run.tests if test.rejected]
+    if run.counters is not None and set(run.findings) <= set(run.counters.findings):
+        return (
+            "Do not trust its counters: they cannot be right. No deviation of the tokens was found."
+        )
+    if not failed and not run.unsupported:
+        return "Do not ship it: its answers contradict what was asked, or what they say themselves."
+    copies = (
+        f"{run.copies:,} of {run.requests:,} answers are copies of another: one seed for all "
+        f"requests, or a cache?"
+    )
     if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
+        if run.copies:
+            return f"Do not ship it: {copies} Those that are no copies follow the target model."
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
-    return "Do not ship it: the emitted tokens do not follow the target model."
+    if _right_until_rejection(run):
+        return (
+            "Do not ship it: the emitted tokens follow the target model until a request's first "
+            "rejected draft, and not after it. Its state (recurrent, convolution, window or cache) "
+            "may still hold what was rejected."
+        )
+    if any(name.startswith(_SHARED_STREAM) for name in failed) and not run.copies:
+        return (
+            "Do not ship it: its requests share their random numbers: one seed for all requests? "
+            "Whether each one's tokens follow the target, answers that depend on each other do not "
+            "tell."
+        )
+    if run.copies:
+        return (
+            f"Do not ship it: the emitted tokens do not follow the target model, those of copies "
+            f"left out. {copies}{_explained(run)}"
+        )
+    return f"Do not ship it: the emitted tokens do not follow the target model.{_explained(run)}"
+
+
+_MAX_EXPLANATIONS = 3
+
+_SHARED_STREAM = "pairs, repeated stream neighbouring requests, token order"
+"""A test that wrong tokens alone do not fail, unlike those of other orders."""
+
+
+def _explained(run: results.OutputRun) -> str:
+    """Say which other ways to sample fit the tokens, in a sentence that a blank precedes."""
+    if (explained := run.explained) is None:
+        return ""
+    limit = f"below 1e{math.ceil(explained.rest_log_pvalue / math.log(10.0)):d}"
+    if not explained.fits:
+        return (
+            f" None of {explained.tried} explanations fits them, such as another temperature or "
+            f"cut: each p-value is {limit}."
+        )
+    shown = [f"{one.words} (p-value {one.pvalue:.2g})" for one in explained.fits]
+    more = len(shown) - _MAX_EXPLANATIONS
+    if more > 0:
+        shown = [*shown[:_MAX_EXPLANATIONS], f"{more} more"]
+    words = " or ".join(shown)
+    rest = explained.tried - len(explained.fits)
+    if rest == 1:
+        return f" They are consistent with {words}; what was asked for is {limit}."
+    return f" They are consistent with {words}; all {rest} other explanations are {limit}."
+
+
+_MIN_BEFORE, _MAX_SIGMAS_BEFORE, _MIN_SIGMAS_AFTER = 100, 3.0, 6.0
+"""Tokens before the first rejected draft from which on they tell anything, how far off they may be,
+and how far off those after it and the difference of the two must be."""
+
+
+def _right_until_rejection(run: results.OutputRun) -> bool:
+    """Tell whether a mean is right before the first rejected draft and off after it."""
+    both = {place.first: place for place in run.places if place.of == "rejection"}
+    if len(both) < 2 or both[0].tokens < _MIN_BEFORE:
+        return False
+    before, after = both[0], both[1]
+    # By the spread that the target gives each mean.
+    spread = math.hypot(*(own.mean / own.sigmas if own.sigmas else 0.0 for own in both.values()))
+    apart = abs(after.mean - before.mean)
+    return (
+        abs(before.sigmas) < _MAX_SIGMAS_BEFORE
+        and abs(after.sigmas) >= _MIN_SIGMAS_AFTER
+        and apart >= _MIN_SIGMAS * spread
+    )
 
 
 def _pass_basis(run: results.OutputRun) -> str:
@@ -382,6 +462,15 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
         f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more (asked was "
         f"{run.detect:g}); false-alarm rate {run.alpha:g}",
     )
+    if run.counters is not None:
+        yield Fact("Counters", _counter_words(run.counters))
+    if (explained := run.explained) is not None:
+        yield Fact(
+            "Explanations",
+            f"{explained.tried} ways to sample, what was asked for among them, were compared on "
+            f"the first {pluralize(explained.tokens, 'token')}: the true one is excluded at a rate "
+            f"of {explained.alpha:g} at most",
+        )
     if run.weights:
         yield Fact("Rounded weights", _weight_power_words(run))
     if run.failed_from is not None:
@@ -393,6 +482,27 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
         yield Fact("Budget", f"{pluralize(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certificate_words(run.certificate))
+
+
+def _counter_words(counted: results.EngineCounters) -> str:
+    """Say what the engine counted, in rates where it counted both parts of them."""
+    parts = [
+        f"{value:,.0f} {words}"
+        for value, words in (
+            (counted.drafts, "verifications"),
+            (counted.drafted, "drafted"),
+            (counted.accepted, "accepted"),
+        )
+        if value is not None
+    ]
+    if counted.per_position and counted.drafts:
+        rates = ", ".join(f"{own / counted.drafts:.1%}" for own in counted.per_position)
+        parts.append(f"by position {rates}")
+    if counted.accept_length is not None:
+        parts.append(f"{counted.accept_length:.3g} tokens a verification in the last interval")
+    if counted.optimum is not None:
+        parts.append(f"at most {counted.optimum:.1%} of the first drafts may be accepted")
+    return "; ".join(parts)
 
 
 def _weight_power_words(run: results.OutputRun) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simverify.models.transformer import TransformerPair
     from simverify.served import Endpoint
     from simverify.served.answers import AgainstSettings
+    from simverify.served.counters import Counters
     from simverify.served.requests import Request
     from simverify.served.triage_explanations import LoggedAnswer
 
@@ -338,6 +339,7 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
     real.sampling()  # out of its range before anything is read
     check_law(options)
     proxy = options.draft is not None
+    counters = _counters_of(options)
     plan = settings.plan(proxy)
     server = None
     if options.endpoint is not None:
@@ -392,10 +394,25 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
         notes=notes,
         budget=options.max_tokens_total,
         spent=spent,
+        counters=counters,
     )
     return served.audit_outputs(
         requests, pair, source, settings, proxy=proxy, begun=begun, progress=say
     )
+
+
+def _counters_of(options: OutputOptions) -> "Counters | None":
+    """Return what the engine counted between two pages, or up to one."""
+    from simverify.served.counters import read_counters
+
+    if options.counters is None:
+        return None
+    after = read_counters(Path(options.counters))
+    if options.counters_before is None:
+        return after
+    path = Path(options.counters_before)
+    before = read_counters(path, "counters-before")
+    return after.since(before, f"counters-before: {path}")
 
 
 def check_outputs(options: OutputOptions) -> None:
@@ -409,6 +426,13 @@ def check_outputs(options: OutputOptions) -> None:
     if options.endpoint is not None and options.prompts is None:
         raise OptionError("{prompts} is missing: an endpoint is asked to answer them")
     refuse_seed(options)
+    if options.counters_before is not None and options.counters is None:
+        raise OptionError("{counters_before} needs {counters}: the page after the answers")
+    if options.endpoint is not None and options.counters is not None:
+        raise OptionError(
+            "{counters} is for {outputs}: a page that was read before the answers does not count "
+            "them; {keep} the answers, then read the page"
+        )
     if options.outputs is not None:
         _refuse(options, _ASKING[1:], "is for {endpoint}: a file of outputs holds its prompts")
     if options.keep is not None:

@@ -205,7 +205,7 @@ takes_draft_arguments = partial(
 def read_tokens(result: Any) -> Tokens:
     """Read what the code returned; :class:`InvalidTokens` if it is not a row of integers."""
     if result is None:
-        raise InvalidTokens("no-tokens", "returned None")
+        raise InvalidTokens("no-tokens", "returned None: return the list of token ids it emits")
     raw = result.tolist() if hasattr(result, "tolist") else result
     # A generator can be read only once, and a set has no order.
     row = hasattr(raw, "__len__") and hasattr(raw, "__getitem__")

@@ -1,23 +1,27 @@
 """The examiner: the code's exact law on one instance, held against the target's and the faults'."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from simverify.arrays import Row
 from simverify.auditing import instances
 from simverify.auditing.coins import BISECTION_FAILURES, TooManyCalls, compare_coins
 from simverify.auditing.comparison import (
     Comparison,
     PrecisionCheck,
+    Transcripts,
     assess_precision,
     assess_reported_precision,
     certain_deviation,
     compare_blocks,
     compare_tokens,
+    prefix_probability,
     total_variation,
 )
 from simverify.auditing.drafters import compare_drafts
@@ -35,6 +39,7 @@ from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import compare_trees, first_call_as_tree_rule, tree_as_step
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
+from simverify.models.distribution import ORDERS, STAGES, Law
 from simverify.options.option import Sizes
 from simverify.results import Diagnosis
 from simverify.symbolic import Enumeration, Float64Promotion
@@ -387,3 +392,129 @@ def _fault_examiner(
     rule = verify_as_step(fault.rule) if stepped else fault.rule
     subject = Subject(fault.name, rule, contract)
     return Examiner(subject, contract, tolerance, leaves=_TRUSTED_LEAVES, beyond=beyond)
+
+
+# The processing of the target that an output follows: code that cuts or tempers inside fails by the
+# target as it is, and may mean to.
+
+
+_MAX_FITTED = 8  # instances that a processing is fitted on, beside the failing one
+_FIT_TOLERANCE, _ZERO = 1e-6, 1e-12
+_MAX_DIGITS = 4  # of a temperature or a share that somebody wrote
+
+
+def followed_processing(
+    subject: Subject,
+    contract: Contract,
+    failing: SmallModel,
+    models: Sequence[SmallModel],
+    tolerance: float | None,
+) -> Law | None:
+    """Return the temperature and the cut of the target that the output follows, if it does.
+
+    It is fitted to the first token on ``failing`` and on a few of ``models``, and then all of the
+    output has to follow it there, as the exact tier judges.
+    """
+    if contract == "draft":
+        return None
+    examiner = Examiner(subject, contract, tolerance)
+    short = [m for m in models if m.gamma == 1 and not (m.prompt or m.earlier_calls)]
+    by_size = {m.vocab_size: m for m in reversed(short)}  # of each size the first
+    some = sorted(by_size)[-_MAX_FITTED:]
+    known = [replace(m, processing=None) for m in (failing, *(by_size[size] for size in some))]
+    firsts: list[tuple[Row, Row]] = []
+    for model in known:
+        found = _examine_fault(examiner, model)
+        if found is None or not found.complete or isinstance(found.emitted, Transcripts):
+            return None
+        tokens = range(model.vocab_size)
+        emitted = np.array([prefix_probability(found.emitted, (x,)) for x in tokens])
+        firsts.append((model.target(model.prompt), emitted))
+    for law in _fitted_processings(firsts):
+        made = (with_processing(model, law) for model in known)
+        if law != failing.processing and all(
+            model is None or _follows_target(examiner, model) for model in made
+        ):
+            return law
+    return None
+
+
+def _follows_target(examiner: Examiner, model: SmallModel) -> bool:
+    try:
+        judged = examiner.within(seconds=_FAULT_SECONDS).judge(model)
+    except (CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyCalls, TooManyPaths):
+        return False
+    return not (judged.failed or judged.undecided)
+
+
+def _fitted_processings(firsts: Sequence[tuple[Row, Row]]) -> Iterator[Law]:
+    """Yield what may make the second of two rows of the first, in all pairs, the simplest first."""
+    kept = [emitted > _ZERO for _, emitted in firsts]
+    if any((p[keep] == 0).any() for (p, _), keep in zip(firsts, kept, strict=True)):
+        return
+    temperature = _fitted_temperature(firsts, kept)
+    if temperature is None:
+        return
+    orders = (STAGES,) if temperature == 1.0 else (STAGES, ORDERS["llamacpp"])
+    cuts = [keep[p > 0].all() for (p, _), keep in zip(firsts, kept, strict=True)]
+    if all(cuts):
+        yield Law(temperature)
+        return
+    for order in orders:
+        power = 1.0 if order != STAGES else 1.0 / temperature
+        rows = [p**power / (p**power).sum() for p, _ in firsts]
+        pairs = list(zip(rows, kept, strict=True))
+        if any(row[~keep].max(initial=0.0) > row[keep].min() for row, keep in pairs):
+            continue
+        most = max(int(keep.sum()) for _, keep in pairs)
+        if order == STAGES and all(keep.sum() in (most, (row > 0).sum()) for row, keep in pairs):
+            yield Law(temperature, top_k=most)
+        for name, limits in (("top_p", _top_p_limits), ("min_p", _min_p_limits)):
+            low, high = np.transpose([limits(row, keep) for row, keep in pairs])
+            share = _simplest_between(float(low.max()), float(high.min()))
+            if share is not None:
+                yield replace(Law(temperature, order=order), **{name: share})
+
+
+def _fitted_temperature(
+    firsts: Sequence[tuple[Row, Row]], kept: Sequence[npt.NDArray[np.bool_]]
+) -> float | None:
+    """Return the temperature of the tokens that are left; None if there is no one of all rows."""
+    slopes = []
+    for (p, emitted), keep in zip(firsts, kept, strict=True):
+        x, y = np.log(p[keep]), np.log(emitted[keep])
+        low, high = x.argmin(), x.argmax()
+        if x[high] > x[low]:
+            slopes.append((x[high] - x[low], y[high] - y[low]))
+    widest = max(slopes, default=(1.0, 1.0))
+    if widest[1] <= 0:
+        return None
+    temperature = float(f"{widest[0] / widest[1]:.{_MAX_DIGITS}g}")
+    for (p, emitted), keep in zip(firsts, kept, strict=True):
+        row = np.where(keep, p, 0.0) ** (1 / temperature)
+        if np.abs(row / row.sum() - emitted).max() > _FIT_TOLERANCE:
+            return None
+    return temperature
+
+
+def _top_p_limits(row: Row, keep: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Return above which share, and up to which, top-p keeps just these tokens."""
+    ranked = np.sort(row[keep])
+    return float(ranked[1:].sum()), float(ranked.sum()) if row[~keep].any() else 1.0
+
+
+def _min_p_limits(row: Row, keep: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Return above which share of the likeliest, and up to which, min-p keeps just these tokens."""
+    return float(row[~keep].max(initial=0.0) / row.max()), float(row[keep].min() / row.max())
+
+
+def _simplest_between(low: float, high: float) -> float | None:
+    """Return the number with the fewest digits above ``low`` and up to ``high``, below 1.
+
+    A sum that is the share but for rounding counts as on either side.
+    """
+    for digits in range(1, _MAX_DIGITS + 1):
+        number = float(f"{(low + min(high, 1.0)) / 2:.{digits}f}")
+        if low - _ZERO < number <= high + _ZERO and 0.0 < number < 1.0:
+            return number
+    return None

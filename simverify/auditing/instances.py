@@ -314,7 +314,7 @@ def with_processing(model: SmallModel, processing: Law | None) -> SmallModel | N
     if processing is None:
         return model
     contexts: list[tuple[int, ...]] = [()]
-    if _reads_context(processing):
+    if reads_context(processing):
         lengths = range(1, model.gamma + 1)
         pairs = (
             itertools.combinations_with_replacement(range(model.vocab_size), n) for n in lengths
@@ -335,13 +335,14 @@ def processed_model(model: SmallModel) -> SmallModel | None:
     processing = model.processing
     if processing is None:
         return model
-    if _reads_context(processing):
+    if reads_context(processing):
         return None
     rows = (processed_row(processing, row, (), ()) for row in model.targets)
     return replace(model, targets=tuple(tuple(row.tolist()) for row in rows), processing=None)
 
 
-def _reads_context(processing: Law) -> bool:
+def reads_context(processing: Law) -> bool:
+    """Whether the rows that are left depend on the tokens before them."""
     return not processing.acting.isdisjoint({"repetition", "presence"})
 
 
@@ -428,7 +429,7 @@ def _processed_models(
 
 def _effect(processing: Law, other: Law | None, row: RowWeights) -> float:
     """TV of a processed row from one that is processed otherwise, or not at all."""
-    tokens = (row.index(max(row)),) if _reads_context(processing) else ()
+    tokens = (row.index(max(row)),) if reads_context(processing) else ()
     one = processed_row(processing, row, (), tokens)
     another = _normalised(row) if other is None else processed_row(other, row, (), tokens)
     return float(np.abs(one - another).sum() / 2)

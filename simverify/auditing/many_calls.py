@@ -19,6 +19,7 @@ from scipy import special
 
 from simverify.auditing.coverage import current_monitor
 from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
+from simverify.auditing.instances import reads_context
 from simverify.auditing.invocation import (
     Contract,
     ProbeCase,
@@ -30,6 +31,7 @@ from simverify.auditing.invocation import (
     make_caller,
     make_case,
 )
+from simverify.models.distribution import Law
 from simverify.symbolic.outcomes import Tokens
 from simverify.symbolic.watchdog import Stopwatch
 
@@ -37,7 +39,8 @@ USUAL_CALLS, MAX_CALLS = 288, 2_048
 FAST_SECONDS = 0.1
 """The most that the usual calls take of code that gets the many."""
 
-SECONDS = 2.0
+SECONDS = 1.5
+"""Code that takes 5 ms a call makes the usual calls."""
 MIN_CALLS = 64
 """Fewer say nothing."""
 
@@ -50,6 +53,9 @@ _VOCAB, _COMMON = 16, 8
 _TARGET_SHARE, _DRAFT_SHARE = 0.45, 0.9
 """Mass of the first 8 tokens. The draft has twice the target's: half of what it proposes there is
 accepted, so that the accept draw alone decides between the first 8 tokens and the others."""
+
+_CERTAIN_SHARE = 0.3
+"""The target's probability of the one token that the draft emits there."""
 
 GENERATIONS, OBJECTS, GENERATION_LENGTH = 12, 6, 24
 
@@ -68,14 +74,36 @@ def dependence_case(eos: int | None = None) -> ProbeCase:
     return make_case("one row", 1, (rows[0], rows[1]))
 
 
+def certain_draft_case(eos: int | None = None) -> ProbeCase:
+    """Rows whose draft is certain: what comes out follows from the code's own draws alone.
+
+    So if a call draws now more, now less from a ring, its output repeats nevertheless.
+    """
+    target = np.repeat([_CERTAIN_SHARE, (1 - _CERTAIN_SHARE) / (_VOCAB - 1)], [1, _VOCAB - 1])
+    token = 1 if eos == 0 else 0
+    target[[0, token]] = target[[token, 0]]
+    if eos is not None and eos < _VOCAB:
+        target[eos] = 0.0
+    return make_case("certain draft", 1, (target.tolist(), np.eye(_VOCAB)[token].tolist()))
+
+
 def repeated_draws(
-    line: ProbeRecorder, rule: Rule, contract: Contract, rng: Any, eos: int | None = None
+    line: ProbeRecorder,
+    rule: Rule,
+    contract: Contract,
+    rng: Any,
+    eos: int | None = None,
+    processing: Law | None = None,
 ) -> str:
     """Make the calls with ``rng``; a dependence between them is a violation.
 
     A warning where objects of a step rule begin with the same draws, each being right by itself.
+    ``processing``: what the code does to the target's rows.
     """
-    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos)
+    if processing is not None and reads_context(processing):
+        line.add("not run", "penalties make tokens depend on earlier ones")
+        return ""
+    calls = ManyCalls(line, rule, dependence_case(eos), rng, eos, processing is None)
     watch = current_monitor()
     counted = watch is not None and watch.counts
     if watch is not None:
@@ -85,23 +113,29 @@ def repeated_draws(
     finally:
         if watch is not None and counted:
             watch.counts = True
-            watch.row = max(watch.row, calls.made)
+            # Not how many a fast machine made.
+            watch.row = max(watch.row, min(calls.made, USUAL_CALLS))
     if problem:
         line.add("violation", problem)
     elif calls.made < MIN_CALLS:
         line.add("not run", calls.stopped or f"{calls.made} calls in the time: the code is slow")
-    return f"{calls.made:,} calls of one object in a row: none depends on one before"
+    count = f"{USUAL_CALLS} or more" if calls.made >= USUAL_CALLS else f"{calls.made}"
+    return f"{count} calls of one object in a row: none depends on one before"
 
 
 @dataclass
 class ManyCalls:
-    """The calls, and what their tokens show. ``made``: how many calls of one object in a row."""
+    """The calls, and what their tokens show. ``made``: how many calls of one object in a row.
+
+    ``known``: a right rule's tokens follow the target's row, and not that row processed.
+    """
 
     line: ProbeRecorder
     rule: Rule
     case: ProbeCase
     rng: Any
     eos: int | None
+    known: bool
     made: int = 0
     stopped: str = ""
     watch: Stopwatch = field(default_factory=partial(Stopwatch, sleeps=True))
@@ -114,7 +148,7 @@ class ManyCalls:
         outputs = []
         while self._goes_on():
             drafted = (int(drafts.choice(len(row), p=row)),)
-            outcome = self.line.call(partial(call, self.case, self.rng, drafted))
+            outcome = self.line.timed(partial(call, self.case, self.rng, drafted))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 break
@@ -134,6 +168,12 @@ class ManyCalls:
         emitted = [(token,) for tokens in outputs for token in tokens]
         if problem := self._dependence(outputs, "calls") or self._dependence(emitted, "tokens"):
             return problem
+        if self.known and self.made >= USUAL_CALLS:
+            case = certain_draft_case(self.eos)
+            certain = itertools.islice(self._generation(built, case), USUAL_CALLS)
+            tokens = [token for each in certain for token in each]
+            if count := repeated_window(tokens, float(case.targets.max()), ALPHA / 4):
+                return f"draws are used again: {count} tokens in a row come again"
         again = self._beginnings(built for _ in range(GENERATIONS))
         if found := self._repetition(again):
             return f"generations of one object repeat each other: {found}"
@@ -149,18 +189,19 @@ class ManyCalls:
             return self.made < MAX_CALLS and self.watch.seconds() < FAST_SECONDS
         return self.watch.seconds() < SECONDS
 
-    def _generation(self, built: StepRule) -> Iterator[Tokens]:
+    def _generation(self, built: StepRule, case: ProbeCase | None = None) -> Iterator[Tokens]:
         """Yield what each call of a generation emits, until ``eos`` or until one breaks."""
+        rows = case or self.case
         step, reset = built
         if reset is not None:
             reset()
         emitted: Tokens = ()
 
         def call() -> tuple[Tokens, str]:
-            return cut_at_eos(call_step(step, self.case, emitted, self.rng), self.eos), ""
+            return cut_at_eos(call_step(step, rows, emitted, self.rng), self.eos), ""
 
         for number in itertools.count(1):
-            outcome = self.line.call(partial(attempt_call, call))
+            outcome = self.line.timed(partial(attempt_call, call))
             if outcome.tokens is None:
                 self.stopped = outcome.fault
                 if emitted:
@@ -192,11 +233,11 @@ class ManyCalls:
             return ""
         tokens = np.array(beginnings, dtype=np.int64).ravel()
         lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
-        likely = _likeliest_share(tokens, self.case, known=True)
-        if found := equal_at_lag(tokens, likely, lags, ALPHA / 4):
+        likely = _likeliest_share(tokens, self.case, known=self.known)
+        if found := equal_at_lag(tokens, likely, lags, ALPHA / 8):
             _, equal, pairs = found
             return f"the same token at the same place {equal:,} times of {pairs:,}"
-        if correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 4):
+        if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 8)):
             return f"correlation of tokens at the same place {correlated[1]:.2f}"
         return ""
 
@@ -210,9 +251,9 @@ class ManyCalls:
         if 0 < (sizes == 1).sum() < len(sizes):
             # A ring that only rejected calls draw from keeps step with these alone.
             parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
-        alpha = ALPHA / (4 * len(parts))
+        alpha = ALPHA / (8 * len(parts))
         for title, tokens in parts.items():
-            likely = _likeliest_share(tokens, self.case, known=title == what)
+            likely = _likeliest_share(tokens, self.case, known=self.known and title == what)
             lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
             if lags and (found := equal_at_lag(tokens, likely, lags, alpha)):
                 lag, equal, pairs = found
@@ -221,8 +262,8 @@ class ManyCalls:
                     f"{equal:,} times of {pairs:,}"
                 )
         lags = range(FIRST_LAG, len(firsts) - MIN_PAIRS)
-        if lags and (correlated := correlated_at_lag(firsts, self.case, lags, alpha)):
-            lag, correlation = correlated
+        if self.known and lags and (found_lag := correlated_at_lag(firsts, self.case, lags, alpha)):
+            lag, correlation = found_lag
             return (
                 f"draws are used again: {what} {lag:,} apart have first tokens of correlation "
                 f"{correlation:.2f}"
@@ -242,7 +283,7 @@ def _likeliest_share(tokens: TokenRow, case: ProbeCase, *, known: bool) -> float
     share = float(np.bincount(tokens).max()) / max(1, len(tokens))
     if known:
         return max(share, float(case.targets.max()))
-    return min(1.0, share + math.sqrt(math.log(4 * _VOCAB / ALPHA) / (2 * len(tokens))))
+    return min(1.0, share + math.sqrt(math.log(16 * _VOCAB / ALPHA) / (2 * len(tokens))))
 
 
 def equal_at_lag(
@@ -267,22 +308,38 @@ def correlated_at_lag(
 ) -> tuple[int, float] | None:
     """Return a lag at which tokens depend on each other, and their correlation.
 
-    Whether a token is one of the first 8 has a known probability. So, whatever came before, the
-    product of the deviations at a lag has mean 0, and its range is at most the larger of the two
-    probabilities (Azuma's inequality).
+    Whether a token is one of the first 8, and whether it is in the lower half of its 8, has a known
+    probability. So, whatever came before, the product of two deviations at a lag has mean 0, and
+    its range is at most the larger probability of the first (Azuma's inequality).
     """
-    share = float(case.targets[0, :_COMMON].sum())
-    deviations = (tokens < _COMMON) - share
-    # By their own mean too: where a law is wrong, that is no dependence.
-    centred = deviations - deviations.mean()
+    ids = np.arange(case.vocab_size)
+    events = ids < _COMMON, ids % _COMMON < _COMMON // 2
     pairs = len(tokens) - np.array(lags)
-    sums = np.array(
-        [[x[lag:] @ x[:-lag] for lag in lags] for x in (deviations, centred)], dtype=np.float64
-    )
-    least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
-    exponents = 2 * least**2 / (pairs * max(share, 1 - share) ** 2)
-    best = int(exponents.argmax())
-    if exponents[best] < math.log(2 * len(lags) / alpha):
-        return None
-    correlation = sums[1, best] / pairs[best] / (share * (1 - share))
-    return lags[best], float(correlation)
+    best = 0.0, 0, 0.0
+    for early, late in itertools.product(events, repeat=2):
+        one, other = float(case.targets[0, early].sum()), float(case.targets[0, late].sum())
+        given = early[tokens] - one, late[tokens] - other
+        # By their own means too: where a law is wrong, that is no dependence.
+        centred = [x - x.mean() for x in given]
+        sums = np.array(
+            [[y[lag:] @ x[:-lag] for lag in lags] for x, y in (given, centred)], dtype=np.float64
+        )
+        least = np.where(sums[0] * sums[1] > 0, np.abs(sums).min(axis=0), 0.0)
+        exponents = 2 * least**2 / (pairs * max(one, 1 - one) ** 2)
+        at = int(exponents.argmax())
+        spread = math.sqrt(one * (1 - one) * other * (1 - other))
+        best = max(best, (float(exponents[at]), at, float(sums[1, at] / pairs[at]) / spread))
+    exponent, at, correlation = best
+    return (lags[at], correlation) if exponent > math.log(8 * len(lags) / alpha) else None
+
+
+def repeated_window(tokens: Sequence[int], likely: float, alpha: float) -> int:
+    """Return the length of a run of tokens that comes twice, 0 if none so long does.
+
+    Two runs of independent tokens are equal with probability ``likely ** length`` at most, where
+    they overlap too, and there are fewer than n^2 / 2 pairs of them.
+    """
+    pairs = len(tokens) ** 2 / 2
+    length = math.ceil(math.log(max(1.0, pairs) / alpha) / -math.log(likely))
+    starts = range(len(tokens) - length + 1)
+    return 0 if len({tuple(tokens[i : i + length]) for i in starts}) == len(starts) else length

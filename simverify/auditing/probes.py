@@ -654,8 +654,12 @@ def run_probes(
         with one_torch_thread():  # the code may have imported it only now
             for name, body in _seeded_probes(honest, processing).items():
                 run(name, body)
-            body = partial(repeated_draws, rule=rule, contract=contract, eos=eos)
-            run("many calls", lambda line: body(line, rng=seeded_generator(1_000)))
+            run(
+                "many calls",
+                lambda line: repeated_draws(
+                    line, rule, contract, seeded_generator(1_000), eos, processing
+                ),
+            )
             # The twins stand in only from here on: an import under them would draw from us.
             with forced_generator(rule) as (source, generator):
                 forced = ForcedCalls(call, contract, source, generator)

@@ -4,6 +4,7 @@ Run here, or in a child process that survives what the code does to it. The self
 whole catalogue of faults and controls.
 """
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,7 @@ from simverify.auditing.enumeration import (
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import (
     ExactResult,
+    followed_processing,
     judges_generations,
     nearest_faults,
     refuted_faults,
@@ -51,6 +53,7 @@ from simverify.auditing.settings import (
     AuditSettings,
     batch_slot_of,
     parse_batch_mixes,
+    processing_document,
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
@@ -58,9 +61,10 @@ from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 from simverify.faults.drafters import misreported, unchanged_row
+from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
+from simverify.symbolic.provenance import CannotEnumerate, OutOfTime, portable_path, source_line
 from simverify.symbolic.watchdog import (
     DeadlineExpired,
     SharedModules,
@@ -198,7 +202,8 @@ def audit(
     hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
     watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
     state = HiddenState(subject.rule, None) if reach.codes else None
-    with contain_process() as noise, monitor_coverage(watch):
+    known = noted_equal_streams(subject.rule)
+    with contain_process() as noise, monitor_coverage(watch), known:
         try:
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()
@@ -216,6 +221,7 @@ def audit(
         keeps = state is not None and state.image() != UNCHANGED_STATE
         built = chosen == "step" and not takes_step_arguments(subject.rule)
         run = add_call_extent(run, watch, keeps=keeps or built)
+    run = add_source_lines(run, subject.rule)
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:
@@ -241,6 +247,27 @@ def add_coverage(
         return run
     lines = ", ".join(describe_missed(missed) for missed in coverage.not_reached)
     return _as_failed(run, doc.Finding(kind="coverage", text=f"not reached: {lines}"))
+
+
+_MAX_CODE_LINES = 6
+
+
+def add_source_lines(run: doc.AuditRun, rule: Callable[..., object]) -> doc.AuditRun:
+    """Return a failed ``run`` with the text of the lines that it names, or of the rule's first."""
+    if run.verdict != "FAIL":
+        return run
+    places: list[str] = []
+    if (place := run.localisation) is not None:
+        places += (*place.lines, *(place.sources or ()))
+    for finding in run.findings:
+        places += (finding.line,) if finding.line else ()
+        places += (*(finding.callers or ()), *(finding.sources or ()))
+    code = getattr(inspect.unwrap(rule), "__code__", None)
+    if not places and code is not None:
+        places.append(portable_path(f"{code.co_filename}:{code.co_firstlineno}"))
+    texts = {place: source_line(place) for place in places}
+    known = tuple((place, text) for place, text in texts.items() if text)
+    return msgspec.structs.replace(run, code=known[:_MAX_CODE_LINES])
 
 
 def add_call_extent(run: doc.AuditRun, watch: CoverageMonitor, *, keeps: bool) -> doc.AuditRun:
@@ -315,6 +342,7 @@ def _run_tiers(
         if sampled.reason == STALE_DRAWS_REASON and kept is not None and kept.put_back():
             sampled = _run_sampled_tier(calling, settings, say)
         findings += sampled.tier.findings
+    findings = verdict.equal_streams_findings(findings, tier, sampled) + findings
     decision = verdict.decide_verdict(findings, tier, sampled)
     failure = tier.failure
     shown = next((judged for judged in tier.failures if judged.deviates), None)
@@ -352,6 +380,11 @@ def _run_tiers(
         if shown
         else None,
         diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
+        follows=processing_document(
+            followed_processing(subject, chosen, shown.model, models, settings.tolerance)
+        )
+        if shown
+        else None,
         refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
         if decision == "PASS" and sampled is None
         else (),

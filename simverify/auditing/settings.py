@@ -172,14 +172,11 @@ class AuditSettings(AuditOptions):
     def document_fields(self) -> dict[str, Any]:
         """Return the fields of an ``AuditRun`` that are the same for every kind of audit."""
         fields = {"schema_version": SCHEMA_VERSION, "seed": self.seed, "pair": self.pair}
-        return {**fields, "engine_path": self.checkout, "processing": self._processing_document()}
-
-    def _processing_document(self) -> TargetProcessing | None:
-        if (law := self.processing) is None:
-            return None
-        values = {name: getattr(law, name) for name in TargetProcessing.__struct_fields__}
-        steps = law.acting | ({"temperature"} if law.temperature == 0.0 else set())
-        return TargetProcessing(**values | {"order": tuple(x for x in law.order if x in steps)})
+        return {
+            **fields,
+            "engine_path": self.checkout,
+            "processing": processing_document(self.processing),
+        }
 
     def budget_for(self, subject: Subject) -> Budget:
         """Budget of the exact tier; by default less for torch, whose paths are slow."""
@@ -241,3 +238,12 @@ class AuditSettings(AuditOptions):
             "dtype": held and held.dtype,
         }
         return AuditRun(spec=spec, contract=contract, **(given | fields))
+
+
+def processing_document(law: Law | None) -> TargetProcessing | None:
+    """Return what is done to the target's rows as the document has it."""
+    if law is None:
+        return None
+    values = {name: getattr(law, name) for name in TargetProcessing.__struct_fields__}
+    steps = law.acting | ({"temperature"} if law.temperature == 0.0 else set())
+    return TargetProcessing(**values | {"order": tuple(x for x in law.order if x in steps)})

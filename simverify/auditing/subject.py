@@ -253,7 +253,12 @@ def _loading(place: object, folder: Path) -> Iterator[None]:
     except BaseException as error:
         if is_user_interrupt(error) or isinstance(error, DeadlineExpired):
             raise
-        raise SimverifyError(f"{place} fails to load: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}{innermost_user_line(error)}"
+        if isinstance(error, ModuleNotFoundError):
+            what += f": install {error.name} for {sys.executable}, or put its folder on PYTHONPATH"
+        elif isinstance(error, ImportError):
+            what += ": check the name, and which release is installed"
+        raise SimverifyError(f"{place} fails to load: {what}") from error
     finally:
         sys.path.pop(0)
         sys.dont_write_bytecode = without_bytecode

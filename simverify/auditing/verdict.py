@@ -1,12 +1,14 @@
 """What the probes and tiers of an audit come to: findings, notes, and one verdict."""
 
 from simverify import results as doc
+from simverify.auditing.comparison import TOLERANCE_BY_DTYPE, PrecisionCheck
 from simverify.auditing.exact_tier import ExactTier, optimality_notes
 from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
 from simverify.auditing.probes import probe_findings
 from simverify.auditing.sampled_tier import SampledAudit
-from simverify.symbolic.streams import REUSED_BITS
+from simverify.symbolic.equal_streams import drawn_equal_streams
+from simverify.symbolic.streams import EQUAL_STREAMS, REUSED_BITS
 
 
 def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) -> list[str]:
@@ -16,8 +18,12 @@ def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) 
         notes.append(f"sampled: {sampled.hurried}")
     if line := getattr(tier.not_enumerable, "line", None):
         notes.append(f"asked when it broke: {line}")
+    if tier.failure is None and (shared := equal_streams(tier)):
+        notes.append(shared)
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
+    found = (f for judged in tier.judged for f in judged.comparison.findings)
+    notes += dict.fromkeys(f.message for f in found if f.kind == "few-seeds")
     if tier.failure is None:
         notes += optimality_notes(tier.judged, tolerance)
     if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:
@@ -117,9 +123,31 @@ def audit_findings(tier: ExactTier, probes: tuple[doc.Probe, ...]) -> list[doc.F
     return list(dict.fromkeys(findings))
 
 
+def equal_streams_findings(
+    findings: list[doc.Finding], tier: ExactTier, sampled: SampledAudit | None
+) -> list[doc.Finding]:
+    """Return the finding that two generators yield the same numbers, where tokens are wrong."""
+    wrong = tier.failure is not None and tier.failure.deviates
+    wrong |= sampled is not None and sampled.verdict == "FAIL"
+    wrong |= any("draws are used again" in finding.text for finding in findings)
+    shared = equal_streams(tier) if wrong else ""
+    text = f"{EQUAL_STREAMS}: {shared}"
+    return [make_finding("contract", text, EQUAL_STREAMS)] if shared else []
+
+
+def equal_streams(tier: ExactTier) -> str:
+    """Which generators yield the same numbers, in words; "" if none are known to."""
+    found = [f for judged in (*tier.failures, *tier.judged) for f in judged.comparison.findings]
+    if tier.not_enumerable is not None:
+        found += tier.not_enumerable.findings
+    return next((f.message for f in found if f.kind == EQUAL_STREAMS), drawn_equal_streams())
+
+
 def _deviation_finding(judged: ExactResult) -> doc.Finding:
     held = judged.held
-    why = f", although computed in float64: no rounding of {held.dtype}" if held.lifted else ""
+    why = _tolerance_advice(held)
+    if held.lifted:
+        why = f", although computed in float64: no rounding of {held.dtype}"
     if judged.comparison.call is not None:
         return doc.Finding(
             kind="law",
@@ -130,6 +158,21 @@ def _deviation_finding(judged: ExactResult) -> doc.Finding:
         kind="law",
         text=f"the exact distribution on {judged.model.name} differs from the target's by TV "
         f"{judged.comparison.tv:.3g}{why}{_named_cause(judged)}",
+    )
+
+
+def _tolerance_advice(held: PrecisionCheck) -> str:
+    """Say which tolerance accepts a deviation as small as float32's rounding, and what that costs.
+
+    By default float32 has to be seen: to meet a draw, or to cause what is gone in float64.
+    """
+    single, gap = TOLERANCE_BY_DTYPE["float32"], held.comparison.max_abs_deviation
+    if not held.tolerance < gap <= single:
+        return ""
+    return (
+        f". It may be rounding, but it is held to {held.tolerance:g}, since no float32 was seen to "
+        "cause it: none meets a draw, and the deviation is not gone in float64. If the code does "
+        f"round to float32, --tolerance {single:g} accepts this, and any fault of that size"
     )
 
 

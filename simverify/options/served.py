@@ -136,6 +136,16 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
     draft: str | None = option(
         "A proxy for the engine's draft, which makes more deviations visible.", MODELS
     )
+    counters: PathName | None = option(
+        "The engine's own counters of drafts, read after its answers: a metrics page of vLLM or "
+        "SGLang. With --draft, which must then be the engine's own, the first drafts are held "
+        "against the optimum.",
+        SERVED,
+    )
+    counters_before: PathName | None = option(
+        "The same page, read before the first request; by default, the counters began at 0.",
+        SERVED,
+    )
     alpha: float = inherited(Sizes, "alpha", 1e-6)
     detect: float | None = option(
         "Deviation (mean one-token TV) to detect with power .9; .04 by default.", BUDGET, DETECT

@@ -399,7 +399,10 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     children per level of the one tree that the code takes. ``pair``: the two that ``spec`` names,
     where a drafter and a verifier were audited together. ``bridge``: what ``spec`` names, where it
     is code in another language. ``processing``: what makes the target of the rows that the code
-    gets, where that was stated; null where the target is these rows.
+    gets, where that was stated; null where the target is these rows. ``follows``: of a failure, the
+    processing that its output does follow, on the failing instance and a few others; null where
+    there is none of a temperature and one cut. ``code``: of a failure, the lines that it names, the
+    first six, each as ``file:line`` and its text; of the function's first where it names none.
     """
 
     about: ClassVar[str] = "{0.spec}"
@@ -446,6 +449,8 @@ class AuditRun(Judged, frozen=True, kw_only=True, tag_field="command", tag="audi
     pair: Pair | None = None
     bridge: Bridge | None = None
     processing: TargetProcessing | None = None
+    follows: TargetProcessing | None = None
+    code: tuple[tuple[str, str], ...] = ()
 
     @property
     def checkout(self) -> str | None:

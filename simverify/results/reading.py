@@ -179,7 +179,10 @@ def read_document(path: Path) -> Document:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}; expected a result file, which --json or "
+            "--report of a command writes"
+        ) from None
     return read_text(data, str(path))
 
 

@@ -251,7 +251,8 @@ class Rescoring(Struct, frozen=True):
     margin: float
 
 
-PlaceOf = Literal["request", "draft"]
+PlaceOf = Literal["request", "draft", "rejection"]
+"""What a place is of. "rejection": 0 is before the request's first rejected draft, 1 after it."""
 
 
 class WorstToken(Struct, frozen=True):
@@ -348,6 +349,51 @@ class Processing(Struct, frozen=True):
     allowed_token_ids: tuple[int, ...] = ()
 
 
+class EngineCounters(Struct, frozen=True):
+    """What an engine counted itself, and what that says; null: it does not count that.
+
+    ``drafts``: verifications; ``drafted``, ``accepted``: tokens, ``per_position`` by their place in
+    the draft; ``emitted``: tokens. ``accept_length``, ``accept_rate``: gauges of SGLang.
+    ``optimum``: largest share of first drafts that a lossless rule accepts on these tokens; null
+    where it was not computed. ``findings``: what cannot be; they are among the run's. ``lead``:
+    what a PASS says first of the draft, null where it is as good as it can be or nothing can tell.
+    """
+
+    drafts: float | None
+    drafted: float | None
+    accepted: float | None
+    per_position: tuple[float, ...]
+    emitted: float | None
+    accept_length: float | None
+    accept_rate: float | None
+    optimum: float | None
+    findings: tuple[str, ...]
+    notes: tuple[str, ...]
+    lead: str | None
+
+
+class Explanation(Struct, frozen=True):
+    """A way to sample, in ``words``, and the p-value of the tokens by it."""
+
+    words: str
+    pvalue: Rate
+
+
+class Explained(Struct, frozen=True):
+    """What the first ``tokens`` of a run that failed are consistent with, of ``tried`` ways.
+
+    One of these is what was asked for, which is excluded. ``alpha``: rate at most at which the
+    true one is. ``fits``: those that are not excluded, the best first. ``rest_log_pvalue``: natural
+    logarithm of the largest p-value of those that are.
+    """
+
+    tokens: int
+    alpha: Rate
+    tried: int
+    fits: tuple[Explanation, ...]
+    rest_log_pvalue: float
+
+
 class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     """An audit of tokens that another engine emitted, against the target's rescored rows.
 
@@ -373,9 +419,13 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     document does not say.
     ``weights``: which rounded weights would have failed; empty unless the verdict is PASS.
     ``processing``: what else the first request was asked for; null where nothing was.
+    ``counters``: what the engine counted itself; null where no page was given.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
-    ``inconclusive``: why there is no verdict.
+    ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was
+    asked for, or did not fail. ``unsettled``: what answers say that leaves no verdict, as a right
+    server and a wrong one may say it. ``copies``: answers that repeat another, where that is no
+    chance; the tests of single tokens leave them out. ``inconclusive``: why there is no verdict.
     """
 
     about: ClassVar[str] = "{0.source}"
@@ -433,6 +483,10 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     longest_prompt: int = 0
     longest_answer: int = 0
     weights: tuple[FormatPower, ...] = ()
+    counters: EngineCounters | None = None
+    explained: Explained | None = None
+    unsettled: tuple[str, ...] = ()
+    copies: int = 0
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:
@@ -440,7 +494,7 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     unread = run.text is not None and run.text.not_round_tripping > 0
     expected: Verdict = "FAIL" if run.findings else "PASS"
     unlike = bool(run.hidden) and (run.shape is None or run.shape.rejected)
-    short = expected == "PASS" and (run.detectable > run.detect or unlike)
+    short = expected == "PASS" and (run.detectable > run.detect or unlike or bool(run.unsettled))
     if unread or short or (run.other_prompts and run.inconclusive is not None):
         expected = "INCONCLUSIVE"
     why = "by findings, text, detectable and hidden"
@@ -449,6 +503,8 @@ def _output_verdicts(run: OutputRun) -> Iterator[str]:
     yield from _certificate_complaints(run)
     if run.unsupported and not run.findings:
         yield "unsupported tokens without a finding: expected one"
+    if run.counters is not None and not set(run.counters.findings) <= set(run.findings):
+        yield "counters.findings are not all in findings"
 
 
 register_kind(

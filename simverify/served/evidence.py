@@ -16,8 +16,15 @@ from simverify import stats
 from simverify.arrays import Floats
 from simverify.models.rounding import WeightFormat
 from simverify.models.transformer import TransformerPair
+from simverify.served.counters import FirstDrafts
 from simverify.served.requests import Request, logprob_resolution
 from simverify.served.rescore import LOGIT_MARGIN, ScoredRequest, tv_distances
+from simverify.served.variants import (
+    VARIANT_TOKENS,
+    VARIANT_TOLERANCE,
+    variant_bets,
+    variant_ratios,
+)
 from simverify.simulators.kernels.philox import PIT
 from simverify.simulators.kernels.row_sums import RARE
 from simverify.stats.means import empirical_bernstein
@@ -201,7 +208,7 @@ _TAIL_CUTS = (0.97, 0.9, 0.75, 0.5, 0.25, 0.1, 0.03)
 win if the rest comes too rarely."""
 
 _BET_SHARES = (0.7, 0.25, 0.08)
-_BET_WEIGHTS = {"pits": 0.5, "rates": 0.25, "weights": 0.25}
+_BET_WEIGHTS = {"pits": 0.5, "rates": 0.2, "weights": 0.15, "variants": 0.15}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +219,7 @@ class BetSnapshot:
     pits: stats.BetSums | None
     rates: stats.BetSums | None
     weights: stats.BetSums | None
+    variants: stats.BetSums | None = None
 
 
 def pit_bets(pits: Mapping[str, Floats]) -> stats.BetSums:
@@ -234,7 +242,8 @@ def looks_log_evalue(seen: BetSnapshot, ball: float) -> float:
         sums: stats.BetSums | None = getattr(seen, name)
         value = 0.0
         if sums is not None:
-            price = sums.n * np.log1p(ball * sums.widest)
+            radius = max(ball, VARIANT_TOLERANCE) if name == "variants" else ball
+            price = sums.n * np.log1p(radius * sums.widest)
             value = float(special.logsumexp(sums.log_wealth - price)) - math.log(len(sums.names))
         parts.append(math.log(weight) + value)
     return float(special.logsumexp(parts))
@@ -336,6 +345,9 @@ VALID_KINDS = (
     "by temperature alone",
     "before temperature",
     "before truncation",
+    "after top-k",
+    "after top-p",
+    "after top-k at temperature 1",
 )
 """What a right server reports: what is sampled, or the target before some of its parameters."""
 
@@ -345,6 +357,9 @@ _KIND_WORDS = {
     "by temperature alone": "of the target by temperature, before truncation",
     "before temperature": "of the distribution before temperature and truncation, with all else",
     "before truncation": "of the distribution before truncation, with all else",
+    "after top-k": "of the distribution after top-k, before all other truncation",
+    "after top-p": "of the distribution after top-p, without all other truncation",
+    "after top-k at temperature 1": "of the distribution after top-k, without the temperature",
     "draft": "of the draft, not of the target",
     "row before": "of the token under the row before its own: stale by a row",
     "row after": "of the token under the row after its own: ahead by a row",
@@ -359,6 +374,11 @@ _MAX_MEDIAN_ERROR = 0.5
 
 _BOUND_ERROR = 1e-3
 
+_CLEAR_STATED_RATIO = 20.0
+"""A stated kind is denied if its median error is so many times that of another."""
+
+_ROUNDED = 1e-5  # what is written more coarsely is not float32
+
 _MIN_REQUEST_TOKENS, _MIN_EXACT_REQUESTS, _NEAR_LIMIT_RATIO = 16, 3, 10.0
 """Values that tell how far a request is off; exact requests that are no luck; and how many times
 our own error an exact one may be off, which is far below what bfloat16 moves."""
@@ -372,6 +392,7 @@ class ReportedSums:
     ours: list[Mapping[str, Floats]] = field(default_factory=list)
     again: list[Mapping[str, Floats]] = field(default_factory=list)
     allowed: float = 0.0
+    stated: set[str | None] = field(default_factory=set)
 
     def add(self, scored: ScoredRequest) -> None:
         """Count a request, if it has any."""
@@ -379,6 +400,7 @@ class ReportedSums:
             values = np.full(len(scored.request.tokens), np.nan)
             logprobs = np.array(scored.request.logprobs[: len(values)], float)
             values[: len(logprobs)] = logprobs
+            self.stated.add(scored.request.logprobs_mode)
             self.values.append(values)
             self.ours.append(scored.stated)
             self.again.append(scored.stated_again)
@@ -408,7 +430,13 @@ class ReportedSums:
         nearest = np.min([np.abs(ours[k] - known) for k in own_kinds], axis=0)
         why = mismatch_reason(known, ours[right], ours["processed"], nearest, owners, unit, alpha)
         each = tuple(float(part.mean()) for part in parts)
-        return LogprobKind(kind, errors[kind], off, value + unit, each, why)
+        constant = float(known[0]) if len(known) > 1 and np.ptp(known) == 0.0 else None
+        (stated,) = self.stated if len(self.stated) == 1 else (None,)
+        far = stated in errors and errors[stated] > max(
+            _CLEAR_STATED_RATIO * errors[kind], 10 * unit + 1e-2
+        )
+        denied = stated if far and kind in VALID_KINDS and constant is None else None
+        return LogprobKind(kind, errors[kind], off, value + unit, each, why, unit, constant, denied)
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +446,8 @@ class LogprobKind:
     ``error``: median distance from ours, in nats. ``off``: float64 (n,), (1 - P / P')+ of each
     token. ``rounding``: mean of what computing ours again, and writing them down, moves. ``each``:
     means over the longer requests. ``doubt``: why values that are off are no evidence on the
-    tokens, if so.
+    tokens, if so. ``unit``: by how much they may be off as written. ``constant``: the one value
+    that all are, if so. ``denied``: the kind that answers state, if they are clearly another.
     """
 
     kind: str
@@ -427,6 +456,9 @@ class LogprobKind:
     rounding: float
     each: tuple[float, ...] = ()
     doubt: str | None = None
+    unit: float = 0.0
+    constant: float | None = None
+    denied: str | None = None
 
     def exact(self, ball: float) -> int:
         """Return how many requests are off by no more than ours, if others are beyond ``ball``.
@@ -475,9 +507,24 @@ class LogprobKind:
 
     def words(self) -> str:
         """Return their kind in words."""
+        if self.constant is not None and not self.tells:
+            return (
+                f"fit nothing here: all are {self.constant:.1f}, a placeholder and no probability "
+                f"of what was sampled"
+            )
         if self.kind in VALID_KINDS and not self.fits:
             return f"fit nothing here: off by {self.error:.2g} nats at the median"
-        return f"are {_KIND_WORDS[self.kind]}"
+        rounded = f", rounded by up to {self.unit:.1g}" if self.unit > _ROUNDED else ""
+        return f"are {_KIND_WORDS[self.kind]}{rounded}"
+
+    def finding(self) -> str | None:
+        """Say that they are not what answers state, if so."""
+        if self.denied is None:
+            return None
+        return (
+            f"answers: their log probabilities are stated to be {_KIND_WORDS[self.denied]}, and "
+            f"{self.words()}"
+        )
 
 
 def _positive_excess(ours: Floats, theirs: Floats) -> Floats:
@@ -588,11 +635,35 @@ def deviation_by_position(
         add("request", first, last, groups == group)
     if all(request.slots is None for request in requests):
         return tuple(places)
-    both = zip(requests, lengths, strict=True)
+    both = list(zip(requests, lengths, strict=True))
     slots = np.array([slot for request, n in both for slot in (request.slots or (-1,) * n)[:n]])
     for slot in np.unique(slots[slots >= 0]).tolist():
         add("draft", slot, slot, slots == slot)
+    after = np.concatenate([after_rejection(request)[:n] for request, n in both])
+    known = slots >= 0
+    for place, inside in enumerate((~after & known, after & known)):
+        add("rejection", place, place, inside)
     return tuple(places)
+
+
+def after_rejection(request: Request) -> npt.NDArray[np.bool_]:
+    """Return which tokens come after the request's first rejected draft, bool (n,).
+
+    A block that emits fewer tokens than the longest of the request rejected a draft; the token that
+    replaces it was judged before. A first block of one token is the prompt's own, without a draft.
+    """
+    n = len(request.tokens)
+    slots = request.slots or (-1,) * n
+    begins = [i for i in range(n) if i == 0 or slots[i] != slots[i - 1] + 1 or slots[i] <= 0]
+    ends = [*begins[1:], n]
+    lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
+    first = 1 if lengths[0] == 1 else 0
+    after = np.zeros(n, np.bool_)
+    for length, end in zip(lengths[first:-1], ends[first:-1], strict=True):
+        if length < max(lengths):
+            after[end:] = True
+            break
+    return after
 
 
 # All evidence of a run: randomised PITs in the orders, scores, neighbours.
@@ -606,11 +677,13 @@ class OutputEvidence:
     their intervals. ``scores``, ``indicators``: by name. ``deviations``: for each test of a mean,
     by its name, float64 (2, n) a request: the token's value less its mean under its row, and the
     variance there. ``spreads``: float64 (n,) a request, the standard deviation of a row's logits.
-    ``rates``: bets on each token's rate; ``weights``: bets on rounded weights, over the first
-    tokens; ``snapshots``: all bets after each request. ``reported``: the engine's own log
-    probabilities. ``repeats``: answers to repeated prompts. ``same``: whether a token is that of
-    the request before at the same place. ``copies``: for each pair of neighbours that begin alike
-    the probabilities of those tokens, float64 (k,), of ``neighbours`` that were compared.
+    ``rates``: bets on each token's rate; ``weights``: bets on rounded weights, and ``variants`` on
+    other ways to sample, over the first tokens; ``snapshots``: all bets after each request.
+    ``reported``: the engine's own log probabilities. ``repeats``: answers to repeated prompts.
+    ``same``: whether a token is that of the request before at the same place. ``copies``: for each
+    pair of neighbours that begin alike the probabilities of those tokens, float64 (k,), of
+    ``neighbours`` that were compared.
+    ``first_drafts``: of each request, what its tokens say of a draft, if there is one.
     ``distance``: sum of the TVs between the two scorings, ``worst`` the largest. ``tokens``: those
     that the target expected least.
     """
@@ -625,10 +698,12 @@ class OutputEvidence:
         self.spreads: list[Floats] = []
         self.rates = stats.LearnedRates()
         self.weights: stats.BetSums | None = None
+        self.variants: stats.BetSums | None = None
         self.snapshots: list[BetSnapshot] = []
         self.tokens, self.reported, self.repeats = WorstTokens(), ReportedSums(), RepeatedAnswers()
         self.same: stats.IndicatorSums | None = None
         self.copies: list[Floats] = []
+        self.first_drafts: list[FirstDrafts] = []
         self.neighbours = self.n = 0
         self.distance = self.worst = self._shift = 0.0
         self._seed, self._before = seed, np.zeros(0, np.int64)
@@ -649,6 +724,8 @@ class OutputEvidence:
         self.tokens.add(scored.number, scored.p, tokens, scored.gap)
         self._order(scored, tokens)
         self._score(scored, tokens)
+        if scored.q is not None:
+            self.first_drafts.append(FirstDrafts.of(scored.p, scored.q))
         self.rates.add(scored.p, tokens)
         self.spreads.append(logit_spread(scored.p_again))
         if scored.number:
@@ -656,7 +733,12 @@ class OutputEvidence:
         self._before = tokens
         bets = pit_bets(dict(zip(self.orders, self.pits[-1], strict=True)))
         self._bets = add_sums(self._bets, bets)
-        self.snapshots.append(BetSnapshot(self.n, self._bets, self.rates.sums, self.weights))
+        if (done := self.n - len(tokens)) < VARIANT_TOKENS:
+            prompt = scored.request.prompt
+            ratios = variant_ratios(scored.law, scored.p, scored.logits, prompt, tokens.tolist())
+            self.variants = add_sums(self.variants, variant_bets(ratios, done))
+        snapshot = BetSnapshot(self.n, self._bets, self.rates.sums, self.weights, self.variants)
+        self.snapshots.append(snapshot)
 
     def allow(self, shift: float) -> None:
         """Note that a token's log probability moved by ``shift``, for example by precision."""

@@ -5,7 +5,7 @@ from and the rescored row, on average over the contexts: it covers the rounding 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -21,6 +21,7 @@ from simverify.battery.battery import pvalue_words, rejection_findings, score_ca
 from simverify.errors import UsageError
 from simverify.models.transformer import TransformerPair
 from simverify.served.evidence import (
+    LOOKS_TEST_NAME,
     LogprobKind,
     OutputEvidence,
     cdf_distances,
@@ -32,6 +33,7 @@ from simverify.served.evidence import (
 )
 from simverify.served.requests import Request, check_settings, limit_tokens, retokenise
 from simverify.served.rescore import dtype_name, rescore_in_other_precision, tv_distances
+from simverify.served.variants import VARIANT_TOLERANCE
 
 # Settings: the number of tokens, error rates and the row tolerance, fixed before any token is seen.
 
@@ -102,7 +104,7 @@ class OutputSettings:
 def split_output_alpha(alpha: float) -> dict[str, float]:
     """Split a run's alpha: tests at the fixed N, and "looks", the e-process that may end it."""
     parts = {"pits": 3.0, "scores": 1.0, "pairs": 1.0}
-    bets = dict.fromkeys(("weights", "rates", "reported", "looks"), 0.25)
+    bets = dict.fromkeys(("weights", "rates", "reported", "looks", "variants"), 0.25)
     return stats.split_alpha(alpha, parts | bets)
 
 
@@ -235,6 +237,7 @@ def _score_tests(
 _BET_WORDS = {
     "weights": ("weights, rounded to few bits", "share of the distribution of rounded weights"),
     "rates": ("rates of single tokens", "rates of single tokens, in all contexts alike"),
+    "variants": ("other ways to sample", "share of tokens sampled in another way than asked"),
 }
 """The name of a test, and the deviation that it looks for."""
 
@@ -248,11 +251,16 @@ def _bet_tests(
     if reported is not None and reported.tells:
         radius = max(ball, evidence.reported.allowed)
         tests.append(reported.test(shares["reported"], radius))
-    for share, sums in (("weights", evidence.weights), ("rates", evidence.rates.sums)):
+    bets = {
+        "weights": (evidence.weights, ball),
+        "rates": (evidence.rates.sums, ball),
+        "variants": (evidence.variants, max(ball, VARIANT_TOLERANCE)),
+    }
+    for share, (sums, radius) in bets.items():
         if sums is not None:
             name, off = _BET_WORDS[share]
             tests.append(
-                stats.bet_test(sums, alpha=shares[share], ball=ball, name=name, deviation=off)
+                stats.bet_test(sums, alpha=shares[share], ball=radius, name=name, deviation=off)
             )
     tests.append(looks_test(evidence.snapshots, alpha=shares["looks"], ball=ball))
     return tests
@@ -340,6 +348,7 @@ def rounding_drift_test(
             moved = rounding.moved[name][tried == g]
             if (
                 min(len(x), len(moved)) >= _MIN_GROUP_TOKENS
+                and total > 0.0
                 and total >= _MIN_VARIANCE_TERMS * (x**2).max()
             ):
                 cells.append(
@@ -422,13 +431,15 @@ def prompt_mismatch_note(differing: Sequence[Request], requests: int) -> str:
     )
 
 
-def rounding_shape_test(report: OutputTestReport, run: JudgedTokens) -> stats.TestResult | None:
+def rounding_shape_test(
+    report: OutputTestReport, run: JudgedTokens, excused: Collection[str] = ()
+) -> stats.TestResult | None:
     """Test that rounding caused what failed; None if nothing can tell.
 
     Rounding makes no requests that depend on each other, no rates and no rounded weights: where
-    such a test failed it is out of the question.
+    such a test failed it is out of the question, unless it is ``excused``.
     """
-    failed = [test.name for test in report.tests if test.rejected]
+    failed = [test.name for test in report.tests if test.rejected and test.name not in excused]
     if any(name not in run.evidence.deviations for name in failed):
         return None
     names = list(dict.fromkeys([*failed, _SURPRISE_TEST]))
@@ -445,7 +456,8 @@ def coarser_precision_note(
     margin = max(run.evidence.margin, 2.0 * rounding.shift)
     if not 0.0 < rounding.tv < 0.5 or run.evidence.beyond(margin):
         return None
-    shape = rounding_shape_test(report, run)
+    # What crosses the edge of a cut by rounding looks like a wider cut.
+    shape = rounding_shape_test(report, run, (_BET_WORDS["variants"][0], LOOKS_TEST_NAME))
     ball = RowTolerance(rounding.tv, rounding.reach)
     if shape is None or shape.rejected:
         return None
@@ -587,6 +599,8 @@ class ReportedLogprobs:
 
     def notes(self, failed: bool) -> list[str]:
         """Return remarks on what was reported; ``failed``: whether its test rejected."""
+        if self.values.constant is not None and not self.values.tells:
+            return [f"the engine's log probabilities {self.values.words()}"]
         if self.doubted:
             return [
                 f"what is reported is not what was sampled, or it cannot be told: of the engine's "

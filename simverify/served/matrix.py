@@ -21,6 +21,7 @@ from simverify.battery.battery import start_meta
 from simverify.errors import UsageError
 from simverify.models.distribution import STAGES, Law, Mask, law_fields
 from simverify.models.transformer import TransformerPair
+from simverify.served.answer_faults import describe_faults
 from simverify.served.client import (
     ServerFailure,
     ServerRefusal,
@@ -46,6 +47,7 @@ from simverify.served.requests import (
 )
 from simverify.served.rescore import MAX_BATCH, dtype_name, logits_before
 from simverify.served.server import Endpoint
+from simverify.served.variants import DEFAULTS, TOO_NEAR, VARIANTS, SamplingVariant
 from simverify.stats.evalues import RATIO_CAP
 
 # Alternatives: what an engine may do instead of what it was asked for, and the rows of it.
@@ -119,6 +121,15 @@ class Alternative:
 def every_row(outcome: AlternativeOutcome, words: str, law: Law) -> Alternative:
     """An engine that follows ``law`` on every row."""
     return Alternative(outcome, words, lambda seen: seen.p(law))
+
+
+def variant_alternative(variant: SamplingVariant, law: Law) -> Alternative:
+    """An engine that is asked for ``law`` and samples in another way on every row."""
+
+    def rows(seen: RequestLogits) -> Floats:
+        return variant.rows(law, seen.target, seen.request.prompt, seen.request.tokens)
+
+    return Alternative(variant.outcome, variant.words, rows)
 
 
 def first_token_only(words: str, law: Law, without: Law) -> Alternative:
@@ -293,7 +304,7 @@ PENALTY_WINDOWS = (20, 64)  # tokens that mlx-lm's and llama.cpp's penalties cou
 _COUNTING_PENALTIES = {"repetition_penalty", "presence_penalty", "frequency_penalty"}
 _PENALTY_TEMPERATURE, _PENALTY_ANSWER_TOKENS = 0.2, 8
 """Where a penalty changes most what a token is worth: a low temperature multiplies it, and the
-first tokens after a prompt that repeats two words are those words."""
+first tokens after a prompt that repeats a word are that word."""
 
 _LOG_CAP = 4.0  # nats that a token adds to the worth of a value, at most
 
@@ -328,14 +339,14 @@ class PilotRows:
 
     ``seen``: prompts as if their later half had been emitted. ``common``: the likeliest tokens;
     ``ends``: those that end a request; ``words``: ids of words to be banned. ``repeating``: prompts
-    after which the target repeats the tokens that it just emitted.
+    after which the target repeats what it just emitted, by how many words they repeat.
     """
 
     seen: Sequence[RequestLogits]
     common: Sequence[int]
     ends: tuple[int, ...]
     words: tuple[tuple[int, ...], ...]
-    repeating: Sequence[Prompt] = ()
+    repeating: Mapping[int, Sequence[Prompt]] = field(default_factory=dict)
 
 
 def make_cells(
@@ -384,8 +395,10 @@ def make_cells(
             *uncounted_draft_alternatives(law, gammas, drafted),
         )
         shown = f"{name.replace('_', '-')} {value:g}, temperature {_PENALTY_TEMPERATURE:g}"
+        # Where the prompt counts, a word that it repeats is penalised already.
+        prompts = pilot.repeating[2 if name == "repetition_penalty" else 1]
         limit = _PENALTY_ANSWER_TOKENS
-        return Cell(name.replace("_", "-"), shown, law, every, {}, pilot.repeating, limit)
+        return Cell(name.replace("_", "-"), shown, law, every, {}, prompts, limit)
 
     for name, values in _candidate_values(pilot).items():
         if name in _COUNTING_PENALTIES and pilot.repeating:
@@ -452,10 +465,17 @@ def _plain_alternatives(law: Law, name: str) -> list[Alternative]:
     ways = [
         every_row("honoured", "as asked", law),
         every_row("dropped", "ignored", _law_without(law, name)),
+        *(
+            every_row("dropped", f"ignored: {value:g} instead", replace(law, **{name: value}))
+            for value in DEFAULTS.get(name, ())
+        ),
+        *(
+            variant_alternative(one, law)
+            for one in VARIANTS
+            if one.parameter == name and one.outcome == "other" and one.applies(law)
+            if one.words not in TOO_NEAR
+        ),
     ]
-    if name == "temperature":
-        twice = replace(law, temperature=law.temperature**2)
-        ways.append(every_row("other", "applied twice", twice))
     if name == "min_tokens":
         ways.append(every_row("other", "the bias beside it ignored", replace(law, logit_bias=())))
     if name == "repetition_penalty":
@@ -669,13 +689,15 @@ class ComparisonResult:
     least share of tokens drawn without the parameter that would have been found with power .9,
     None if not even all would. ``evalue``: natural logarithm of the e-value against what was asked
     for. ``tells``: how many tokens would leave one outcome, with power .9 if bets go on as so far;
-    None if one is left, or if they win nothing.
+    None if one is left, or if they win nothing. ``log_pvalues``: natural logarithm of the p-value
+    of each alternative, in their order.
     """
 
     left: tuple[tuple[AlternativeOutcome, str], ...]
     found: float | None
     evalue: float
     tells: int | None
+    log_pvalues: tuple[float, ...]
 
 
 class CellComparison:
@@ -731,22 +753,26 @@ class CellComparison:
         fill = self._rng.random((2, max(planned - self.n, 0)))
         price = self.n * np.log1p(ball * np.array(MIX_STRENGTHS) * RATIO_CAP)
         weights, evalues = self._weights(), np.empty(len(self.ways))
-        left = []
+        left, log_pvalues = [], []
         for i, way in enumerate(self.ways):
             bets = self._wealth[i] - price
             with np.errstate(divide="ignore"):
                 mixed = special.logsumexp(bets, axis=1, b=1.0 / len(MIX_STRENGTHS))
                 evalues[i] = special.logsumexp(mixed, b=weights[i])
-            rejected = evalues[i] >= math.log(2.0 / alpha)
-            if not rejected and way.rows is not None:
-                rejected = self._unlike(i, fill, alpha / 2.0, ball)
-            if not rejected:
+            # Half of the level for the bets, the other half for the PITs.
+            log_p = math.log(2.0) - float(evalues[i])
+            if way.rows is not None:
+                log_p = min(log_p, math.log(2.0) + self._pits_log_pvalue(i, fill, ball))
+            log_pvalues.append(min(log_p, 0.0))
+            if log_p > math.log(alpha):
                 left.append(i)
         left.sort(key=lambda i: -self._chance[i])
         least_share = self._least_share(alpha, price, float(weights[0].max()))
         named = dict.fromkeys((self.ways[i].outcome, self.ways[i].words) for i in left)
         tells = self._tells(left, alpha, price, weights)
-        return ComparisonResult(tuple(named), least_share, float(evalues[0]), tells)
+        return ComparisonResult(
+            tuple(named), least_share, float(evalues[0]), tells, tuple(log_pvalues)
+        )
 
     def _tells(
         self, left: Sequence[int], alpha: float, price: Floats, weights: Floats
@@ -780,14 +806,11 @@ class CellComparison:
                     weights[i, j] = 1.0 / (len(others) * others[outcome])
         return weights
 
-    def _unlike(self, way: int, fill: Floats, alpha: float, ball: float) -> bool:
-        """Return whether the tokens' PITs in two orders reject a law."""
+    def _pits_log_pvalue(self, way: int, fill: Floats, ball: float) -> float:
+        """Return the log p-value of a law by the tokens' PITs in two orders."""
         pits = np.concatenate([*self._pits[way], fill], axis=1)
-        each = alpha / len(pits)
-        return any(
-            stats.pit_ks(pit_histogram(row), alpha=each, ball=ball, name="PIT").rejected
-            for row in pits
-        )
+        tests = [stats.pit_ks(pit_histogram(x), alpha=0.5, ball=ball, name="PIT") for x in pits]
+        return math.log(len(tests)) + min(test.log_pvalue for test in tests)
 
     def _moment(self, asked: Floats, dropped: Floats) -> None:
         """Add what bets on a dropped parameter win: means and squares, by either law."""
@@ -849,32 +872,41 @@ def make_pilot(prompts: Sequence[Prompt], pair: TransformerPair) -> PilotRows:
         tuple(ranked[:50]),
         tuple(sorted(pair.eos)),
         tuple(dict.fromkeys(_single_token_words(ranked, pair))),
-        _repeating_prompts(ranked, pair, prompts[0]),
+        _repeating_prompts(ranked, pair, prompts),
     )
 
 
-_REPEATING_PROMPTS, _REPEATED_WORDS = 64, 24  # how many, and words of each
+_REPEATING_PROMPTS, _REPEATED_WORDS, _WORDS_BEFORE = 64, 24, 160
+"""How many there are, the words that each repeats, and the characters of a prompt before them: with
+those, a penalty that counts only the last tokens is another one."""
 
 
 def _repeating_prompts(
-    ranked: Sequence[int], pair: TransformerPair, like: Prompt
-) -> tuple[Prompt, ...]:
-    """Return prompts of two words in a random order, conversations if ``like`` is one."""
+    ranked: Sequence[int], pair: TransformerPair, prompts: Sequence[Prompt]
+) -> dict[int, list[Prompt]]:
+    """Return the prompts' ends, behind each one word, or two in a random order."""
     ids = _single_token_words(ranked, pair)
     words = list(dict.fromkeys(pair.tokenizer.decode([*word]).strip() for word in ids))
     if len(words) < 2:
-        return ()
+        return {}
     rng = np.random.Generator(np.random.Philox(key=0, counter=[0, 0, 5, 0]))
-    texts = (
-        " ".join(rng.choice(rng.choice(words, 2, replace=False), _REPEATED_WORDS).tolist())
-        for _ in range(_REPEATING_PROMPTS)
-    )
-    return tuple(
-        text
-        if isinstance(like, str)
-        else check_chat({"messages": [{"role": "user", "content": text}]}, "matrix")
-        for text in texts
-    )
+    repeating: dict[int, list[Prompt]] = {1: [], 2: []}
+    for i in range(_REPEATING_PROMPTS):
+        prompt, both = prompts[i % len(prompts)], rng.choice(words, 2, replace=False)
+        for count, made in repeating.items():
+            text = " ".join(rng.choice(both[:count], _REPEATED_WORDS).tolist())
+            made.append(_followed_by(prompt, text))
+    return repeating
+
+
+def _followed_by(prompt: Prompt, text: str) -> Prompt:
+    """Return the end of a prompt, or of a conversation's last message, with a text behind it."""
+    if isinstance(prompt, str):
+        return f"{prompt[-_WORDS_BEFORE:]}\n{text}"
+    said = prompt.fields["messages"][-1].get("content")
+    before = said[-_WORDS_BEFORE:] if isinstance(said, str) else ""
+    message = {"role": "user", "content": f"{before}\n{text}"}
+    return check_chat({"messages": [message]}, "matrix")
 
 
 def _single_token_words(ranked: Sequence[int], pair: TransformerPair) -> Iterator[tuple[int, ...]]:
@@ -1061,6 +1093,9 @@ def judge_cell(
     if differing := [request for request in requests if request.differs == "untold"]:
         words = prompt_mismatch_note(differing, len(requests))
         return _cell_document(cell, "inconclusive", words, tokens)
+    contradictions, _ = describe_faults([request.faults for request in requests])
+    if contradictions:
+        return _cell_document(cell, "other", contradictions[0], tokens, left=("other",))
     comparison, repeats = CellComparison(cell.ways, seed), RepeatedAnswers()
     for begin in range(0, len(requests), MAX_BATCH):
         batch = requests[begin : begin + MAX_BATCH]

@@ -20,6 +20,7 @@ from simverify.locks import Lock
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.results.reading import write_whole
+from simverify.served.answer_faults import describe_faults
 from simverify.served.evidence import format_ratios, order_keys, order_names, pit_draws
 from simverify.served.judge import MIN_TOLERANCE, ROUNDING_TOKENS, measure_rounding
 from simverify.served.requests import check_settings
@@ -311,6 +312,9 @@ class MonitorEvidence:
             self.highest, self.highest_at = float(means[top]), first + top + 1
         self.requests += 1
         alarms = []
+        contradictions, _ = describe_faults([scored.request.faults])
+        if contradictions:
+            alarms.append((first + len(tokens), contradictions[0]))
         if len(beyond):
             why = f"a token was emitted that is cut off, by more than a logit of {margin:.2g}"
             alarms.append((first + int(beyond[0]) + 1, why))

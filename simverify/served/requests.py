@@ -21,11 +21,13 @@ from simverify.models.distribution import (
     NEUTRAL_VALUES,
     Law,
     as_law,
+    flat_request,
     law_fields,
     request_parameters,
     request_seed,
 )
 from simverify.models.transformer import TransformerPair, check_prompt, check_unicode, read_prompts
+from simverify.served.answer_faults import AnswerFault, AskedEnd, find_faults
 
 
 def check_settings(settings: Any, **limits: tuple[Any, ...]) -> None:
@@ -466,7 +468,7 @@ def answer_fields(
         fields["tokens"] = ids
         logprobs = choice_logprobs(choice)
         if logprobs is not None and len(logprobs) == len(ids):
-            fields["logprobs"] = logprobs
+            fields["logprobs"] = _raw_logprobs(choice)
         elif logprobs_problem(choice, len(ids)) is not None:
             fields["logprobs"] = choice["logprobs"]
     elif ids is not None:
@@ -478,6 +480,11 @@ def answer_fields(
     prompt = choice.get("prompt_token_ids", answer.get("prompt_token_ids"))
     usage = answer.get("usage")
     count = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    emitted = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    if len(answer["choices"]) == 1 and type(emitted) is int and "tokens" in fields:
+        fields["completion_tokens"] = emitted
+        if choice.get("token_ids") is None and not answer.get("__verbose"):
+            fields["ids_of"] = "logprobs"
     if isinstance(prompt, list):
         fields["prompt_token_ids"] = prompt
     elif alone and type(count) is int:
@@ -530,7 +537,9 @@ class Request:
     draft, from 0, or -1; None if unknown. ``logprobs``: what the engine reports for the first
     tokens. ``differs``: whether the server's prompt has other tokens than here; if it gave them,
     they are taken. ``unread``: what is wrong with its log probabilities. ``seed``: that it was
-    asked with, None for none.
+    asked with, None for none. ``faults``: what it says against itself, or against what was asked;
+    tokens behind such a place are left out. ``logprobs_mode``: the kind of log probabilities that
+    the line states, "raw" or "processed".
     """
 
     prompt: tuple[int, ...]
@@ -545,6 +554,8 @@ class Request:
     differs: PromptMismatch | None = None
     unread: str | None = None
     seed: int | None = None
+    faults: tuple[AnswerFault, ...] = ()
+    logprobs_mode: str | None = None
 
     def judged_by(self, pair: TransformerPair) -> Law:
         """Return the law of its line, or else that of ``pair``."""
@@ -603,8 +614,11 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
     prompt, differs = _prompt_and_mismatch(value, where, pair)
     round_trips, from_text = True, value.get("tokens") is None
     slots = logprobs = unread = None
+    faults: tuple[AnswerFault, ...] = ()
+    judged = 0
     if not from_text:
-        tokens = _check_ids(value["tokens"], f"{where}: tokens", pair)
+        tokens = _check_integers(value["tokens"], f"{where}: tokens", pair)
+        judged, faults = find_faults(value, where, prompt, _raw_logprobs(value), pair)
         slots, n = value.get("slots"), len(tokens)
         if slots is not None and not (
             isinstance(slots, list)
@@ -628,7 +642,17 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
         raise UsageError(f"{where} has neither tokens, a list of ids, nor text, a string")
     if logprobs is not None and len(logprobs) != len(tokens):
         logprobs = None
-    left_out = _omitted_end_token(value, tokens, from_text, where, pair)
+    left_out: tuple[int, ...] = ()
+    if not from_text and judged < len(tokens):
+        check_finish_reason(value.get("finish_reason"), where)
+        if not judged:
+            _check_ids(value["tokens"], f"{where}: tokens", pair)
+        tokens, slots = tokens[:judged], slots and slots[:judged]
+        logprobs = logprobs and logprobs[:judged]
+    else:
+        left_out = _omitted_end_token(value, tokens, from_text, where, pair)
+        if left_out == _UNKNOWN_END:
+            left_out, faults = (), (*faults, AnswerFault("stop?", where))
     tokens += left_out
     if not tokens:
         raise UsageError(
@@ -652,7 +676,19 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
         logprobs=None if logprobs is None else tuple(logprobs),
         unread=unread,
         seed=_declared_seed(value, where),
+        faults=faults,
+        logprobs_mode=None if logprobs is None else _stated_logprobs(value),
     )
+
+
+_LOGPROBS_MODES = {"raw_logprobs": "raw", "processed_logprobs": "processed"}
+"""vLLM's modes of log probabilities, and their kind here."""
+
+
+def _stated_logprobs(value: Mapping[str, Any]) -> str | None:
+    asked = value.get("asked")
+    fields = {**flat_request(asked if isinstance(asked, Mapping) else {}), **value}
+    return _LOGPROBS_MODES.get(str(fields.get("logprobs_mode")))
 
 
 def _declared_seed(value: Mapping[str, Any], where: str) -> int | None:
@@ -773,6 +809,15 @@ def _omitted_end_token(
         return ()
     stops = (value.get(name) for name in ("stop_reason", "matched_stop"))  # vLLM's, SGLang's
     stop = next((stop for stop in stops if stop is not None), None)
+    asked = AskedEnd(value)
+    if stop is None and (asked.asked_stops or asked.stop_ids):
+        if from_text:
+            raise UsageError(
+                f"{where} was asked with stop strings, and does not say whether one ended it: give "
+                f"token ids and the server's stop_reason, or ask without stop strings"
+            )
+        known_end = tokens and (tokens[-1] in asked.stop_ids or asked.holds_stop(tokens, pair))
+        return () if known_end else _UNKNOWN_END
     if stop is None and len(pair.eos) != 1:
         known = f"{len(pair.eos)} such tokens" if pair.eos else "no such token"
         raise UsageError(
@@ -792,6 +837,10 @@ def _omitted_end_token(
     return ()
 
 
+_UNKNOWN_END = (-1,)
+"""In the place of the token that ended an answer, if it may have been a stop string too."""
+
+
 def check_finish_reason(reason: Any, where: str) -> None:
     """Raise ``UsageError`` for a reason other than a stop or the limit; None is no reason."""
     if reason not in (None, "length", *STOP_REASONS):
@@ -799,6 +848,12 @@ def check_finish_reason(reason: Any, where: str) -> None:
             f"{where} ended by {json.dumps(reason)[:40]}: expected stop or length, as otherwise "
             f"what it holds may depend on what was drawn"
         )
+
+
+def _check_integers(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:
+    """Return the ids of an answer, which may hold some that are no tokens."""
+    whole = isinstance(value, list) and all(type(token) is int for token in value)
+    return tuple(value) if whole else _check_ids(value, where, pair)
 
 
 def _check_ids(value: Any, where: str, pair: TransformerPair) -> tuple[int, ...]:

@@ -49,6 +49,9 @@ def logprob_variants(
             "by temperature alone": np.log(tempered.rows(logits)[at, tokens]),
             "before temperature": of(replace(uncut, temperature=1.0)),
             "before truncation": of(uncut if law.temperature > 0.0 else law),
+            "after top-k": of(replace(uncut, top_k=law.top_k)),
+            "after top-p": of(replace(uncut, top_p=law.top_p)),
+            "after top-k at temperature 1": of(replace(uncut, temperature=1.0, top_k=law.top_k)),
         }
         logprobs = {name: np.maximum(values, _LOG_FLOOR) for name, values in logprobs.items()}
         logprobs["row before"] = np.append(np.nan, raw_rows[at[:-1], tokens[1:]])
@@ -68,17 +71,20 @@ _MAX_BATCH_LOGITS = 1 << 26  # 256 MB; a single request may exceed it
 class ScoredRequest:
     """The tokens of a request with their rows.
 
-    ``p``: float64 (n, V), the distribution of each token; ``p_again``: that of the second scoring;
-    ``q``: that of the proxy draft, or None. ``gap``: float64 (n,), the error of logits at which a
-    token that is cut off would be kept (:func:`min_logit_error`), 0 for one that is kept.
-    ``shift``: float64 (n,), the difference of the two scorings in the token's log probability
-    before truncation. ``rounded``: logits float32 (n, V) with rounded weights, by the name of the
-    rounding, if any. ``stated``, ``stated_again``: for a request with log probabilities of the
-    engine, ours by both scorings (:func:`logprob_variants`).
+    ``law``: by which it is judged. ``logits``: float32 (n, V). ``p``: float64 (n, V), the
+    distribution of each token; ``p_again``: that of the second scoring; ``q``: that of the proxy
+    draft, or None. ``gap``: float64 (n,), the error of logits at which a token that is cut off
+    would be kept (:func:`min_logit_error`), 0 for one that is kept. ``shift``: float64 (n,), the
+    difference of the two scorings in the token's log probability before truncation. ``rounded``:
+    logits float32 (n, V) with rounded weights, by the name of the rounding, if any. ``stated``,
+    ``stated_again``: for a request with log probabilities of the engine, ours by both scorings
+    (:func:`logprob_variants`).
     """
 
     number: int
     request: Request
+    law: Law
+    logits: npt.NDArray[np.float32]
     p: Floats
     p_again: Floats
     q: Floats | None
@@ -115,6 +121,8 @@ def rescore(
             yield ScoredRequest(
                 number=first + batch.start + place,
                 request=request,
+                law=law,
+                logits=logits,
                 p=p,
                 p_again=request.rows(alone, pair),
                 q=None if draft is None else request.rows(draft, pair),

@@ -3,16 +3,26 @@
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from simverify import results as doc
-from simverify.battery.battery import certificate_document, start_meta, test_document
+from simverify.arrays import Floats
+from simverify.battery.battery import (
+    certificate_document,
+    pvalue_words,
+    rejection_findings,
+    start_meta,
+    test_document,
+)
 from simverify.errors import UsageError
 from simverify.models.distribution import processing_document, sampling_fields
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
+from simverify.served.answer_faults import describe_faults
+from simverify.served.counters import CountedTokens, Counters, judge_counters
 from simverify.served.evidence import (
+    COPY_TOKENS,
     REPORTED_TEST_NAME,
     OutputEvidence,
     WeightBets,
@@ -28,6 +38,7 @@ from simverify.served.judge import (
     OutputSettings,
     OutputTestReport,
     PrecisionTrial,
+    RunTolerance,
     choose_tolerance,
     coarser_precision_note,
     count_changed_tokens,
@@ -39,8 +50,16 @@ from simverify.served.judge import (
     verdict_notes,
     weigh_reported_logprobs,
 )
+from simverify.served.matrix import Alternative, CellComparison, RequestLogits
 from simverify.served.requests import Request, independent_requests, limit_tokens
-from simverify.served.rescore import complete_batches, dtype_name, rescore
+from simverify.served.rescore import (
+    complete_batches,
+    dtype_name,
+    logits_before,
+    request_batches,
+    rescore,
+)
+from simverify.served.variants import VARIANTS, SamplingVariant
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
 
@@ -161,7 +180,8 @@ class RequestSource:
     """The ``name`` of where requests come from, and the command that judges them again.
 
     ``endpoint``: whether a server was asked; ``notes``: remarks on its answers. ``budget``: tokens
-    that it might emit; ``spent``: whether they ended before there were enough.
+    that it might emit; ``spent``: whether they ended before there were enough. ``counters``: the
+    engine's own, of what it emitted for these requests.
     """
 
     name: str
@@ -170,6 +190,7 @@ class RequestSource:
     notes: tuple[str, ...] = ()
     budget: int | None = None
     spent: bool = False
+    counters: Counters | None = None
 
 
 def audit_outputs(
@@ -195,7 +216,7 @@ def audit_outputs(
     if not requests:
         raise UsageError("there is no request: give one or more")
     planned = settings.planned(proxy)
-    independent = independent_requests(requests, pair)
+    emitted, independent = requests, independent_requests(requests, pair)
     requests = independent.requests
     selected = limit_tokens(requests, planned)
     law = selected[0].judged_by(pair)
@@ -210,6 +231,18 @@ def audit_outputs(
     ball = allowed.ball.tv
     reported = weigh_reported_logprobs(run, ball)
     judged = judge_evidence(evidence, settings, allowed.ball, allowed.words)
+    copies, copied = 0, ()
+    if (chance := _copies_log_chance(judged)) is not None:
+        say("answers that are no copies are judged by themselves")
+        distinct = distinct_answers(selected)
+        copies = len(selected) - len(distinct)
+        copied = (
+            f"answers: {copies:,} of {len(selected):,} answers are copies of another: one seed for "
+            f"all requests, or a cache? By chance that has probability {pvalue_words(chance)} at "
+            f"most",
+        )
+        evidence, judged = _judge_apart(distinct, run, judged, allowed)
+        run = JudgedTokens(evidence, distinct, pair, settings, fine)
     hidden = find_hidden_failures(judged, allowed, run)
     shape, notes = hidden.shape, list(verdict_notes(judged, run))
     if independent.note is not None:
@@ -220,7 +253,24 @@ def audit_outputs(
     if judged.findings and settings.ball is None and (alike := coarser_precision_note(judged, run)):
         words, shape = alike
         notes.append(words)
-    open_ = _open_reason(judged, run, text, source)
+    contradictions, unsettled = describe_faults([request.faults for request in requests])
+    if reported is not None and (denied := reported.values.finding()) is not None:
+        contradictions = (*contradictions, denied)
+    judged = replace(judged, findings=(*contradictions, *copied, *judged.findings))
+    counters = None
+    if source.counters is not None:
+        whole = n == sum(len(request.tokens) for request in emitted)
+        seen = CountedTokens(
+            emitted=sum(len(request.tokens) for request in emitted),
+            requests=len(emitted),
+            restored=sum(request.restored for request in emitted),
+            first=begun.evidence.first_drafts if whole else (),
+            ball=ball,
+        )
+        counters = judge_counters(source.counters, seen)
+        judged = replace(judged, findings=(*judged.findings, *counters.findings))
+        notes += counters.notes
+    open_ = unsettled[0] if unsettled else _open_reason(judged, run, text, source)
     if open_ is not None and independent.left_out:
         open_ = f"{independent.left_out:,} requests have the seed of an earlier one; {open_}"
     verdict: doc.Verdict = "FAIL" if judged.findings else "INCONCLUSIVE" if open_ else "PASS"
@@ -235,6 +285,17 @@ def audit_outputs(
         verdict = "INCONCLUSIVE"
     certificate = judged.certificate if reported is None else reported.widened(judged.certificate)
     passed, failed = verdict == "PASS", verdict == "FAIL"
+    excluded = evidence.unsupported > 0 or any(
+        test.rejected and test.name in evidence.deviations for test in judged.tests
+    )
+    by_tokens = failed and any(
+        test.rejected and not test.name.startswith("pairs") for test in judged.tests
+    )
+    by_tokens = by_tokens or (failed and evidence.unsupported > 0)
+    explained = None
+    if by_tokens:
+        say("the tokens are compared with what else an engine may do")
+        explained = explain_failure(run.requests, pair, settings, ball, excluded)
 
     decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
@@ -246,7 +307,7 @@ def audit_outputs(
         sha256=ids_sha256(selected),
         vocab_size=pair.vocab_size,
         requests=len(selected),
-        tokens=evidence.n,
+        tokens=n,
         planned=planned,
         left_out=sum(len(r.tokens) for r in requests) - n,
         ended=sum(r.tokens[-1] in pair.eos for r in selected),
@@ -275,7 +336,9 @@ def audit_outputs(
         ),
         text=text,
         stopped=begun.stopped,
-        failed_from=first_crossing(evidence.snapshots, alpha=settings.shares["looks"], ball=ball),
+        failed_from=first_crossing(
+            begun.evidence.snapshots, alpha=settings.shares["looks"], ball=ball
+        ),
         budget=source.budget,
         seed=settings.seed,
         verdict=verdict,
@@ -284,8 +347,8 @@ def audit_outputs(
         deviation=judged.deviation,
         certificate=certificate_document(certificate) if passed else None,
         findings=judged.findings,
-        worst=evidence.tokens.documents(selected, decode) if failed else (),
-        places=_worst_places(judged, run) if failed else (),
+        worst=evidence.tokens.documents(run.requests, decode) if by_tokens else (),
+        places=_worst_places(judged, run) if by_tokens else (),
         inconclusive=open_ if verdict == "INCONCLUSIVE" else None,
         notes=(*notes, *source.notes),
         reproduce=source.reproduce,
@@ -296,6 +359,114 @@ def audit_outputs(
         longest_answer=max(len(r.tokens) for r in selected),
         reported=None if reported is None else reported.document(settings.shares["reported"]),
         weights=begun.powers(ball) if passed else (),
+        counters=counters,
+        explained=explained,
+        unsettled=unsettled,
+        copies=copies,
+    )
+
+
+_COPIES_TEST = "pairs, copies of"  # how the names of tests of copies begin
+
+
+def _copies_log_chance(report: OutputTestReport) -> float | None:
+    """Return the log p-value of copies among the answers; None if there are none but by chance."""
+    tests = [one for one in report.tests if one.name.startswith(_COPIES_TEST) and one.rejected]
+    return min((test.log_pvalue for test in tests), default=None)
+
+
+def distinct_answers(requests: Sequence[Request]) -> list[Request]:
+    """Leave out answers that begin as an earlier one to the same request, or the one before."""
+    seen, distinct, before = set(), [], None
+    for request in requests:
+        head = request.tokens[:COPY_TOKENS]
+        key = request.prompt, request.law, head
+        if key not in seen and head != before:
+            distinct.append(request)
+        seen.add(key)
+        before = head
+    return distinct
+
+
+def _judge_apart(
+    distinct: Sequence[Request], run: JudgedTokens, whole: OutputTestReport, allowed: RunTolerance
+) -> tuple[OutputEvidence, OutputTestReport]:
+    """Judge answers that are no copies, beside the tests of pairs of all answers.
+
+    Copies count a token's deviation many times, so that a right one would be found wrong.
+    """
+    evidence = OutputEvidence(run.settings.seed, run.evidence.proxy)
+    for scored in rescore(distinct, run.pair, evidence.proxy):
+        evidence.add(scored)
+    report = judge_evidence(evidence, run.settings, allowed.ball, allowed.words)
+    pairs = [test for test in whole.tests if test.name.startswith("pairs")]
+    tests = [*(test for test in report.tests if not test.name.startswith("pairs")), *pairs]
+    support = [finding for finding in report.findings if finding.startswith("support")]
+    findings = (*support, *rejection_findings(tests))
+    return evidence, replace(report, tests=tuple(tests), findings=findings)
+
+
+EXPLANATION_ALPHA = 1e-3
+"""Rate at which what an engine does is wrongly excluded."""
+
+_SMALLEST_LOG_PVALUE = -700.0  # any smaller is written as that
+
+EXPLAINED_TOKENS = 4_096  # first tokens, which are compared with all variants
+
+
+def explain_failure(
+    requests: Sequence[Request],
+    pair: TransformerPair,
+    settings: OutputSettings,
+    ball: float,
+    excluded: bool,
+) -> doc.Explained | None:
+    """Return which other ways to sample the first tokens are consistent with.
+
+    Each is tested by bets on all the others and by its PITs; the one that the engine follows is
+    excluded at a rate of ``EXPLANATION_ALPHA`` at most. ``excluded``: whether what was asked for is
+    excluded already. None where nothing excludes it, so that there is nothing to explain.
+    """
+    first = limit_tokens(requests, min(EXPLAINED_TOKENS, settings.planned(False)))
+    laws = {request.judged_by(pair) for request in first}
+    variants = [one for one in VARIANTS if any(one.applies(law) for law in laws)]
+
+    def alternative(variant: SamplingVariant | None) -> Alternative:
+        def rows(seen: RequestLogits) -> Floats:
+            law, request = seen.request.judged_by(pair), seen.request
+            if variant is None:
+                return seen.p(law)
+            return variant.rows(law, seen.target, request.prompt, request.tokens)
+
+        if variant is None:
+            return Alternative("honoured", "as asked", rows)
+        return Alternative(variant.outcome, variant.words, rows)
+
+    comparison = CellComparison([alternative(one) for one in (None, *variants)], settings.seed)
+    for batch in request_batches(first, pair.vocab_size):
+        group = first[batch.start : batch.stop]
+        for request, logits in zip(
+            group, logits_before(pair, pair.target_model, group), strict=True
+        ):
+            comparison.add(RequestLogits(request, logits, None))
+    planned = min(EXPLAINED_TOKENS, settings.planned(False))
+    compared = comparison.judge(EXPLANATION_ALPHA, ball, planned)
+    asked, *others = compared.log_pvalues
+    limit = math.log(EXPLANATION_ALPHA)
+    if asked > limit and not excluded:
+        return None
+    log_p = {variant.words: p for variant, p in zip(variants, others, strict=True)}
+    rest = [p for p in (asked, *others) if p <= limit]
+    return doc.Explained(
+        tokens=comparison.n,
+        alpha=EXPLANATION_ALPHA,
+        tried=len(variants) + 1,
+        fits=tuple(
+            doc.Explanation(words=words, pvalue=math.exp(log_p[words]))
+            for _, words in compared.left
+            if words in log_p
+        ),
+        rest_log_pvalue=max([_SMALLEST_LOG_PVALUE, *rest]),
     )
 
 

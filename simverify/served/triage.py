@@ -175,6 +175,43 @@ def _triage_notes(cases: Sequence[doc.TriageCase], why: ExplanationResult) -> It
         yield f"verifier: {last:,} of {len(slots):,} off tokens are the last of their call"
 
 
+_MIN_SPOTS_AFTER = 3
+
+
+def _rejection_note(cases: Sequence[doc.TriageCase], logs: MatchedAnswers) -> Iterator[str]:
+    """Say so if all off tokens come after a rejected draft, and by chance hardly would."""
+    later, chance = 0, 1.0
+    for case in cases:
+        if case.side not in ("a", "b") or case.at is None or not case.fault:
+            continue
+        answer = logs.pairs[case.request - 1][case.side == "b"]
+        if answer.calls is None:
+            return
+        first = _first_rejection_end(answer)
+        if case.at < first:
+            return
+        later += 1
+        chance *= 1.0 - min(first, len(answer.request.tokens)) / len(answer.request.tokens)
+    if later >= _MIN_SPOTS_AFTER and chance <= CAUSE_LEVEL:
+        yield (
+            f"right until the first rejected draft, wrong after: all {later:,} off tokens come "
+            f"after the first call that rejected one (by chance with probability {chance:.1g}): "
+            f"state (recurrent, convolution, window or cache) may still hold what was rejected"
+        )
+
+
+def _first_rejection_end(answer: LoggedAnswer) -> int:
+    """Return how many tokens came with or before the first call that rejected a draft."""
+    calls = answer.calls or ()
+    end = 0
+    for number, emitted in enumerate(calls[:-1]):
+        end += emitted
+        # The first token of an answer comes without a draft.
+        if emitted < max(calls) and not (number == 0 and emitted == 1):
+            return end
+    return len(answer.request.tokens)
+
+
 # The whole triage.
 
 
@@ -256,7 +293,7 @@ def triage(
     cases.sort(key=lambda c: (ranks[c.fault], -TRIAGE_CLASSES.index(c.kind), -(c.gap or 0.0)))
     agreed, agreed_off = _agreement_counts(logs, paths, radius)
     verdict, findings, reason = triage_verdict(cases, agreed, agreed_off, radius)
-    notes = [*_triage_notes(cases, why)]
+    notes = [*_triage_notes(cases, why), *_rejection_note(cases, logs)]
     if verdict != "FAIL":  # a log of another model says nothing of faults
         notes, findings = [*notes, *findings], ()
     return doc.TriageRun(

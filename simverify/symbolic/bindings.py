@@ -286,7 +286,7 @@ def compiled_calls(code: Any) -> Iterator[tuple[str, str]]:
 def _kernel_name(value: Any) -> str | None:
     kind = type(value)
     python = getattr(value, "py_func", None) if kind.__module__.startswith("numba.") else None
-    if isinstance(python, FunctionType):
+    if isinstance(python, FunctionType) and value.targetoptions.get("parallel"):
         return f"numba's {python.__name__}()"
     if kind.__module__.startswith("torch") and kind.__name__ in _TORCHSCRIPT_TYPES:
         return f"TorchScript's {getattr(value, 'name', kind.__name__)}()"

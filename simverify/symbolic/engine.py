@@ -15,6 +15,7 @@ import numpy as np
 from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
 from simverify.symbolic.bindings import compiled_kernel_error
+from simverify.symbolic.compiled import noting_calls, same_draws
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -64,6 +65,13 @@ MIN_HANG_SECONDS = 1.0
 MIN_HANG_FACTOR = 20
 """Nor is one a hang that took less than so many times the longest path that came to its end:
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
+
+
+_COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
+"""On so many instances, so many calls are made of compiled code and of its source."""
+
+_COMPARED_SECONDS = 1.0
+"""A source that takes longer than this for so many calls is not followed."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ class Enumeration:
         self._lift = lift
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
         self._shadow_kept = False
-        self.interceptions = 0
+        self.interceptions = self._compared = 0
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
         # Made before interception: the replays need real numbers.
@@ -174,7 +182,10 @@ class Enumeration:
             stack.enter_context(np.errstate(all="ignore"))
             self.source.begin(Path())
             with preserve_global_states():
-                run_call(self.source, call)
+                with noting_calls(self.source.compiled):
+                    run_call(self.source, call)
+                if self.source.compiled and self._compared < _COMPARED_INSTANCES:
+                    self._compare_compiled(call)
             self.rng = stack.enter_context(
                 intercept_randomness(
                     self.source,
@@ -189,6 +200,41 @@ class Enumeration:
             self._stack = stack.pop_all()
         self.intercepting = True
         self.interceptions += 1
+
+    def _compare_compiled(self, call: TokenCall) -> None:
+        """Refuse compiled code that does otherwise than its source, which is followed."""
+        self._compared += 1
+        name, where = next(iter(self.source.compiled.items()))
+        slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
+        # Nothing interrupts numba where it compiles, as code does that compiles in each call.
+        compiled = self._plain_ends(call, source=False)
+        try:
+            with deadline(_COMPARED_SECONDS):
+                ends = self._plain_ends(call, source=True)
+        except DeadlineExpired:
+            raise slow from None
+        if len(compiled) < _COMPARED_CALLS or len(ends) < _COMPARED_CALLS:
+            raise slow
+        for end, other in zip(compiled, ends, strict=True):
+            if not end.ends_as(other):
+                raise CannotEnumerate(
+                    f"{name} by its source: compiled it {end.describe()}, where the source "
+                    f"{other.describe()}",
+                    where,
+                )
+
+    def _plain_ends(self, call: TokenCall, *, source: bool) -> list[PathOutcome]:
+        """Return how calls end on real generators, from a seed each; see ``same_draws``."""
+        handed, ends, watch = self.rng, list[PathOutcome](), Stopwatch()
+        for seed in range(_COMPARED_CALLS):
+            if watch.seconds() > _COMPARED_SECONDS:
+                break
+            self.source.begin(Path())
+            self.rng = np.random.Generator(np.random.PCG64(seed))
+            with same_draws(seed, source=source):
+                ends.append(run_call(self.source, call))
+        self.rng = handed
+        return ends
 
     def __exit__(self, *_raised: object) -> None:
         self.release()
@@ -215,6 +261,8 @@ class Enumeration:
         ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
+        if self.source.compiled and not since and self._compared < _COMPARED_INSTANCES:
+            self.release()  # of this call, too, it is seen whether the source does the same
         spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:

@@ -127,6 +127,8 @@ class StateReader:
             return (kind, *map(self.image, x))
         if issubclass(kind, np.generic):
             return (kind, x.tobytes())
+        if issubclass(kind, weakref.ProxyTypes):
+            raise UnreadableState("a weak proxy")
         if issubclass(kind, Draw):
             # It passes for a float, and its value is none.
             raise UnreadableState("a draw")
@@ -247,7 +249,7 @@ class StateReader:
         for name in _slot_names(bases):
             yield name
             yield self.image(getattr(x, name, None))
-        attributes = getattr(x, "__dict__", None)
+        attributes = attributes_of(x)
         if attributes is not None:
             yield self.image(attributes)
 
@@ -286,7 +288,9 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     types.FunctionType: StateReader._function,
     types.CellType: StateReader._cell,
     types.MethodType: lambda reader, x: (*map(reader.image, (x.__func__, x.__self__)),),
-    functools.partial: lambda reader, x: (*map(reader.image, (x.func, x.args, x.keywords)),),
+    functools.partial: lambda reader, x: (
+        *map(reader.image, (x.func, x.args, x.keywords, x.__dict__)),
+    ),
     array.array: lambda reader, x: (x.typecode, reader._raw(x.tobytes())),
     weakref.ReferenceType: lambda reader, x: (reader.image(x()),),
     collections.deque: lambda reader, x: (x.maxlen, *map(reader.image, x)),
@@ -319,6 +323,9 @@ def restore_contents(x: Any, held: Any) -> None:
         (x.update if isinstance(x, set) else x.extend)(held)
     elif isinstance(x, types.CellType) and held:
         x.cell_contents = held[0]
+    elif isinstance(x, functools.partial):
+        partial_object: Any = x  # whose attributes are read-only
+        partial_object.__setstate__(tuple(held))
     elif isinstance(x, np.ndarray) and x.dtype.hasobject:
         for place, item in zip(np.ndindex(x.shape), held, strict=False):
             x[place] = item
@@ -329,10 +336,20 @@ def restore_contents(x: Any, held: Any) -> None:
                 setattr(x, name, item)
 
 
+def attributes_of(x: Any) -> Any:
+    """Return an object's dictionary without asking the object, which may raise; None without."""
+    try:
+        return object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return None
+
+
 def slots_of(x: Any) -> tuple[str, ...]:
     """Return the names of an object's slots, with that of its dictionary; none without slots."""
     slots = _slot_names(type(x).__mro__)
-    return tuple([*slots, "__dict__"] if slots and hasattr(x, "__dict__") else slots)
+    # By its classes: an object may raise at any name.
+    has_attributes = any("__dict__" in vars(kind) for kind in type(x).__mro__)
+    return tuple([*slots, "__dict__"] if slots and has_attributes else slots)
 
 
 # Hidden state: what code keeps from one call to the next, in its object and around it.
@@ -431,6 +448,8 @@ def _content_reader(x: Any) -> Callable[[], Any] | None:
         return x.tobytes  # type: ignore[no-any-return]
     if isinstance(x, BaseException):
         return lambda: list(x.args)
+    if isinstance(x, functools.partial):
+        return lambda: [x.func, x.args, x.keywords, x.__dict__]
     # By its type: an object may answer any name, or raise at one.
     if isinstance(x, _LRU_CACHE_TYPE):
         return lambda: x.cache_info()
@@ -470,7 +489,7 @@ def reachable_state(code: Any) -> list[Any]:
     used, seen, waiting = set[str](), set[int](), [root, code]
     while waiting:
         x = waiting.pop()
-        if id(x) not in seen:
+        if id(x) not in seen and not issubclass(type(x), weakref.ProxyTypes):
             seen.add(id(x))
             if isinstance(x, types.FunctionType):
                 if _is_user_function(x, root):
@@ -532,7 +551,7 @@ def _referenced_objects(x: Any) -> list[Any]:
     if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
         return [x.__wrapped__]
     kind = type(x)
-    if isinstance(getattr(x, "__dict__", None), dict) and not is_library(kind.__module__):
+    if isinstance(attributes_of(x), dict) and not is_library(kind.__module__):
         return [kind, *vars(x).values()]
     return list(x) if isinstance(x, list | tuple) and len(x) <= _MAX_SEARCHED_ITEMS else []
 

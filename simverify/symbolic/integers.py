@@ -40,7 +40,12 @@ from simverify.symbolic.provenance import (
     name_pairs,
     names,
 )
-from simverify.symbolic.races import arrives_first, decide_narrowed, enter_race
+from simverify.symbolic.races import (
+    arrives_first,
+    decide_narrowed,
+    decide_rounded,
+    enter_race,
+)
 
 if TYPE_CHECKING:
     from simverify.symbolic.races import Atom
@@ -691,6 +696,8 @@ class DrawPairs(DrawBase):
             return True
         if y_high <= x_low:
             return False
+        if steps and (first := decide_rounded([other, self], largest=False)) is not None:
+            return first == 1
         known = self._with_one_known(other, _less)
         return self._is_first(other) if known is NotImplemented else bool(known)
 
@@ -710,6 +717,8 @@ class DrawPairs(DrawBase):
             return rate_x != rate_y and (x_first if sense > 0 else not x_first)
         lost = (self.machine.blur * rate_x + other.machine.blur * rate_y) / (rate_x + rate_y)
         if lost > MAX_RACE_BLUR:
+            if (first := decide_rounded([other, self], largest=False)) is not None:
+                return first == 1
             source.refuse("a race of draws that rounding swamps")
         source.slack += self.form.slack + other.form.slack
         flip = self.form.flip

@@ -16,23 +16,27 @@ from math import prod
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from simverify.symbolic.forms import IDENTITY_FORM, Machine, unit_machine
+from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.sampler import draw_integer, make_seed
-from simverify.symbolic.scalar import uniform_on_grid
+from simverify.symbolic.scalar import Draw, uniform_on_grid
 from simverify.symbolic.source import RandomSource
 from simverify.symbolic.streams import REUSED_BITS, GeneratorSeed, Stream
 
 MIN_JAX_SEEDS = 2**30
 """A seed out of so many counts as a fresh key: seeds of JAX have 32 bits by default."""
 
+_CONFIG: Any = jax.config
+
 FOLLOWED_IMPLEMENTATIONS = ("threefry2x32", "rbg")
 
 _UNIT_BITS = {np.dtype(np.float32): 23, np.dtype(np.float64): 52}
 """Bits of a uniform of JAX by its type; those of 16 bits are not followed."""
 
-_ONE_PLUS = {
+_ONE_PLUS: dict[tuple[Any, ...], np.dtype[Any]] = {
     (("shift", 9), ("or", 0x3F800000), ("cast", np.dtype(np.float32))): np.dtype(np.float32),
     (("shift", 12), ("or", 0x3FF << 52), ("cast", np.dtype(np.float64))): np.dtype(np.float64),
 }
@@ -50,9 +54,9 @@ class Word:
         self._read_as: Hashable = None
         self._value: Any = None
 
-    def _read(self, how: Hashable, make: Callable[[Any], Any]) -> Any:
+    def _read(self, how: Hashable, make: Callable[[Any], Any], among: int | None = None) -> Any:
         if self._read_as is None:
-            self._read_as, self._value = how, make(self.source.uniform())
+            self._read_as, self._value = how, make(self.source.uniform(among=among))
         if self._read_as != how:
             self.source.refuse(f"the same bits of a JAX key read in two ways ({self.line})")
         return self._value
@@ -65,6 +69,14 @@ class Word:
             return uniform_on_grid(u, machine, points, IDENTITY_FORM)
 
         return self._read(("float", dtype), make)
+
+    def below(self, high: "Word", count: int) -> Any:
+        """Return one of 0..count-1, all as likely, as ``jax.random.randint`` makes it of two."""
+        if high._read_as not in (None, ("high", count)):
+            self.source.refuse(f"the same bits of a JAX key read in two ways ({self.line})")
+        high._read_as = ("high", count)
+        u = self._read(("low", count), lambda u: u, count)
+        return draw_integer(count, u, 0, np.dtype(f"uint{self.bits}").type)
 
     def integer(self) -> Any:
         kind = np.dtype(f"uint{self.bits}").type
@@ -80,16 +92,16 @@ def _unit(dtype: np.dtype[Any]) -> tuple[Machine, int]:
 class Key:
     """A key of JAX's: ``children`` and ``words`` are those derived from it on this path.
 
-    ``data``: its words as numbers, where it comes from a constant. ``stream``: what says whether
-    that constant is one too many.
+    ``data``: its words as numbers, where it comes from a constant, ``seed``, or, ``outside``, from
+    a name that the code bound before the call.
     """
 
-    __slots__ = ("children", "data", "epoch", "impl", "stream", "widths", "words")
+    __slots__ = ("children", "data", "epoch", "impl", "outside", "seed", "widths", "words")
 
     def __init__(self, impl: str, epoch: int) -> None:
-        self.impl, self.epoch = impl, epoch
+        self.impl, self.epoch, self.outside = impl, epoch, False
         self.data: tuple[int, ...] | None = None
-        self.stream: Stream | None = None
+        self.seed: GeneratorSeed | None = None
         self.children: dict[Hashable, Key] = {}
         self.words: dict[Hashable, Word] = {}
         self.widths: set[Hashable] = set()
@@ -112,11 +124,13 @@ class KeyBook:
         self.line: Callable[[], str] = str
         self._calls = 0
         self._roots: dict[Hashable, Key] = {}
-        self._kept: dict[int, tuple[Key, int]] = {}
+        self._streams: dict[GeneratorSeed, Stream] = {}
+        self._kept: dict[Hashable, tuple[Key, int]] = {}
         source.on_begin.append(self.begin)
 
     def begin(self) -> None:
         self._roots.clear()
+        self._streams.clear()
         if len(self._kept) > 10_000:
             self._kept.clear()
 
@@ -133,9 +147,9 @@ class KeyBook:
         """Return the key of these words."""
         key, new = self._root((impl, data), impl)
         if new:
-            key.data, key.stream = data, Stream()
             shown = shown or f"a JAX key is the constant {list(data)}"
-            self.source.sequences.seed(key.stream, GeneratorSeed(("jax", impl, data), shown))
+            built = self.source.sequences.building
+            key.data, key.seed = data, GeneratorSeed(("jax", impl, data), shown, built)
         return key
 
     def drawn(self, impl: str, value: Any) -> Key:
@@ -154,25 +168,40 @@ class KeyBook:
         if key.epoch == self.source.epoch:
             return key
         if key.data is not None:
-            return self.constant(key.impl, key.data)
+            again = self.constant(key.impl, key.data)
+            if key.outside:
+                again.outside, again.seed = True, None
+            return again
+        self._once_only(key, id(key))
+        return self._root(("kept", id(key)), key.impl)[0]
+
+    def _once_only(self, key: Key, name: Hashable) -> None:
+        """Note that a key that may be kept is used on this path, and report that it was before."""
         epoch = self.source.epoch
-        used = self._kept.setdefault(id(key), (key, epoch))[1]
-        if used != epoch:
+        if self._kept.setdefault(name, (key, epoch))[1] != epoch:
             self.source.find(
                 "repeated-draws",
                 "violation",
                 f"a JAX key that stays from call to call is used again ({self.line()}), so the "
                 "draws repeat",
             )
-        return self._root(("kept", id(key)), key.impl)[0]
 
     def _used(self, key: Key) -> Key:
         key = self.current(key)
         if key.impl not in FOLLOWED_IMPLEMENTATIONS:
             self.source.refuse(f"JAX keys of the kind {key.impl}")
-        if key.stream is not None and key.stream.origin is not None:
-            self.source.sequences._blame(key.stream.origin)
         return key
+
+    def _drawn_from(self, key: Key) -> None:
+        """Note that numbers are drawn with a key: with a constant one they come in every call."""
+        if key.outside:
+            self._once_only(key, (key.impl, key.data))
+        if key.seed is not None:
+            stream = self._streams.get(key.seed)
+            if stream is None:
+                stream = self._streams[key.seed] = Stream()
+                self.source.sequences.seed(stream, key.seed)
+            self.source.sequences.blame_constant(stream)
 
     def _child(self, key: Key, name: tuple[Any, ...]) -> Key:
         child = key.children.get(name)
@@ -183,13 +212,16 @@ class KeyBook:
                 data = _derived(key.impl, key.data, name)
                 child, new = self._root((key.impl, data), key.impl)
                 if new:
-                    child.data, child.stream = data, key.stream
+                    child.data = data
+                    child.outside = key.outside
+                    if key.seed is not None:
+                        child.seed = key.seed._replace(key=("jax", key.impl, data))
             key.children[name] = child
         return child
 
     def split(self, key: Key, shape: Sequence[int]) -> list[Key]:
         key, count = self._used(key), prod(shape)
-        if jax.config.jax_threefry_partitionable:
+        if _CONFIG.jax_threefry_partitionable:
             return [self._child(key, ("at", i)) for i in range(count)]
         if count == 1:
             return [self._child(key, ("at", 1))]
@@ -197,13 +229,14 @@ class KeyBook:
 
     def fold_in(self, key: Key, number: Any) -> Key:
         """Return the key with a number folded in, or with draws, which make it a fresh one."""
-        key = self._used(key)
-        if isinstance(number, int | np.integer):
-            return self._child(key, ("at", int(number) & 0xFFFFFFFF))
+        # A draw passes for a number.
+        if not isinstance(number, Draw | MixedInteger):
+            return self._child(self._used(key), ("at", int(number) & 0xFFFFFFFF))
 
         def never(seed: Any) -> GeneratorSeed:
             raise AssertionError(seed)
 
+        key = self.current(key)
         seed = make_seed(self.source, number, never, least=MIN_JAX_SEEDS)
         if key.data is not None:
             # A constant that a draw is folded into is no constant any more.
@@ -221,6 +254,8 @@ class KeyBook:
         if keys and keys[0].impl == "rbg":
             # All words of a batch follow its first key.
             keys, count = keys[:1], len(keys) * count
+        for key in keys:
+            self._drawn_from(key)
         line = self.line()
         return [
             self._word(key, at, width, line) for key in keys for at in self._at(key, width, count)
@@ -228,7 +263,7 @@ class KeyBook:
 
     def _at(self, key: Key, width: int, count: int) -> list[Hashable]:
         counts: Hashable = width
-        if key.impl == "rbg" or jax.config.jax_threefry_partitionable:
+        if key.impl == "rbg" or _CONFIG.jax_threefry_partitionable:
             places: list[Hashable] = list(range(count))
         elif width == 32:
             half = (count + 1) // 2
@@ -262,7 +297,7 @@ class KeyBook:
 def _derived(impl: str, data: tuple[int, ...], name: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the words of the key that JAX itself derives from a constant one."""
     with jax.core.eval_context():
-        key = jax.random.wrap_key_data(np.array(data, np.uint32), impl=impl)
+        key = jax.random.wrap_key_data(jnp.array(data, np.uint32), impl=impl)
         if name[0] == "at":
             made = jax.random.fold_in(key, np.uint32(name[1]))
         else:

@@ -13,24 +13,25 @@ __simverify_role__ = "stand-in"
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
 from simverify.symbolic.arrays import (
-    ARRAY_HOOKS,
     DrawArray,
     Winner,
     array_of_objects,
     make_draw_array,
     resolve_winners,
 )
-from simverify.symbolic.bindings import Float64Promotion
+from simverify.symbolic.forms import Form, Machine
 from simverify.symbolic.jax_keys import Key, KeyBook, KeyWord, Word, one_plus_type
+from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
-from simverify.symbolic.scalar import Draw
+from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import RandomSource
 
 Value = Any
@@ -105,6 +106,13 @@ class Step:
         self.cache: dict[Any, Any] = {}
 
 
+class _Computed(NamedTuple):
+    """What an operation makes of a draw, whichever it is."""
+
+    form: Form
+    machine: Machine
+
+
 class _Node:
     """What is known after the same choices: the values up to step ``end``."""
 
@@ -128,6 +136,14 @@ _CALLS = {
     "remat2": "jaxpr",
 }
 """Primitives that call a program, and which parameter has it."""
+
+_LIFTED: dict[Float64Promotion, tuple[Any, ...]] = {
+    "half": (np.float16, jnp.bfloat16),
+    "single": (np.float16, jnp.bfloat16, np.float32),
+}
+
+_MAX_EVEN_INTEGERS = 2**16
+"""So many integers JAX makes of 64 bits, each as likely but for one part in 2**48."""
 
 _SILENT = ("debug_callback", "debug_print")
 _RANDOM = names("random_seed random_wrap random_unwrap random_split random_fold_in random_bits")
@@ -173,7 +189,7 @@ class Program:
             if name in _SILENT:
                 continue
             ins = [self._place(where, x) for x in eqn.invars]
-            if name in _CALLS:
+            if name in _CALLS and not is_randint(name, eqn.params):
                 called = eqn.params[_CALLS[name]]
                 inner: dict[Any, int] = {}
                 if hasattr(called, "consts"):
@@ -236,7 +252,7 @@ class Program:
         values: list[tuple[int, Any]] = []
         for i in range(at, len(self.steps)):
             step = self.steps[i]
-            if step.name in _RANDOM or step.name in _LOOPS:
+            if step.name in _RANDOM or step.name in _LOOPS or step.name == "jit":
                 return i, values
             for slot in step.ins:
                 if type(env[slot]) is not np.ndarray:
@@ -252,11 +268,26 @@ class Program:
         return outs
 
 
+def _file_of(jaxpr: Any) -> str:
+    """Return the source file of the function that a program is traced from."""
+    source = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "") or ""
+    return str(source.rpartition(" at ")[2].rpartition(":")[0])
+
+
 def _is_users(jaxpr: Any) -> bool:
     """Whether a program is traced from code under audit, by the file of its function."""
-    source = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", "") or ""
-    file = source.rpartition(" at ")[2].rpartition(":")[0]
+    file = _file_of(jaxpr)
     return bool(file) and is_user_file(file)
+
+
+_RANDOM_FILE = jax.random.randint.__code__.co_filename
+
+
+def is_randint(name: str, params: dict[str, Any]) -> bool:
+    """Whether a call is that of JAX's own function of random integers."""
+    if name not in ("jit", "pjit") or params.get("name") != "_randint":
+        return False
+    return _file_of(params["jaxpr"].jaxpr) == _RANDOM_FILE
 
 
 def _line_of(eqn: Any) -> str:
@@ -303,6 +334,7 @@ def _elementwise() -> dict[str, Callable[..., Any]]:
 
 
 ELEMENTWISE = _elementwise()
+_COMPARISONS = names("lt le gt ge eq ne lt_to le_to eq_to")
 
 
 def _slice(x: Any, *, start_indices: Any, limit_indices: Any, strides: Any, **_: Any) -> Any:
@@ -346,6 +378,7 @@ MOVES: dict[str, Callable[..., Any]] = {
     "name": lambda x, **_: x,
     "sharding_constraint": lambda x, **_: x,
     "device_put": lambda *xs, **_: list(xs),
+    "random_clone": lambda x: x,
     "stop_gradient": lambda x: x,
     "optimization_barrier": lambda *xs: list(xs),
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
@@ -361,7 +394,7 @@ INDEXED = {
     "dynamic_slice": ((0,), None),
     "dynamic_update_slice": ((0, 1), None),
     "scatter": ((0, 2), (1,)),
-    "pad": ((0, 1), ()),
+    "pad": ((0, 1), None),
 }
 """Which operands are moved, and which say where to (None: the others)."""
 
@@ -388,7 +421,7 @@ class Runner:
         self.book = KeyBook(source)
         self.book.line = self._current_line
         self.plain = plain
-        self._lifted = () if lift is None else (np.dtype(np.float32),) * (lift == "single")
+        self._lifted = tuple(map(np.dtype, _LIFTED[lift])) if lift else ()
         self._line = ""
         self._programs: dict[int, Program] = {}
 
@@ -416,7 +449,7 @@ class Runner:
         if type(x) is DrawArray:
             return x
         dtype = getattr(x, "dtype", None)
-        if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
             return self._constant_keys(x)
         return self._plain_array(np.asarray(x, dtype=dtype))
 
@@ -498,6 +531,8 @@ class Runner:
 
     def _apply(self, step: Step, args: "list[Value]", line: str) -> "list[Value]":
         name, params = step.name, step.params
+        if name == "jit":
+            return [self._randint(*args, closed=params["jaxpr"])]
         if name in _RANDOM:
             return [getattr(self, f"_{name}")(*args, **params)]
         if name in _LOOPS:
@@ -525,7 +560,7 @@ class Runner:
             self.refuse(f"jax.lax.{name} of draws")
         return [
             x if kind is None else self._typed(settle_shape(x), kind)
-            for x, kind in zip(result, step.kinds or [None] * len(result), strict=True)
+            for x, kind in zip(result or [], step.kinds, strict=True)
         ]
 
     def _typed(self, x: Value, kind: np.dtype[Any]) -> Value:
@@ -538,13 +573,9 @@ class Runner:
         with jax.core.eval_context():
             result = step.primitive.bind(*args, **step.params)
         several = step.primitive.multiple_results
-        kinds = step.kinds or [None]
         arrays = [np.asarray(x) for x in (result if several else [result])]
-        if self._lifted:
-            arrays = [
-                x if kind is None or x.dtype == kind else x.astype(kind)
-                for x, kind in zip(arrays, kinds, strict=False)
-            ]
+        if any(x.dtype in self._lifted for x in arrays):
+            self.refuse(f"jax.lax.{step.name} computed in float64")
         return arrays
 
     def _computed(self, step: Step, args: "list[Value]") -> "list[Value] | None":
@@ -601,7 +632,7 @@ class Runner:
         if first is not None:
             alike = all(type(x) is type(first) for x in args)
             if alike and isinstance(first, Bits):
-                alike = all((x.steps, x.dtype) == (first.steps, first.dtype) for x in moved)
+                alike = all((x.steps, x.dtype) == (first.steps, first.dtype) for x in args)
             if alike:
                 return [x.elements for x in args], first.like
             args = [self.force(x) for x in args]
@@ -625,8 +656,8 @@ class Runner:
     def _indexed(self, step: Step, args: "list[Value]") -> "list[Value]":
         """Move elements as JAX itself moves their numbers."""
         moved, saying = INDEXED[step.name]
-        saying = [i for i in range(len(args)) if i not in moved] if saying is None else saying
-        where = {i: self.known(args[i], "an index") for i in saying}
+        others = (i for i in range(len(args)) if i not in moved)
+        where = {i: self.known(args[i], "an index") for i in saying or others}
         plain, wrap = self._as_elements([args[i] for i in moved])
         key = tuple((x.shape, x.tobytes()) for x in where.values())
         order = step.cache.get(key)
@@ -703,6 +734,8 @@ class Runner:
             if late is not None:
                 return [late]
         if name in ELEMENTWISE:
+            if name not in _COMPARISONS and (quick := self._repeated(step, args)) is not None:
+                return [quick]
             return [self._ufunc(name, args)]
         if name == "div":
             if args[0].dtype.kind != "f":
@@ -755,6 +788,51 @@ class Runner:
                     if shape == x.shape:
                         return x
         return ELEMENTWISE[name](*args)
+
+    def _repeated(self, step: Step, args: "list[Value]") -> Value | None:
+        """Return what an operation makes of draws and known numbers, element by element.
+
+        Of draws of which nothing is known yet it makes what it made before of others that were
+        computed alike, with the same numbers. None: it is not of that kind.
+        """
+        place = [i for i, x in enumerate(args) if type(x) is DrawArray]
+        x = args[place[0]]
+        if len(place) > 1 or any(np.broadcast_shapes(y.shape, x.shape) != x.shape for y in args):
+            return None
+        flat = x.view(np.ndarray).ravel().tolist()
+        count = len(flat)
+        if len(step.cache) > _MAX_NODES:
+            step.cache.clear()
+        others = [
+            list(np.broadcast_to(y, x.shape).ravel()) if y.size > 1 else [y.reshape(())[()]] * count
+            for y in args
+            if y is not x
+        ]
+        function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
+        made = []
+        for i, draw in enumerate(flat):
+            numbers = [other[i] for other in others]
+            if not isinstance(draw, Draw):
+                made.append(function(*numbers[: place[0]], draw, *numbers[place[0] :]))
+                continue
+            atom = draw.atom
+            fresh = atom.low == 0.0 and atom.high == 1.0 and atom.owner is None
+            key = (id(draw.form), id(draw.machine), *numbers)
+            if fresh and (before := cache.get(key)) is not None:
+                kept = before[2]
+                of_draw = type(kept) is _Computed
+                made.append(Draw.kind(atom, kept.form, kept.machine) if of_draw else kept)
+                continue
+            state = source.path.position, source.slack, len(source.draws)
+            result = function(*numbers[: place[0]], draw, *numbers[place[0] :])
+            if fresh and state == (source.path.position, source.slack, len(source.draws)):
+                # What is kept has no draw of this path in it.
+                if isinstance(result, Draw) and result.atom is atom:
+                    cache[key] = draw.form, draw.machine, _Computed(result.form, result.machine)
+                elif not isinstance(result, Draw | Winner):
+                    cache[key] = draw.form, draw.machine, result
+            made.append(result)
+        return self._of_elements(objects(x.shape, made), step.kinds[0])
 
     def _later(self, step: Step, args: "list[Value]") -> Value | None:
         """Return integers that are computed when they are read, of winners that are not yet."""
@@ -883,6 +961,12 @@ class Runner:
         ]
         return Moved(objects(seeds.shape, keys))
 
+    def wrapped(self, words: Value) -> Value:
+        """Return old-style keys, of JAX's default kind, as keys."""
+        with jax.core.eval_context():
+            impl = jax.random.key(0).dtype._impl
+        return self._random_wrap(words, impl=impl)
+
     def _random_wrap(self, words: Value, *, impl: Any) -> Value:
         size, name = impl.key_shape[0], impl.name
         if is_known(words):
@@ -927,6 +1011,22 @@ class Runner:
             for key, number in zip(keys.ravel(), numbers.ravel().tolist(), strict=True)
         ]
         return Moved(objects(keys.shape, made))
+
+    def _randint(self, keys: Value, low: Value, high: Value, *, closed: Any) -> Value:
+        """Return random integers, each made of two words: of the halves of a split key."""
+        (out,) = closed.out_avals
+        (shape, kind), whole = (out.shape, out.dtype), self.known
+        low, high = whole(low, "jax.random.randint"), whole(high, "jax.random.randint")
+        alike = not keys.shape and low.size == high.size == 1 and kind.itemsize == 4
+        count = int(high.reshape(())) - int(low.reshape(())) if alike else 0
+        if not 0 < count <= _MAX_EVEN_INTEGERS:
+            return self.run(closed, [keys, low, high], self._line)[0]
+        upper, lower = self.book.split(keys.elements[()], (2,))
+        size = math.prod(shape)
+        words, others = (self.book.bits([key], 32, size) for key in (lower, upper))
+        drawn = self._array(list(map(Word.below, words, others, [count] * size)), shape)
+        first = kind.type(low.reshape(()))
+        return settle_shape(np.add(settle_shape(drawn.astype(kind)), first))
 
     def _random_bits(self, keys: Value, *, bit_width: int, shape: Any) -> Value:
         flat = keys.elements.ravel().tolist()

@@ -9,25 +9,39 @@ transformations come down to calls of primitives here, compiled functions to one
 __simverify_role__ = "stand-in"
 
 
+import functools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import set_current_trace
+from jax.extend import core
 
-from simverify.symbolic.arrays import ARRAY_HOOKS, DrawArray, Winner, as_objects, resolve_winners
-from simverify.symbolic.bindings import Float64Promotion
+from simverify.symbolic.arrays import DrawArray, Winner, as_objects, resolve_winners
 from simverify.symbolic.integers import MixedInteger
-from simverify.symbolic.jax_programs import Moved, Runner, Step, Value, is_known, settle_shape
-from simverify.symbolic.scalar import Draw
+from simverify.symbolic.jax_programs import (
+    Moved,
+    Runner,
+    Step,
+    Value,
+    is_known,
+    is_randint,
+    settle_shape,
+)
+from simverify.symbolic.promotion import Float64Promotion
+from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
-_REAL_ARRAY = type(jax.numpy.zeros(()))
+
+def current_trace(trace: "DrawTrace") -> AbstractContextManager[None]:
+    """Make this the trace that is given JAX's primitives inside a block, on this thread."""
+    block: AbstractContextManager[None] = core.set_current_trace(trace)  # type: ignore[no-untyped-call]
+    return block
 
 
-class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
+class DrawTracer(jax.core.Tracer["DrawTrace"]):
     """An array of JAX's whose values may be draws."""
 
     __slots__ = ("value",)
@@ -70,9 +84,9 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return value[()]
 
     def __bool__(self) -> bool:
-        if self.aval.size == 1:
+        if self.size == 1:
             return bool(self._numbers().reshape(())[()])
-        return bool(np.ones(self.aval.shape))  # which raises
+        return bool(np.ones(self.shape))  # which raises
 
     def __int__(self) -> Any:
         return int(self._scalar())
@@ -90,13 +104,10 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return value.__array__(*args[:1])
 
     def __format__(self, spec: str) -> str:
-        return format(self.item() if not self.aval.shape else self._numbers(), spec)
+        return format(self.item() if not self.shape else self._numbers(), spec)
 
     def block_until_ready(self) -> "DrawTracer":
         return self
-
-    def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {_REAL_ARRAY.__name__!r}")
 
     def __copy__(self) -> "DrawTracer":
         return self
@@ -105,11 +116,11 @@ class DrawTracer(jax.core.Tracer):  # type: ignore[misc, type-arg]
         return self
 
 
-class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
+class DrawTrace(jax.core.Trace):
     """Runs every primitive on draws; see the module."""
 
     def __init__(self, runner: Runner) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.runner = runner
 
     def lower(self, x: Any) -> Value:
@@ -119,7 +130,19 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         return DrawTracer(self, aval, value)
 
     def stage_value(self, val: Any) -> Any:
-        return val if type(val) is DrawTracer else self.wrap(self.lower(val), jax.typeof(val))
+        if type(val) is DrawTracer:
+            return val
+        value, aval = self.lower(val), jax.typeof(val)
+        kind = self.runner.kind(getattr(aval, "dtype", None))
+        return self.wrap(value if kind is None else value.astype(kind, copy=False), aval)
+
+    def stage_outside(self, val: Any) -> Any:
+        """Return what stands for keys that were bound to a name before the call."""
+        twin = self.stage_value(val)
+        if isinstance(twin.value, Moved):
+            for key in twin.value.elements.ravel():
+                key.outside = True
+        return twin
 
     def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
         """Run one primitive."""
@@ -128,7 +151,10 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         args = [self.lower(x) for x in tracers]
         if primitive.name in ("jit", "pjit"):
             closed = params["jaxpr"]
-            results = runner.run(closed, args)
+            if is_randint(primitive.name, params):
+                results = runner.apply(Step(primitive, params, [], [], ""), args, "")
+            else:
+                results = runner.run(closed, args)
             return list(map(self.wrap, results, closed.out_avals))
         avals = [x.aval if type(x) is DrawTracer else jax.typeof(x) for x in tracers]
         made, _effects = primitive.abstract_eval(*avals, **params)
@@ -144,7 +170,7 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, *, symbolic_zeros: Any
     ) -> Any:
         """Run the function itself: nobody asks for its derivative."""
-        with set_current_trace(self):
+        with current_trace(self):
             return fun.call_wrapped(*tracers)
 
     def process_custom_vjp_call(
@@ -160,7 +186,7 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         symbolic_zeros: Any,
     ) -> Any:
         """Run the function itself: nobody asks for its derivative."""
-        with set_current_trace(self):
+        with current_trace(self):
             return fun.call_wrapped(*tracers)
 
     # -- functions that are given draws of others --
@@ -179,6 +205,9 @@ class DrawTrace(jax.core.Trace):  # type: ignore[misc, type-arg]
         lifted = self.runner.kind(kind)
         value = value if value.dtype == lifted else settle_shape(value.astype(lifted))
         return self.wrap(value, jax.core.ShapedArray(value.shape, kind))
+
+
+_COMPILED = type(jax.jit(abs))
 
 
 def _holds_draws(x: Any) -> bool:
@@ -224,7 +253,16 @@ def intercept_jax(
 
     def folding(original: Any) -> Callable[..., Any]:
         def fold_in(key: Any, data: Any) -> Any:
-            return original(key, trace.of_draws(data) if _holds_draws(data) else data)
+            if not isinstance(data, Draw | MixedInteger):
+                return original(key, resolve_winners(data))
+            like, value = jax.typeof(key), trace.lower(key)
+            old = not jnp.issubdtype(like.dtype, jax.dtypes.prng_key)
+            if old:
+                value = runner.wrapped(value)
+            array = np.empty((), dtype=object)
+            array[()] = book.fold_in(value.elements[()], data)
+            folded = Moved(array)
+            return trace.wrap(runner._random_unwrap(folded) if old else folded, like)
 
         return fold_in
 
@@ -243,22 +281,42 @@ def intercept_jax(
         swap(jax.numpy, name, making(getattr(jax.numpy, name)))
     twins: dict[int, tuple[Any, Any]] = {}
 
+    def given_arrays(function: Any) -> Any:
+        """Return a compiled function that takes draws of numpy's and Python's too."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if any(map(_holds_draws, (*args, *kwargs.values()))):
+                args, kwargs = jax.tree.map(
+                    lambda x: trace.of_draws(x) if _holds_draws(x) else x, (args, kwargs)
+                )
+            return function(*args, **kwargs)
+
+        return call
+
     def twin_of(value: Any) -> Any:
+        if type(value) is _COMPILED:
+            if id(value) not in twins:
+                twins[id(value)] = (value, given_arrays(value))
+            return twins[id(value)][1]
         if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
             return None
         if not _may_be_keys(value):
             return None
         if id(value) not in twins:
-            twins[id(value)] = (value, trace.stage_value(value))
+            twins[id(value)] = (value, trace.stage_outside(value))
         return twins[id(value)][1]
 
     with ExitStack() as stack:
-        stack.enter_context(set_current_trace(trace))
+        if lift == "single":
+            # What names no type is of 64 bits then, as rows are before JAX rounds them.
+            stack.enter_context(jax.enable_x64(True))
+        stack.enter_context(current_trace(trace))
         yield twin_of
 
 
 def _may_be_keys(value: Any) -> bool:
     """Whether an array may be keys: an old-style one is put back where the code replaced it."""
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return True
     return value.dtype == np.uint32 and value.shape[-1:] in ((2,), (4,))

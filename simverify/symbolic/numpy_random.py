@@ -15,8 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simverify.symbolic.arrays import make_draw_array
+from simverify.symbolic.compiled import seed_of
 from simverify.symbolic.provenance import CannotEnumerate, names
 from simverify.symbolic.sampler import (
+    MIN_COMPILED_SEEDS,
+    MIN_SEEDS,
     CopiedGenerator,
     StatePlaceholder,
     SymbolicSampler,
@@ -29,7 +32,7 @@ from simverify.symbolic.sampler import (
 )
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import RandomSource, refusing_call
-from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
+from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState, shared_start
 
 # ``SeedSequence``.
 #
@@ -441,6 +444,7 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
     """A ``numpy.random.RandomState`` whose draws are symbolic."""
 
     legacy = True
+    fewest_seeds = MIN_SEEDS
     bits: ClassVar[dict[str, type[SymbolicBitGenerator]]]
     chosen = type(RandomState(0).choice(2))
     copies_share = copy.copy(RandomState(_CONSTRUCTOR_BITS))._bit_generator is _CONSTRUCTOR_BITS
@@ -466,7 +470,17 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
     def seed(self, seed: Any = None) -> None:
         if not isinstance(self._bits, self.bits["MT19937"]):
             raise TypeError("can only re-seed a MT19937 BitGenerator")
-        self.source.sequences.seed(self.stream, make_seed(self.source, seed, _legacy_constant_seed))
+        if self.fewest_seeds < MIN_SEEDS and issubclass(type(seed), int | np.integer):
+            seed = seed_of(seed)
+        seeded = make_seed(self.source, seed, _legacy_constant_seed, self.fewest_seeds)
+        self.source.sequences.seed(self.stream, seeded)
+
+    def swap_with(self, other: "SymbolicRandomState") -> None:
+        """Exchange the draws of two of them."""
+        for name in ("_bits", "fewest_seeds"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(self, name, theirs)
+            setattr(other, name, mine)
 
     def get_state(self, legacy: bool = True) -> Any:
         state = {**self._bits.state, "has_gauss": 0, "gauss": 0.0}
@@ -633,6 +647,11 @@ class NumpyTwins:
         self.legacy.stream.outside = True
         self._twins: dict[int, tuple[Any, Any]] = {}
         source.on_begin.append(lambda: self.legacy.seed(None))
+        self.compiled = self.state()
+        self.compiled.fewest_seeds = MIN_COMPILED_SEEDS
+        self.compiled.stream.outside = True
+        source.on_begin.append(lambda: self.compiled.seed(None))
+        self._join(self.legacy.stream, _LEGACY_STATE._bit_generator)
 
     def names(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield ``(module, name, what stands for it)``; unknown functions are refused."""
@@ -674,9 +693,17 @@ class NumpyTwins:
                 self._source.refuse("a bit generator of an unknown kind")
             bits = made()
             bits.stream.outside = True
+            self._join(bits.stream, value)
             return bits
         kind = self.generator if isinstance(value, Generator) else self.state
         return kind(self.twin_of(value._bit_generator))
+
+    def _join(self, stream: Stream, bits: Any) -> None:
+        """Begin each path where the real generator stood, if another one yields its numbers too."""
+        start = shared_start(bits)
+        if start is not None:
+            self._source.sequences.join(stream, start)
+            self._source.on_begin.append(lambda: self._source.sequences.join(stream, start))
 
     def _default_rng(self, seed: Any = None) -> Any:
         if isinstance(seed, SymbolicGenerator):

@@ -13,8 +13,8 @@ __simverify_role__ = "stand-in"
 import array
 import collections
 import functools
-import inspect
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from simverify.symbolic.arrays import DrawArray, array_of_objects
 from simverify.symbolic.builtins_patched import ArrayTwin, array_for_draws
-from simverify.symbolic.hidden_state import BoundNames, reachable_state, slots_of
+from simverify.symbolic.hidden_state import BoundNames, attributes_of, reachable_state, slots_of
 from simverify.symbolic.provenance import is_library, is_machinery
 
 _MAX_VISITED = 20_000
@@ -33,6 +33,8 @@ _MAX_ELEMENTS = 2**17
 """Arrays of more elements are left, too: they are weights, and no place for draws."""
 
 _VALUE_TYPES = (int, float, complex, bool, str, bytes, type(None), np.ndarray)
+_CLOSED_TYPES = (types.ModuleType, *weakref.ProxyTypes)
+_LIBRARIES = ("jax", "jaxlib", "numba", "numpy", "scipy")
 _LRU_CACHE_TYPE = type(functools.lru_cache(len))
 
 
@@ -90,7 +92,7 @@ class OutsideArrays:
             for get, put in _places_in(x):
                 try:
                     value = get()
-                except (LookupError, AttributeError, ValueError):
+                except Exception:  # a descriptor of the user's may raise anything
                     continue
                 twin = None if put is None else self._twin(value)
                 if put is not None and twin is not None:
@@ -106,9 +108,9 @@ class OutsideArrays:
             twin = self._array(x)
         elif type(x) is array.array and x.typecode in "fd":
             twin = ArrayTwin(x.typecode, x)
-        elif isinstance(x, _LRU_CACHE_TYPE):
+        elif type(x) is _LRU_CACHE_TYPE:
             twin = self._cached(x)
-        elif isinstance(x, tuple):
+        elif issubclass(type(x), tuple):
             items = [self._twin(y) for y in x]
             if any(y is not None for y in items):
                 parts = [y if twin is None else twin for y, twin in zip(x, items, strict=True)]
@@ -138,7 +140,7 @@ class OutsideArrays:
             return None
         strides = tuple(stride // step * objects.itemsize for stride in x.strides)
         place = objects[first // step :]
-        twin = np.lib.stride_tricks.as_strided(
+        twin: Any = np.lib.stride_tricks.as_strided(
             place, x.shape, strides, writeable=x.flags.writeable
         ).view(DrawArray)
         twin._real = x.dtype
@@ -159,7 +161,7 @@ class OutsideArrays:
 
 
 def _item(x: Any, key: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    kind: Any = dict if isinstance(x, dict) else type(x)
+    kind: Any = dict if issubclass(type(x), dict) else type(x)
     return lambda: kind.__getitem__(x, key), lambda value: kind.__setitem__(x, key, value)
 
 
@@ -184,28 +186,34 @@ def _places_in(x: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], None
                 yield _class_attribute(x.owner, name)
             elif isinstance(x.space, dict):
                 yield _item(x.space, name)
-    elif isinstance(x, dict):
+    elif issubclass(kind, dict):
         yield from (_item(x, key) for key in list(dict.keys(x)))
-    elif isinstance(x, list | collections.deque):
+    elif issubclass(kind, list | collections.deque):
         yield from (_item(x, i) for i in range(len(x)))
-    elif isinstance(x, tuple | set | frozenset):
+    elif issubclass(kind, tuple | set | frozenset):
         yield from map(_fixed, x)
     elif kind is types.FunctionType:
         yield _attribute(x, "__defaults__")
         yield from map(_fixed, (x.__kwdefaults__, *(x.__closure__ or ()), x.__dict__))
     elif kind is types.CellType:
         yield _attribute(x, "cell_contents")
-    elif isinstance(x, functools.partial):
+    elif issubclass(kind, functools.partial):
         yield lambda: x.args, lambda args: x.__setstate__((x.func, args, x.keywords, vars(x)))  # type: ignore[attr-defined]
         yield from map(_fixed, (x.func, x.keywords))
-    elif isinstance(x, types.MethodType):
+    elif kind is types.MethodType:
         yield from map(_fixed, (x.__func__, x.__self__))
-    elif isinstance(x, staticmethod | classmethod):
+    elif issubclass(kind, staticmethod | classmethod):
         yield _fixed(x.__func__)
-    elif inspect.isclass(x):
+    elif issubclass(kind, type):
         if not (is_library(x.__module__) or is_machinery(x.__module__)):
             yield from (_class_attribute(x, name) for name in vars(x) if name[:2] != "__")
             yield from map(_fixed, x.__mro__[1:])
-    elif not isinstance(x, types.ModuleType) and not is_machinery(kind.__module__):
+    elif not issubclass(kind, _CLOSED_TYPES) and not _is_of_library(kind):
+        # By their types, as an object may answer any name, or raise at one.
         yield from (_attribute(x, name) for name in slots_of(x) if name != "__dict__")
-        yield from map(_fixed, (getattr(x, "__dict__", None), kind))
+        yield from map(_fixed, (attributes_of(x), kind))
+
+
+def _is_of_library(kind: type) -> bool:
+    home = kind.__module__.partition(".")[0]
+    return is_machinery(kind.__module__) or home in _LIBRARIES

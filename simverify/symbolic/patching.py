@@ -35,6 +35,7 @@ from simverify.symbolic.builtins_patched import (
     numpy_twins,
     patch_float_functions,
 )
+from simverify.symbolic.compiled import following_runner, source_patches
 from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
 from simverify.symbolic.outside_arrays import OutsideArrays
@@ -102,7 +103,8 @@ def intercept_randomness(
     for name in ("urandom", "getrandom", "fork", "forkpty"):
         # What a forked process draws is no draw of this one, which would take it for certain.
         if hasattr(os, name):
-            swap(os, name, refusing_call(source, f"os.{name}"))
+            words = f"os.{name} (another process may draw there: draw in the one that is called)"
+            swap(os, name, refusing_call(source, words))
     if not plain:
         patch_float_functions(swap, patches)
 
@@ -130,6 +132,7 @@ def intercept_randomness(
     if of_draws:
         replace(np, of_draws)
     patches += method_patches(source)
+    patches += source_patches(following_runner(numpy.legacy, numpy.compiled), source.compiled)
 
     def twin_of(value: Any) -> Any:
         """Return what stands for a value found in the code's modules; None to leave it."""

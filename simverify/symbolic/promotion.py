@@ -251,14 +251,13 @@ def _promoted(value: Any, held: Callable[[Any], Any]) -> Any:
             return None
         both = (x if new is None else new for x, new in zip(value, parts, strict=True))
         return tuple.__new__(type(value), both)
-    if isinstance(value, functools.partial) and type(value) is functools.partial:
-        parts = _promoted(value.args, held), _promoted(tuple(value.keywords.values()), held)
-        if parts == (None, None):
+    if type(value) is functools.partial:
+        given = tuple(value.keywords.values())
+        args, named = _promoted(value.args, held), _promoted(given, held)
+        if args is None and named is None:
             return None
-        args, values = parts[0] or value.args, parts[1] or tuple(value.keywords.values())
-        return functools.partial(
-            value.func, *args, **dict(zip(value.keywords, values, strict=True))
-        )
+        keywords = dict(zip(value.keywords, named or given, strict=True))
+        return functools.partial(value.func, *(args or value.args), **keywords)
     return held(value)
 
 

@@ -170,6 +170,17 @@ def portable_path(place: str) -> str:
     return place.removeprefix(root)
 
 
+def source_line(place: str) -> str:
+    """Return the text of a portable ``file:line``; "" where there is none, as of code from exec."""
+    file, _, number = place.rpartition(":")
+    home = next(iter(folders().values())).parent
+    for root in ("", f"{home}{os.sep}", *_LIBRARY_ROOTS):
+        linecache.checkcache(root + file)
+        if text := linecache.getline(root + file, int(number)).strip():
+            return text
+    return ""
+
+
 def mark_as_user_code(path: Path) -> None:
     """Count an installed source file as code under audit, as an engine's, from now on."""
     _MARKED_FILES.add(str(path))

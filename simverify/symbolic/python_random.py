@@ -23,7 +23,7 @@ from simverify.symbolic.sampler import (
     state_placeholder,
 )
 from simverify.symbolic.source import RandomSource, refusing_call
-from simverify.symbolic.streams import GeneratorSeed, Stream
+from simverify.symbolic.streams import GeneratorSeed, Stream, shared_start
 
 _GLOBAL_RANDOM: Any = random._inst
 _C_RANDOM: Any = random.Random.__mro__[1]
@@ -48,7 +48,10 @@ class _RandomStreams:
             self._streams.clear()
             self._epoch = self.source.epoch
         if id(instance) not in self._streams:
-            self._streams[id(instance)] = (instance, Stream(outside=instance is _GLOBAL_RANDOM))
+            stream = Stream(outside=instance is _GLOBAL_RANDOM)
+            if (start := shared_start(instance)) is not None:
+                self.source.sequences.join(stream, start)
+            self._streams[id(instance)] = (instance, stream)
         return self._streams[id(instance)][1]
 
 

@@ -32,6 +32,13 @@ from simverify.symbolic.provenance import (
     is_boundary,
     is_users_module,
 )
+from simverify.symbolic.rounded_races import (
+    RoundedRace,
+    StepLaw,
+    constant_law,
+    step_law,
+    winning_weights,
+)
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -563,6 +570,8 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
     no number can win; they are fresh, or some were raced before, with other weights.
     """
     draws = [(i, x) for i, x in enumerate(elements) if hasattr(x, "form")]
+    if any(x.has_steps() for _, x in draws):
+        return decide_rounded(elements, largest=largest)
     numbers = [x for x in elements if not hasattr(x, "form")]
     # What races alone: nothing is known of it but how it came out in races.
     apart = {
@@ -570,7 +579,7 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         for _, x in draws
         if isinstance(x.atom.owner, Racer | None)
         and (x.atom.low, x.atom.high) == (0, 1)
-        and not (x.has_steps() or hasattr(x.atom, "last"))
+        and not hasattr(x.atom, "last")
     }
     narrowed = {
         id(x.atom) for _, x in draws if x.atom.single and x.atom.owner is None and not x.has_steps()
@@ -604,6 +613,8 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
     total = math.fsum(rates)
     blurs = (x.machine.blur * r for (_, x), r in zip(draws, rates, strict=True))
     if math.fsum(blurs) > MAX_RACE_BLUR * total:
+        if (first := decide_rounded(elements, largest=largest)) is not None:
+            return first
         source.refuse("a race of draws that rounding swamps")
     source.slack += math.fsum(x.form.slack for _, x in draws)
     if not fresh:
@@ -620,6 +631,30 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         for loser in racers[:won] + racers[won + 1 :]:
             _attach_loser(racers[won], loser)
     return draws[won][0]
+
+
+def decide_rounded(elements: "list[Any]", *, largest: bool) -> int | None:
+    """Index of the first of the largest or smallest of rounded draws and numbers, by one fork.
+
+    None, and nothing is decided, where draws were compared before or have too many values, or so
+    few that they are run one by one: then more can be asked of them later.
+    """
+    draws = [x for x in elements if hasattr(x, "form")]
+    fresh = all(x.atom.single and x.atom.owner is None and not x.settles() for x in draws)
+    if not fresh or len({id(x.atom) for x in draws}) < len(draws):
+        return None
+    laws: list[StepLaw] = []
+    for x in elements:
+        law = step_law(x.machine, *x.grid()[1:]) if hasattr(x, "form") else constant_law(x)
+        if law is None:
+            return None
+        laws.append(law)
+    weights = winning_weights(laws, largest=largest)
+    total = math.fsum(weights)
+    won: int = draws[0].source.fork([x / total for x in weights], DecisionKind.SEVERAL)
+    atoms = [x.atom if hasattr(x, "form") else None for x in elements]
+    RoundedRace(laws, atoms, won, largest=largest)
+    return won
 
 
 # A race of exponentials whose uniforms were compared with numbers before.

@@ -371,6 +371,9 @@ def _as_float64(x: Any) -> Any:
 MIN_SEEDS = 2**60
 """1 / sqrt(2**60) is 1e-9, the exact tier's tolerance in float64."""
 
+MIN_COMPILED_SEEDS = 2**31
+"""The same inside what numba compiles, whose seeds have 32 bits at most: off by 2e-5."""
+
 _BITS_OF_A_UNIFORM = 53
 
 
@@ -400,6 +403,13 @@ def make_seed(
         source.refuse(
             f"a generator seeded with one of about 2**{math.log2(max(count, 1)):.0f} drawn numbers "
             f"(seed it with {bits} bits, or draw from rng itself)"
+        )
+    if count < MIN_SEEDS:
+        source.find(
+            "few-seeds",
+            "warning",
+            f"a generator seeded with one of about 2**{math.log2(count):.0f} drawn numbers counts "
+            f"as fresh: what it yields may be off by {count**-0.5:.0e}, which no call shows",
         )
     return GeneratorSeed(("drawn", *map(_seed_part_name, parts)))
 

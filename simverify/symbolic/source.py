@@ -33,6 +33,7 @@ from simverify.symbolic.races import (
     PartialProduct,
     Racer,
 )
+from simverify.symbolic.rounded_races import RoundedRacer
 from simverify.symbolic.scalar import Uniform, exponential_from
 from simverify.symbolic.streams import DrawSequences, Stream
 
@@ -80,12 +81,12 @@ def plan_numbers(
             if id(atom) not in narrowed:
                 narrowed.update(atom.owner.sample_uniforms(rng))
             return narrowed[id(atom)]
-        if isinstance(atom.owner, Racer):
+        if isinstance(atom.owner, Racer | RoundedRacer):
             return atom.owner.sample_uniform(rng, arrivals)
         return atom.between(rng.uniform(*part))
 
     for _ in range(MAX_REJECTIONS):
-        arrivals: dict[Racer, float] = {}
+        arrivals: dict[Any, float] = {}
         narrowed: dict[int, float] = {}
         numbers = [number(draw) for draw in draws]
         by_atom = dict(zip(map(id, draws), numbers, strict=True))
@@ -142,7 +143,8 @@ class RandomSource:
     times 0 is decided by its sign, which a run on numbers showed to matter. ``addressed``: draws
     of counter-based generators; ``tensors``: what torch's tensors hold. ``epoch`` counts the runs,
     ``torch_calls`` the calls of torch in them (:func:`total_effort`). ``widest``: the most values
-    of an integer that was followed value by value, and where.
+    of an integer that was followed value by value, and where. ``compiled``: the functions that
+    ran as source, although numba compiles them, and where each is.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -165,6 +167,7 @@ class RandomSource:
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
         self.builtins = BuiltinTwins()
+        self.compiled: dict[str, str] = {}
         self.begin(Path())
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:

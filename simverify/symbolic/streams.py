@@ -8,7 +8,8 @@ that is refused. Most generators never come back to a place: their streams have 
 nothing is kept of them.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
+from contextvars import ContextVar
 from typing import Any, NamedTuple, NoReturn, Protocol
 from weakref import ref
 
@@ -17,6 +18,9 @@ from simverify.symbolic.provenance import CannotEnumerate, Finding, Severity, cu
 STREAM_HORIZON = 2**48
 """Words within which a stream that draws in unknown steps may reach another one's words."""
 
+
+EQUAL_STREAMS = "equal-streams"
+"""The finding that two generators yield the same numbers. A rule may mean it, so no violation."""
 
 REUSED_BITS = "reused-bits"
 """The kind of what is found where code asks twice for the same bits of a key: a cause, no fault."""
@@ -56,6 +60,30 @@ class StreamState(NamedTuple):
     position: int
     origin: StreamOrigin | None
     epoch: int
+    name: str
+
+
+class SharedStart(NamedTuple):
+    """Where a generator stood before the audit, in a sequence that another one follows too.
+
+    ``holder``: what holds its state; ``upcoming``: the uniform that it yielded next; ``name``: what
+    it is called in the code, with the line that made it.
+    """
+
+    key: Hashable
+    position: int
+    name: str
+    holder: Any
+    upcoming: float
+
+
+SHARED_STARTS: ContextVar[Mapping[int, SharedStart] | None] = ContextVar("starts", default=None)
+"""By the identity of what holds the state: a bit generator, or a generator without one."""
+
+
+def shared_start(holder: Any) -> SharedStart | None:
+    """Return where a generator stood whose numbers another one yields too; None for most."""
+    return (SHARED_STARTS.get() or {}).get(id(holder))
 
 
 class Stream:
@@ -63,10 +91,10 @@ class Stream:
 
     ``position`` counts words; after a draw that takes an unknown number of them the sequence is
     another one, which is named after the place where it was left. ``outside``: its generator is
-    there before the call and after it.
+    there before the call and after it. ``name``: its generator, in words; empty if it has no key.
     """
 
-    __slots__ = ("__weakref__", "epoch", "key", "origin", "outside", "position")
+    __slots__ = ("__weakref__", "epoch", "key", "name", "origin", "outside", "position")
 
     def __init__(self, *, outside: bool = False) -> None:
         self.outside = outside
@@ -74,6 +102,7 @@ class Stream:
         self.position = 0
         self.origin: StreamOrigin | None = None
         self.epoch = -1
+        self.name = ""
 
     def forget(self) -> None:
         """Continue with fresh draws."""
@@ -111,7 +140,6 @@ class DrawSequences:
     def __init__(self, source: _Source) -> None:
         self._source = source
         self._first_seen: dict[StreamOrigin, int] = {}
-        self._seeding_lines: dict[StreamOrigin, str] = {}
         self._named = 0
         self._start()
 
@@ -133,7 +161,7 @@ class DrawSequences:
     def _start(self) -> None:
         self._outside: list[tuple[Stream, tuple[Hashable, int] | None]] = []
         self._ahead: dict[tuple[Hashable, int], list[tuple[Hashable, int]]] = {}
-        self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any]] = {}
+        self._drawn: dict[tuple[Hashable, int], tuple[Hashable, Any, Stream, str]] = {}
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[StreamOrigin, int] = {}
@@ -190,12 +218,18 @@ class DrawSequences:
         self._seeded.append(ref(stream))
         if seed.shown is not None:
             stream.origin = StreamOrigin(seed.key, start, seed.shown)
-            times = 1 if self.building or seed.built else 2
-            self._times_seeded[stream.origin] = self._times_seeded.get(stream.origin, 0) + times
-            if stream.origin not in self._seeding_lines:
-                self._seeding_lines[stream.origin] = current_user_line()
+            stream.name = current_user_line()
+            times = self._times_seeded.get(stream.origin, 0)
+            # Two generators may get one seed when a rule is built: the law says what comes of it.
+            times = max(times, 1) if self.building or seed.built else times + 2
+            self._times_seeded[stream.origin] = times
         if start:
             self._enter(stream.key, start)
+
+    def join(self, stream: Stream, start: SharedStart) -> None:
+        """Set the stream of a generator that was there before to where it stood."""
+        self.seed(stream, GeneratorSeed(start.key), start.position)
+        stream.name = start.name
 
     def state(self, stream: Stream) -> StreamState:
         """Return the place at which a stream stands, and remember its draws from now on."""
@@ -207,13 +241,13 @@ class DrawSequences:
                 # Where nothing was drawn so far, this is where the call found it.
                 beginning = None if self._source.draws else (stream.key, 0)
                 self._outside.append((stream, beginning))
-        return StreamState(stream.key, stream.position, stream.origin, stream.epoch)
+        return StreamState(stream.key, stream.position, stream.origin, stream.epoch, stream.name)
 
     def put(self, stream: Stream, state: StreamState) -> None:
         """Set a stream to a place: the draws that followed it follow again."""
         if state.epoch != self._source.epoch:
             self._source.refuse("a generator's state that an earlier call kept")
-        stream.key, stream.position, stream.origin, stream.epoch = state
+        stream.key, stream.position, stream.origin, stream.epoch, stream.name = state
 
     def moved(
         self, state: StreamState, how: str, to: Callable[[int], int], period: int
@@ -241,15 +275,16 @@ class DrawSequences:
             # Kept from an earlier path: by now it stands at an unknown place.
             stream.forget()
             return new()
-        if stream.origin is not None:
-            self._blame(stream.origin)
+        self.blame_constant(stream)
         place = (stream.key, stream.position)
         if place not in self._drawn:
             if not one_word:
                 self._unknown_steps.setdefault(stream.key, []).append(stream.position)
                 self._apart(stream.key)
-            self._drawn[place] = (kind, new())
-        was, draw = self._drawn[place]
+            self._drawn[place] = (kind, new(), stream, _in_words(stream))
+        was, draw, first, name = self._drawn[place]
+        if first is not stream:
+            self._note_equal_streams(name, _in_words(stream))
         if was != kind:
             kinds = ", ".join(str(x[0] if isinstance(x, tuple) else x) for x in (was, kind))
             self._source.refuse(f"one seed used for draws of two kinds ({kinds})")
@@ -273,7 +308,17 @@ class DrawSequences:
             if any(at < entered < at + STREAM_HORIZON for entered in self._entered.get(key, ())):
                 self._source.refuse("streams of one generator that may overlap")
 
-    def _blame(self, origin: StreamOrigin) -> None:
+    def blame_constant(self, stream: Stream) -> None:
+        """Note a draw from a stream, which repeats from call to call if it goes back to a seed."""
+        if stream.origin is not None:
+            self._blame(stream.origin, stream.name)
+
+    def _note_equal_streams(self, first: str, second: str) -> None:
+        if EQUAL_STREAMS not in self._source.findings:
+            pair = f"{first} and {second}" if first != second else f"{first} and one like it"
+            self._source.find(EQUAL_STREAMS, "warning", f"{pair} yield the same numbers")
+
+    def _blame(self, origin: StreamOrigin, where: str) -> None:
         # A seed from the clock, or one that was drawn and is a number on replay, changes.
         again = self._first_seen.setdefault(origin, self._source.epoch) != self._source.epoch
         # Only the first of a kind is kept.
@@ -282,6 +327,12 @@ class DrawSequences:
             self._source.find(
                 "constant-seed",
                 "violation",
-                f"{origin.shown} inside the call, so its draws repeat from call to call "
-                f"({self._seeding_lines[origin]})",
+                f"{origin.shown} inside the call, so its draws repeat from call to call ({where})",
             )
+
+
+def _in_words(stream: Stream) -> str:
+    """Return which generator draws from a stream."""
+    if stream.origin is not None:
+        return f"the generator seeded at {stream.name}"
+    return stream.name or "a generator"

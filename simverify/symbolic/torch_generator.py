@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from types import FunctionType
 from typing import Any
@@ -38,7 +39,7 @@ from simverify.symbolic.sampler import (
 )
 from simverify.symbolic.scalar import uniform_on_grid
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource, refusing_call
-from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState
+from simverify.symbolic.streams import GeneratorSeed, Stream, StreamState, shared_start
 from simverify.symbolic.symbolic_tensor import HALF_PRECISION_GRIDS, SymbolicStorages, uniform_grid
 from simverify.symbolic.torch_ops import TorchOps
 
@@ -86,6 +87,8 @@ class TorchStreams:
         if generator is None:
             if device not in self._default:
                 self._default[device] = Stream(outside=True)
+                if device == "cpu" and (start := shared_start(DEFAULT_GENERATOR)) is not None:
+                    self.source.sequences.join(self._default[device], start)
                 if self._seed is not None:
                     seed = device_seed(device, self._seed)
                     self.source.sequences.seed(self._default[device], seed)
@@ -580,6 +583,21 @@ class DefaultGenerator(SymbolicTorchGenerator):
     def initial_seed(self) -> Any:
         return self.streams.initial_seed()
 
+    def clone_state(self) -> Any:
+        """Return a generator that stands where this one does; it is no default one."""
+        kind = type("Generator", (SymbolicTorchGenerator,), {"streams": self.streams})
+        twin: Any = kind(self.device)
+        twin._initial = self.initial_seed()
+        sequences = self.streams.source.sequences
+        sequences.put(twin.stream, sequences.state(self.stream))
+        return twin
+
+    def graphsafe_get_state(self) -> Any:
+        return self.streams.source.refuse("graphsafe_get_state() of torch's default generator")
+
+    def graphsafe_set_state(self, state: Any) -> Any:
+        return self.streams.source.refuse("graphsafe_set_state() of torch's default generator")
+
 
 def seeding_functions(source: RandomSource, streams: TorchStreams) -> list[tuple[Any, str, Any]]:
     """Return ``(module, name, new)`` of what seeds and keeps states; new names are refused."""
@@ -693,7 +711,11 @@ def intercept_torch(
         if type(value) is not RealGenerator:
             return None
         if id(value) not in twins:
-            twins[id(value)] = (value, twin.unseeded())
+            made = twin.unseeded()
+            if (start := shared_start(value)) is not None:
+                source.sequences.join(made.stream, start)
+                source.on_begin.append(partial(source.sequences.join, made.stream, start))
+            twins[id(value)] = (value, made)
         return twins[id(value)][1]
 
     with ExitStack() as stack:

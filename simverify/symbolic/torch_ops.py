@@ -298,6 +298,8 @@ class TorchOps(TorchPlaceholders):
         """Return a copy of a tensor into which others are written: elements as numbers show how."""
         self._asked(func, *args, **kwargs)  # for what it raises
         tensor = args[0]
+        if not tensor.is_floating_point():
+            self._refuse(f"{name} of integers")  # which might be indices
         adds = (
             name in _ADD_FUNCTIONS or kwargs.get("accumulate") or any(x is True for x in args[3:4])
         )
@@ -334,7 +336,7 @@ class TorchOps(TorchPlaceholders):
 
     def _as_source(self, x: Any, pool: list[Any], like: torch.Tensor) -> Any:
         """Return the numbers of the elements that are written; anything else as it is."""
-        if isinstance(x, Draw) or (isinstance(x, float) and not isinstance(x, torch.Tensor)):
+        if isinstance(x, Draw) or type(x) is float:
             pool.append(x)
             return len(pool) - 1
         if not isinstance(x, torch.Tensor) or x.dtype != like.dtype:

@@ -292,6 +292,19 @@ def test_what_is_sampled_is_held_to_it_too(stated):
 # What is stated, said and refused.
 
 
+@pytest.mark.parametrize("name", ["top-k", "temperature last", "min-p", "residual not cut"])
+def test_a_failure_says_what_the_output_follows(name):
+    verify, stated = (WRONG if name in WRONG else RIGHT)[name]
+    run = simverify.audit(verify)
+    assert run.verdict == "FAIL"
+    if name in WRONG:
+        assert run.follows is None
+        return
+    followed = {key: getattr(run.follows, key) for key in stated if key != "order"}
+    assert followed == {key: value for key, value in stated.items() if key != "order"}
+    assert f"--{list(followed)[-1].replace('_', '-')} {list(followed.values())[-1]}" in str(run)
+
+
 def test_the_document_says_what_the_target_is():
     verify, stated = WRONG["temperature first, last stated"]
     run = simverify.audit(verify, **stated)

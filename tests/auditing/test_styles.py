@@ -91,7 +91,9 @@ OUTCOMES = {}
 @pytest.mark.thorough
 def test_exact_tier_is_not_wrong(style):
     # A clock that runs out refuses code, which would look like a right judgement of a known one.
-    seconds = PATIENT if style.name in OPEN else SECONDS
+    # JAX compiles for the first calls.
+    patient = style.name in OPEN or style.path.parent.name == "jax"
+    seconds = PATIENT if patient else SECONDS
     outcome, why = OUTCOMES[style.name] = exact_outcome(style, seconds)
     if style.right:
         assert outcome != "caught", why

@@ -30,15 +30,20 @@ def following(monkeypatch, *, plain=False):
         if made not in real:
             with jax.core.eval_context():
                 again = jax.random.wrap_key_data(np.array(key.data, np.uint32), impl=key.impl)
-                bits = jax.random.bits(again, (at + 1,), f"uint{width}")
+                bits = jax.random.bits(again, (64,), f"uint{width}")
             real[made] = int(bits[at])
         return made
 
-    def read(self, how, make):
+    def read(self, how, make, among=None):
         return make((real[self] + 0.5) / 2**self.bits)
 
     monkeypatch.setattr(runner.book, "_word", word)
+
+    def below(self, high, count):
+        return np.uint32(((real[high] << 32) + real[self]) % count)
+
     monkeypatch.setattr(Word, "_read", read)
+    monkeypatch.setattr(Word, "below", below)
     return DrawTrace(runner)
 
 
@@ -59,7 +64,7 @@ def until(key):
         key, count = state
         return jax.random.split(key)[0], count + 1
 
-    return jax.lax.while_loop(lambda s: jax.random.uniform(s[0]) < 0.8, step, (key, 0))[1]
+    return jax.lax.while_loop(lambda s: jax.random.uniform(s[0]) < 0.4, step, (key, 0))[1]
 
 
 def scanned(key):

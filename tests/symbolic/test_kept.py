@@ -4,6 +4,7 @@ import array
 import collections
 import os
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -115,6 +116,23 @@ def test_names_that_were_bound_to_others_are_put_back():
     assert kept.image() != UNCHANGED_STATE
     assert kept.put_back()
     assert (kept.image(), Rule.last, last) == (UNCHANGED_STATE, 0, 0)
+
+
+def test_what_a_partial_function_keeps_is_put_back():
+    def rule(known, *, more):
+        return known, more
+
+    bound = partial(rule, [1], more=[2])
+    bound.note = "first"
+    kept = HiddenState(bound, None)
+    assert kept.put_back()
+    bound.args[0].append(3)
+    bound.keywords["more"].append(4)
+    bound.note = "second"
+    assert kept.image() != UNCHANGED_STATE
+    assert kept.put_back()
+    assert (bound(), bound.note) == (([1], [2]), "first")
+    assert kept.image() == UNCHANGED_STATE
 
 
 def test_what_cannot_be_read_is_not_put_back():

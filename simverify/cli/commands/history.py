@@ -155,7 +155,13 @@ def replay(run: Annotated[str, Parameter(show_env_var=False)], /) -> int:
 
     name, hash_sign, number = run.rpartition("#")
     if not (name and hash_sign) or not re.fullmatch("[0-9]{1,18}", number):
-        raise UsageError(f"{run!r}: expected RUN.json#n, such as run.json#0")
+        given = name if hash_sign else run
+        if not Path(given).is_file():
+            raise UsageError(
+                f"{given}: no such file; expected RUN.json#n, where RUN.json is a file that audit "
+                "--json wrote and n is a path, such as run.json#0"
+            )
+        raise UsageError(f"{run!r} names no path of the run: expected '{given}#0'")
     text = replay_run(read_audit(Path(name)), int(number), name=name)
     for line in text.splitlines():
         print(wrap_line(line, subsequent_indent=6))

@@ -38,18 +38,18 @@ def test_a_broken_contract_on_disjoint_rows_alone_is_told_with_where_it_is_right
     run = run_of(verifier(disjoint_raises=True))
     assert run.verdict == "FAIL"
     assert run.rows.kinds == ("disjoint",)
-    assert run.rows.message.startswith("lossless on rows in which some token has both")
+    assert run.rows.message.startswith("It is lossless on rows in which some token has both")
     assert "nothing in common" in run.rows.message
     assert run.rows.max_abs_deviation < 1e-12
     assert (run.rows.instances > 50, run.rows.paths > 500) == (True, True)
     assert (run.breach is None, run.counterexample is None) == (False, True)
-    assert "Which rows:\n  lossless on rows" in str(run)
+    assert "Which rows:\n  It is lossless on rows" in str(run)
 
 
 def test_a_law_that_is_wrong_where_p_has_zeros_is_right_elsewhere():
     run = run_of(verifier(accepts_impossible=True))
     assert run.rows.kinds[0] == "zeros of p"
-    assert run.rows.message.startswith("lossless on rows without zeros (")
+    assert run.rows.message.startswith("It is lossless on rows without zeros (")
     # Rows with zeros on both sides have them in p too: no further news.
     assert run.rows.message.endswith("where p has zeros")
 
@@ -57,7 +57,7 @@ def test_a_law_that_is_wrong_where_p_has_zeros_is_right_elsewhere():
 def test_a_fault_on_all_rows_has_a_counterexample_of_each_sort():
     run = run_of(verifier(lenience=0.9, disjoint_raises=True))
     assert run.rows.kinds == ("plain",)
-    assert run.rows.message.startswith("fails on rows without zeros too: its law")
+    assert run.rows.message.startswith("It also fails on rows without zeros: the distribution")
     assert run.rows.max_abs_deviation is None
     assert "nothing in common" in run.breach.message
     shown = run.counterexample.instance

@@ -22,11 +22,11 @@ from types import MappingProxyType, SimpleNamespace
 import numpy as np
 import torch
 
-FACTOR = {factor}
-{held}
+FACTOR = @factor
+@held
 
 def cast(v):
-    {cast}
+    @cast
 
 def verify(target_probs, draft_probs, draft_tokens, rng):
     for i, x in enumerate(draft_tokens):
@@ -72,25 +72,25 @@ NUMPY = {
     ),
     "a partial": ("to = functools.partial(np.array, dtype=np.float16)", "return to([v])[0]"),
     "a configuration": (
-        "SETTINGS = json.loads('{{\"dtype\": \"float16\"}}')", "return v.astype(SETTINGS['dtype'])"
+        "SETTINGS = json.loads('{\"dtype\": \"float16\"}')", "return v.astype(SETTINGS['dtype'])"
     ),
-    "a name that is put together": ("BITS = 16", "return v.astype(f'float{{BITS}}')"),
+    "a name that is put together": ("BITS = 16", "return v.astype(f'float{BITS}')"),
     "a letter": ("", "return v.astype('e')"),
     "another byte order": ("", "return v.astype('>f2')"),
     "a dtype": ("", "return v.astype(np.dtype('half'))"),
     "the type of a dtype": ("", "return np.dtype('f2').type(v)"),
     "numpy's own table": ("", "return np.sctypeDict['half'](v)"),
-    "an array": ("KIND = {{'h': 'half'}}", "return np.array([v], dtype=KIND['h'])[0]"),
-    "an array filled": ("KIND = {{'h': 'half'}}", "return np.full(1, v, KIND['h'])[0]"),
+    "an array": ("KIND = {'h': 'half'}", "return np.array([v], dtype=KIND['h'])[0]"),
+    "an array filled": ("KIND = {'h': 'half'}", "return np.full(1, v, KIND['h'])[0]"),
     "an array written to": ("", "b = np.empty(1, 'f2')\n    b[0] = v\n    return float(b[0])"),
     "an array out=": (
-        "KIND = {{'h': 'half'}}",
+        "KIND = {'h': 'half'}",
         "b = np.zeros(1, KIND['h'])\n    np.multiply(v, 1.0, out=b, casting='unsafe')\n"
         "    return float(b[0])",
     ),
     "an array made before": ("BUFFER = np.zeros(1, 'f2')", "BUFFER[0] = v\n    return BUFFER[0]"),
     "an array made before, in a table": (
-        "HELD = {{'b': np.zeros(1, 'f2')}}", "HELD['b'][0] = v\n    return float(HELD['b'][0])"
+        "HELD = {'b': np.zeros(1, 'f2')}", "HELD['b'][0] = v\n    return float(HELD['b'][0])"
     ),
     "an array made before, out=": (
         "BUFFER = np.zeros(1, 'f2')",
@@ -102,11 +102,11 @@ NUMPY = {
     "a cumulative sum": ("", "return np.array([v, 0]).cumsum(dtype='e')[-1]"),
 }  # fmt: skip
 TENSOR = "t = torch.tensor(v, dtype=torch.float64)\n    "
-BUFFER = "BUFFER = {{'b': torch.zeros(1, dtype=torch.bfloat16)}}"
+BUFFER = "BUFFER = {'b': torch.zeros(1, dtype=torch.bfloat16)}"
 TORCH = {
     "half": ("", TENSOR + "return t.half().item()"),
     "bfloat16": ("", TENSOR + "return t.bfloat16().item()"),
-    "to": ("TYPES = {{'h': torch.bfloat16}}", TENSOR + "return t.to(TYPES['h']).item()"),
+    "to": ("TYPES = {'h': torch.bfloat16}", TENSOR + "return t.to(TYPES['h']).item()"),
     "type, a name": ("", TENSOR + "return t.type('torch.HalfTensor').item()"),
     "type, a class": ("", TENSOR + "return t.type(torch.BFloat16Tensor).item()"),
     "type, a dtype": ("", TENSOR + "return t.type(torch.float16).item()"),
@@ -137,11 +137,16 @@ CASTS = NUMPY | TORCH
 NUMBERS = itertools.count()
 
 
-def judge(tmp_path, held, cast, factor):
-    file = tmp_path / f"cast_{next(NUMBERS)}.py"
-    held, cast = held.format(), cast.format()
-    file.write_text(RULE.format(factor=factor, held=held, cast=cast), encoding="utf-8")
-    return Examiner(load_subject(f"{file}:verify"), "verify").judge(MODEL)
+def written(folder, held, cast, factor):
+    file = folder / f"cast_{next(NUMBERS)}.py"
+    text = RULE.replace("@factor", str(factor)).replace("@held", held).replace("@cast", cast)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def judge(folder, held, cast, factor):
+    subject = load_subject(f"{written(folder, held, cast, factor)}:verify")
+    return Examiner(subject, "verify").judge(MODEL)
 
 
 @pytest.mark.parametrize("where", CASTS)
@@ -177,8 +182,12 @@ def test_what_cannot_be_told_from_rounding_is_no_pass(where, factor, tmp_path):
 
 
 def test_a_doubt_names_the_line(tmp_path):
-    judged = judge(tmp_path, *UNPROMOTED["a view"], 1.012)
-    assert f"cast_{next(NUMBERS) - 1}.py:22" in judged.held.doubt
+    file = written(tmp_path, *UNPROMOTED["a view"], 1.012)
+    (line,) = [
+        n for n, text in enumerate(file.read_text().splitlines(), 1) if "rng.random() <" in text
+    ]
+    judged = Examiner(load_subject(f"{file}:verify"), "verify").judge(MODEL)
+    assert f"{file}:{line}" in judged.held.doubt
 
 
 def test_what_was_promoted_is_put_back(tmp_path):
@@ -190,11 +199,9 @@ def test_what_was_promoted_is_put_back(tmp_path):
 
 
 def test_tensors_and_arrays_made_before_are_put_back(tmp_path):
-    file = tmp_path / "kept_buffers.py"
     held = "ARRAY = np.zeros(1, 'f2')\nTENSOR = torch.zeros(1, dtype=torch.bfloat16)"
     cast = "ARRAY[0] = v\n    TENSOR[0] = float(ARRAY[0])\n    return TENSOR.item()"
-    file.write_text(RULE.format(factor=1.012, held=held, cast=cast), encoding="utf-8")
-    subject = load_subject(f"{file}:verify")
+    subject = load_subject(f"{written(tmp_path, held, cast, 1.012)}:verify")
     kept = subject.rule.__globals__
     before = kept["ARRAY"], kept["TENSOR"]
     assert Examiner(subject, "verify").judge(MODEL).deviates

@@ -10,8 +10,11 @@ from support.probing import by_name
 from simverify.auditing.invocation import ProbeRecorder, run_probe
 from simverify.auditing.many_calls import repeated_draws
 from simverify.auditing.probes import PROBE_SECONDS, seeded_generator
+from simverify.auditing.trees import tree_as_step
 from simverify.faults import CONTROLS
+from simverify.trees import Drafting, get_scheme, shape_of_levels
 from simverify.verifiers import VERIFIERS
+from simverify.verifiers.trees import TREE_VERIFIERS
 
 torch = pytest.importorskip("torch")
 
@@ -192,6 +195,36 @@ def test_draws_of_one_role_that_come_again_are_violations(role):
         if role != "draft":  # which the caller draws
             rule = block_rule(lambda n=size: Ring(n), (role,))
             assert probed(rule).outcome == "violation"
+
+
+class RingGenerator(np.random.Generator):
+    """Uniforms and weighted choices come from a ring."""
+
+    ring = Ring(64)
+
+    def random(self):
+        return float(self.ring.uniform(super()))
+
+    def choice(self, a, p):
+        return locate(p, self.random())
+
+
+@pytest.mark.parametrize("name", ["naive", "recursive", "k-seq"])
+def test_rings_of_tree_rules_are_violations(name):
+    # A call takes now one accept draw, now several.
+    known, ring = TREE_VERIFIERS[name], Ring(256)
+
+    class Rng(RingGenerator):
+        pass
+
+    def tree(*given):
+        *rows, rng = given
+        Rng.ring = ring
+        return known.rule(*rows, Rng(rng.bit_generator))
+
+    for rule, outcome in ((tree, "violation"), (known.rule, "ok")):
+        itself = tree_as_step(rule, Drafting(shape_of_levels((2, 1)), get_scheme(known.schemes[0])))
+        assert probed(itself, "step").outcome == outcome
 
 
 def test_rings_made_at_each_reset_are_violations():

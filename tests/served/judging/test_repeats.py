@@ -1,5 +1,7 @@
 """Answers to a prompt that was asked before: a cache that answers is found, chance is none."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from support.emitted_tokens import (  # noqa: E402
     emitted,
 )
 from support.judged_tokens import judged  # noqa: E402
+from support.sampled_engine import sampled_answers  # noqa: E402
 
+from simverify.models.distribution import Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
 from simverify.served.evidence import (  # noqa: E402
     OutputEvidence,
@@ -97,3 +101,41 @@ def test_a_server_with_a_cache_of_answers_fails_and_one_without_passes():
     found = judged(pair, cached, 1000)
     assert found.verdict == "FAIL"
     assert NAME in {test.name for test in found.tests if test.rejected}
+    # Single tokens are right, and the verdict does not say otherwise.
+    shown = " ".join(str(found).split())
+    assert found.copies > 10
+    assert f"{found.copies} of {found.requests} answers are copies of another: one seed" in shown
+    assert "Those that are no copies follow the target model" in shown
+    assert not found.worst
+    assert all(test.name.startswith("pairs") for test in found.tests if test.rejected)
+
+
+@pytest.mark.distribution
+@pytest.mark.thorough
+def test_wrong_tokens_are_found_beside_copies():
+    torch.set_num_threads(1)
+    pair = load_pair("tiny-llama", None)
+    cold = sampled_answers(pair, Law(0.4).after, 600, prompts=PROMPTS[:8])
+    lines = [
+        {"prompt": list(own.prompt), "tokens": list(own.tokens), "finish_reason": "length"}
+        for own in cold
+    ]
+    run = judged(pair, [*lines, *lines], 1200)
+    assert run.verdict == "FAIL"
+    shown = " ".join(str(run).split())
+    assert "do not follow the target model, those of copies left out" in shown
+    assert "answers are copies of another" in shown
+
+
+@pytest.mark.distribution
+def test_greedy_answers_repeat_honestly():
+    torch.set_num_threads(1)
+    pair = dataclasses.replace(load_pair("tiny-llama", None), sampling=Law(0.0))
+    answers = sampled_answers(pair, Law(0.0).after, 400, prompts=PROMPTS[:3])
+    lines = [
+        {"prompt": list(own.prompt), "tokens": list(own.tokens), "finish_reason": "length"}
+        for own in answers
+    ]
+    run = judged(pair, lines, 300, detect=0.9)
+    assert run.verdict == "PASS"
+    assert run.copies == 0

@@ -216,10 +216,43 @@ def test_values_after_penalties_are_of_the_target(pair, kind):
     assert run.reported.tv < 1e-5
 
 
+@pytest.mark.thorough
+def test_values_that_say_nothing_are_called_so(pair, answers):
+    run = judged(pair, reporting(pair, answers, lambda v: [0.0] * len(v["tokens"])), N, detect=0.6)
+    assert run.verdict == "PASS"
+    assert any("all are 0.0, a placeholder" in note for note in run.notes)
+    coarse = reporting(pair, answers, lambda v: [round(x, 1) for x in own(pair, v)])
+    run = judged(pair, coarse, N, detect=0.6)
+    assert run.verdict == "PASS"
+    assert any("rounded by up to 0.05" in note for note in run.notes)
+
+
+@pytest.mark.parametrize("mode", ["raw", "processed"])
+@pytest.mark.thorough
+def test_values_are_what_they_are_stated_to_be(pair, mode):
+    law = Sampling(0.7, 20)
+    cut = dataclasses.replace(pair, sampling=law)
+    objects = emitted(cut, VERIFIERS["token"], 300, lanes=8)
+    true = Sampling() if mode == "raw" else law
+    said = reporting(pair, objects, lambda v: own(pair, v, law=true))
+
+    def stated(as_mode):
+        lines = [value | {"logprobs_mode": f"{as_mode}_logprobs"} for value in said]
+        return judged(cut, lines, 300, detect=0.9)
+
+    other = {"raw": "processed", "processed": "raw"}[mode]
+    assert stated(mode).verdict == "PASS"
+    run = stated(other)
+    assert run.verdict == "FAIL"
+    assert run.findings[0].startswith("answers: their log probabilities are stated to be")
+    assert not run.worst
+
+
 KINDS = {
     "raw": "before temperature and truncation",
     "processed": "of the distribution that is sampled",
     "by temperature alone": "by temperature, before truncation",
+    "after top-k": "after top-k, before all other truncation",
     "draft": "of the draft, not of the target",
     "row before": "stale by a row",
     "token before": "off by a place",
@@ -229,13 +262,15 @@ KINDS = {
 @pytest.mark.parametrize("kind", at_night(KINDS, but=("draft", "row before")))
 @pytest.mark.thorough
 def test_what_is_reported_is_named(pair, kind):
-    law = Sampling(0.7, 20)
+    law = Sampling(0.7, 20, 0.9)
     cut = dataclasses.replace(pair, sampling=law)
     objects = emitted(cut, VERIFIERS["token"], 300, lanes=8)
 
     def report(value):
         if kind == "processed":
             return own(pair, value, law=law)
+        if kind == "after top-k":
+            return own(pair, value, law=Sampling(0.7, 20))
         if kind == "by temperature alone":
             return own(pair, value, law=Sampling(0.7))
         if kind == "draft":

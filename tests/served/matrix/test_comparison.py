@@ -9,12 +9,14 @@ from simverify.served.matrix import (
     KEEP_PROBABILITIES,
     CellComparison,
     RequestLogits,
+    _plain_alternatives,
     block_row_alternatives,
     every_row,
     first_token_only,
     forward_probabilities,
 )
 from simverify.served.requests import Request
+from simverify.served.variants import TOO_NEAR
 
 V, N, LENGTH = 16, 256, 32
 ASKED, RAW = Law(top_k=4), Law()
@@ -138,3 +140,29 @@ def test_a_law_on_every_row_is_itself():
         assert len(ways) == 2 * 2 * (1 if drafted else len(KEEP_PROBABILITIES))
         for way in ways:
             assert np.allclose(way.chances(seen), seen.of(RAW.rows(logits)))
+
+
+@pytest.mark.distribution
+@pytest.mark.thorough
+def test_a_server_at_nine_tenths_of_the_temperature_is_named_and_a_right_one_is_honoured():
+    asked = Law(2.0)
+    cell_ways = _plain_alternatives(asked, "temperature")
+    words = {way.words for way in cell_ways}
+    assert "0.9 times the temperature" in words
+    assert not words.intersection(TOO_NEAR)
+    rng = np.random.default_rng(8)
+    cold = run(rng, Law(1.8), n=256 * LENGTH, alpha=1e-6, ways=cell_ways)
+    assert cold.left == (("other", "0.9 times the temperature"),)
+    right = run(rng, asked, n=256 * LENGTH, alpha=1e-6, ways=cell_ways)
+    assert outcomes(right) == {"honoured"}
+
+
+@pytest.mark.distribution
+@pytest.mark.thorough
+def test_a_parameter_that_is_dropped_for_a_default_of_the_server_is_dropped():
+    rng = np.random.default_rng(9)
+    ways = _plain_alternatives(Law(top_k=2), "top_k")
+    ignored = run(rng, RAW, n=32 * LENGTH, alpha=1e-6, ways=ways)
+    assert outcomes(ignored) == {"dropped"}
+    one_more = run(rng, Law(top_k=3), n=32 * LENGTH, alpha=1e-6, ways=ways)
+    assert one_more.left == (("other", "top-k of k + 1"),)

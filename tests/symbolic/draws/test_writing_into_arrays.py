@@ -4,18 +4,11 @@ Each way is tried in the token rule, whose coins lie in the array: once with a c
 and once with the first coin for all.
 """
 
-import sys
-import types
-
+import numpy as np
 import pytest
-from support.styles import CORE, MOST_PATHS
+from support.written_rules import outcome
 
-from simverify.auditing.exact_tier import run_exact_tier
-from simverify.auditing.instances import instances_for
-from simverify.auditing.subject import Subject
-from simverify.auditing.verdict import is_complete
-from simverify.symbolic.engine import Budget
-from simverify.symbolic.watchdog import contain_process
+from simverify.auditing.enumeration import enumerate_verify
 
 RULE = """
 import array, functools
@@ -34,39 +27,12 @@ def verify(target_probs, draft_probs, draft_tokens, rng):
     return [*map(int, draft_tokens), int(rng.choice(len(p), p=target_probs[-1]))]
 """
 
-MODELS = [m for m in instances_for("verify", 2, 3, 0) if m.name in CORE]
-
-
-def outcome(source, name="verify"):
-    """What the exact tier says of code: followed, caught, or why it refuses."""
-    module = types.ModuleType("written_arrays")
-    module.__file__ = "/nowhere/written_arrays.py"
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(source, module.__file__, "exec"), vars(module))
-        with contain_process():
-            tier = run_exact_tier(
-                Subject(name, vars(module)[name], "verify"),
-                "verify",
-                MODELS,
-                tolerance=None,
-                budget=Budget(MOST_PATHS, 20.0),
-                searching=False,
-            )
-    finally:
-        del sys.modules[module.__name__]
-    if tier.failure is not None:
-        return "caught" if tier.failure.deviates else str(tier.failure.comparison.findings)
-    if is_complete(tier):
-        return "followed"
-    return str(tier.not_enumerable or tier.aborted or tier.skipped)
-
 
 def of(put, before="", coin="u[{i}]", imports=""):
     return put, before, coin, imports
 
 
-HELD = {
+PLACES = {
     # Where the array is kept.
     "at import": of("u = A; u[:n] = rng.random(n)", "A = np.zeros(8)"),
     "a view": of("u = A[: n + 1]; u[:n] = rng.random(n)", "A = np.zeros(8)"),
@@ -269,7 +235,7 @@ TORCH = {
 }  # fmt: skip
 
 WAYS = {
-    **{f"kept {name}": way for name, way in HELD.items()},
+    **{f"kept {name}": way for name, way in PLACES.items()},
     **{f"numpy, {name}": way for name, way in WRITTEN.items()},
     **{f"torch, {name}": (*way[:3], "import torch") for name, way in TORCH.items()},
 }
@@ -375,6 +341,13 @@ RIGHT = {
     "a table beside": of(
         "A[:n] = rng.random(n); u = A / B.max()", "A = np.zeros(8); B = np.linspace(0, 1, 99)"
     ),
+    "beside what answers no name": of(
+        "A[0].a[:n] = rng.random(n); u = A[0].a",
+        "import weakref\n"
+        "class Kept:\n    def __getattr__(self, name): raise RuntimeError(name)\n"
+        "class Slotted:\n    __slots__ = ('b',)\n    __getattr__ = Kept.__getattr__\n"
+        "A = [Kept(), weakref.proxy(Kept()), Slotted()]; A[0].a = np.zeros(8)",
+    ),
     "not a number yet": of(
         "A[:n] = rng.random(n); u = np.where(np.isnan(A), 0.5, A)", "A = np.full(8, np.nan)"
     ),
@@ -394,3 +367,36 @@ def test_honest_code_is_not_caught(name):
     source = RULE.format(put=put, before=before, imports=imports, coin=coin.format(i="i"))
     found = outcome(source)
     assert found == "followed" or found.startswith("cannot follow"), found
+
+
+KEPT = np.zeros(8)
+HELD = {"a": KEPT[:4], "b": (KEPT, 3)}
+
+
+def into_what_is_kept(p, q, x, rng):
+    HELD["a"][:2] = rng.random(2)
+    return [int(HELD["b"][0][0] < 0.25)]
+
+
+def test_what_is_kept_is_put_back():
+    kept, held = KEPT, dict(HELD)
+    law = enumerate_verify(into_what_is_kept, np.full((2, 2), 0.5), np.full((1, 2), 0.5), [0])
+    assert law.probabilities == {(1,): 0.25, (0,): 0.75}
+    assert KEPT is kept
+    assert type(KEPT) is np.ndarray
+    assert HELD["a"] is held["a"]
+    assert HELD["b"] is held["b"]
+
+
+def test_a_tensor_holds_numbers_again():
+    torch = pytest.importorskip("torch")
+    kept = torch.arange(8.0)
+
+    def rule(p, q, x, rng):
+        kept[:2] = torch.rand(2)
+        return [int(kept[0] < 0.25)]
+
+    law = enumerate_verify(rule, np.full((2, 2), 0.5), np.full((1, 2), 0.5), [0])
+    assert law.probabilities == {(1,): 0.25, (0,): 0.75}
+    assert kept[2:].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert not kept.isnan().any()

@@ -1,0 +1,160 @@
+"""numba's compiled functions, followed by their Python source, and held against it.
+
+numba keeps the source of what it compiles, and compiled code cannot be followed. So while code is
+followed, a call of a compiled function runs its source. numba draws from a generator of its own,
+which ``np.random.seed`` in a compiled function seeds, and in all other code does not; the draws
+after a seed are those of numpy's legacy generator, but for those of its gamma functions. What a
+function does otherwise compiled than as source (integers that wrap, memory beyond an array, names
+that are frozen) would not be followed: so both are run on the
+same seeds first.
+"""
+
+__simverify_role__ = "stand-in"
+
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, cast
+
+import numpy as np
+
+from simverify.symbolic.arrays import first_draw, map_elements
+from simverify.symbolic.provenance import is_library, is_machinery
+
+RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
+
+_REAL_SEED = np.random.seed
+_REAL_GET_STATE, _REAL_SET_STATE = np.random.get_state, np.random.set_state
+_SEED_BITS = 2**32
+"""numba takes the last 32 bits of a seed, where numpy refuses longer ones."""
+
+
+def source_patches(
+    run: RunSource | None, called: dict[str, str]
+) -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Return what makes calls of compiled functions ``run`` their source: (class, name, method).
+
+    ``called`` collects their names and places; without ``run`` they run as they are.
+    """
+    patches: list[tuple[Any, str, Callable[..., Any]]] = []
+    if (registry := sys.modules.get("numba.core.registry")) is not None:
+        compiled = registry.CPUDispatcher.__call__
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            home = self.py_func.__module__ or ""
+            # A library's are no part of the code, and what they do is known.
+            stays = is_machinery(home) or is_library(home)
+            if stays or self.targetoptions.get("parallel"):
+                # In parallel, each thread draws from a generator of its own.
+                return compiled(self, *args, **kwargs)
+            _note(called, self.py_func)
+            return (
+                compiled(self, *args, **kwargs) if run is None else run(self.py_func, args, kwargs)
+            )
+
+        patches.append((registry.CPUDispatcher, "__call__", call))
+    if (ufuncs := sys.modules.get("numba.np.ufunc.dufunc")) is not None:
+        elementwise = ufuncs.DUFunc.__call__
+
+        def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
+            python = self._dispatcher.py_func
+            _note(called, python)
+            if run is None or first_draw(args) is None or kwargs:
+                return elementwise(self, *args, **kwargs)
+            return map_elements(lambda *row: run(python, row, {}), list(args))
+
+        patches.append((ufuncs.DUFunc, "__call__", apply))
+    return patches
+
+
+def _note(called: dict[str, str], python: Any) -> None:
+    code = python.__code__
+    called.setdefault(f"numba's {python.__name__}()", f"{code.co_filename}:{code.co_firstlineno}")
+
+
+def following_runner(state: Any, own: Any) -> RunSource:
+    """Return what runs source where ``own`` draws stand for numba's and ``state``'s for numpy's."""
+    inside = False
+
+    def run(python: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        nonlocal inside
+        if inside:
+            return python(*args, **kwargs)
+        inside = True
+        state.swap_with(own)
+        try:
+            return python(*args, **kwargs)
+        finally:
+            state.swap_with(own)
+            inside = False
+
+    return run
+
+
+class _PlainRunner:
+    """Runs source on numbers, with a state of numpy's generator that is numba's."""
+
+    def __init__(self, seed: int) -> None:
+        self._inside = False
+        self._state: Any = np.random.RandomState(seed).get_state()
+
+    def __call__(self, python: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        if self._inside:
+            return python(*args, **kwargs)
+        self._inside, outside = True, _REAL_GET_STATE()
+        _REAL_SET_STATE(self._state)
+        try:
+            return python(*args, **kwargs)
+        finally:
+            self._state = _REAL_GET_STATE()
+            _REAL_SET_STATE(outside)
+            self._inside = False
+
+
+@contextmanager
+def noting_calls(called: dict[str, str]) -> Iterator[None]:
+    """Let ``called`` collect the compiled functions that are called."""
+    with _patched(source_patches(None, called)):
+        yield
+
+
+@contextmanager
+def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
+    before = [vars(owner).get(name) for owner, name, _ in patches]
+    for owner, name, new in patches:
+        setattr(owner, name, new)
+    try:
+        yield
+    finally:
+        for (owner, name, _), old in zip(patches, before, strict=True):
+            if old is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)
+
+
+@contextmanager
+def same_draws(seed: int, *, source: bool) -> Iterator[None]:
+    """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
+    helper, module = import_module("numba._helperlib"), cast("Any", np.random)
+    states = _REAL_GET_STATE(), random.getstate()
+    _REAL_SEED(seed)
+    random.seed(seed)
+    for place in (helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()):
+        helper.rnd_seed(place, seed)
+    module.seed = lambda x=None: _REAL_SEED(seed_of(x))
+    try:
+        with _patched(source_patches(_PlainRunner(seed), {}) if source else []):
+            yield
+    finally:
+        module.seed = _REAL_SEED
+        _REAL_SET_STATE(states[0])
+        random.setstate(states[1])
+
+
+def seed_of(x: Any) -> Any:
+    """Return the seed that numba takes an integer for."""
+    return x if x is None else int(x) % _SEED_BITS

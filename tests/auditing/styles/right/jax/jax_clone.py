@@ -1,0 +1,23 @@
+"""jax.random.clone says that a key is used again on purpose."""
+
+import jax
+import jax.numpy as jnp
+
+CONTRACT = "verify"
+
+
+@jax.jit
+def rule(key, P, Q, X):
+    n = X.shape[0]
+    first, second = jax.random.split(jax.random.clone(key))
+    at = jnp.arange(n)
+    accepted = jax.random.uniform(first, (n,)) * Q[at, X] < P[at, X]
+    k = jnp.argmin(jnp.append(accepted, False))
+    row = jnp.where(k < n, jnp.maximum(P[k] - Q[jnp.minimum(k, n - 1)], 0), P[n])
+    return k, jax.random.categorical(second, jnp.log(row))
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    key = jax.random.key(int(rng.integers(2**31)))
+    k, y = rule(key, jnp.asarray(target_probs), jnp.asarray(draft_probs), jnp.asarray(draft_tokens))
+    return [*map(int, draft_tokens[: int(k)]), int(y)]

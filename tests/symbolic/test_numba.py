@@ -1,0 +1,168 @@
+"""Rules compiled by numba: followed by their source, where it does what the compiled code does."""
+
+import pytest
+from support.written_rules import outcome
+
+from simverify.symbolic.compiled import seed_of
+
+numba = pytest.importorskip("numba")
+
+CALL = """
+import random
+import numba, numpy as np
+
+{before}
+
+{jit}
+def {name}(P, Q, X, {given}):
+    {draw}
+    out = []
+    for i in range(len(X)):
+        x = X[i]
+        if {coin} * Q[i, x] >= P[i, x]:
+            r = np.maximum(P[{row}] - Q[i], 0)
+            cdf = np.cumsum(r)
+            last = {last}
+            out.append(min(np.searchsorted(cdf, last * cdf[-1], side="right"), len(r) - 1))
+            return out
+        out.append(x)
+    cdf = np.cumsum(P[len(X)])
+    last = {last}
+    out.append(min(np.searchsorted(cdf, last * cdf[-1], side="right"), len(cdf) - 1))
+    return out
+
+{after}
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    {call}
+    return [int(t) for t in {rule}(np.asarray(target_probs), np.asarray(draft_probs),
+                                   np.asarray(draft_tokens, dtype=np.int64), {passed})]
+"""
+
+DEFAULTS = {
+    "before": "", "jit": "@numba.njit", "name": "kernel", "given": "seed", "row": "i",
+    "draw": "np.random.seed(seed)", "coin": "np.random.random()", "last": "np.random.random()",
+    "after": "rule = kernel", "call": "", "rule": "rule", "passed": "rng.integers(2**31)",
+}  # fmt: skip
+
+ACCEPTED = """
+@numba.njit
+def coin():
+    return np.random.random()
+"""
+
+FOLLOWED = {
+    "seeded inside": {},
+    "by jit": {"jit": "@numba.jit(nopython=True)"},
+    "one that calls another": {"before": ACCEPTED, "coin": "coin()"},
+    "the caller's generator": {
+        "given": "rng", "draw": "pass", "coin": "rng.random()", "last": "rng.random()",
+        "passed": "rng",
+    },
+    "the caller's draws": {
+        "given": "u", "draw": "pass", "coin": "u[i]", "last": "u[len(X)]",
+        "passed": "rng.random(len(draft_tokens) + 1)",
+    },
+    "without a seed": {"draw": "pass"},
+    "other code's seed": {"draw": "pass", "call": "np.random.seed(0)"},
+    "a seed of 64 bits": {"passed": "rng.integers(2**62)"},
+    "in a list": {"after": "RULES = [kernel]", "rule": "RULES[0]"},
+    "in an object": {
+        "after": "class Kept: pass\nKEPT = Kept(); KEPT.rule = kernel", "rule": "KEPT.rule"
+    },
+    "an exponential": {"coin": "np.exp(-np.random.exponential())"},
+    "a uniform": {"coin": "np.random.uniform(0.0, 1.0)"},
+    "a row": {"coin": "np.random.random(3)[1]"},
+    "vectorized": {
+        "before": "@numba.vectorize\ndef less(u, q, p):\n    return u * q >= p",
+        "call": "z = less(rng.random(2), 0.5, 0.25)",
+    },
+    "an array made at import": {
+        "before": "A = np.zeros(8)", "given": "seed, u",
+        "draw": "np.random.seed(seed)\n    for k in range(len(X)): u[k] = np.random.random()",
+        "coin": "u[i]", "passed": "rng.integers(2**31), A",
+    },
+}  # fmt: skip
+
+
+def code(changes, **more):
+    return CALL.format(**{**DEFAULTS, **changes, **more})
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.thorough
+def test_compiled_rules_are_judged_exactly(name):
+    assert outcome(code(FOLLOWED[name])) == "followed"
+    assert outcome(code(FOLLOWED[name], row="i + 1")) == "caught"
+
+
+CAUGHT = {
+    "a constant seed": {"passed": "7"},
+    "the seed of two calls": {"call": "np.random.seed(0)", "passed": "np.random.randint(9)"},
+    "one coin for all": {
+        "draw": "np.random.seed(seed)\n    u = np.random.random()", "coin": "u"
+    },
+    "the seed again": {"coin": "again(seed)", "before":
+        "@numba.njit\ndef again(seed):\n    np.random.seed(seed)\n    return np.random.random()"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_wrong_seeds_are_not_taken_for_right(name):
+    assert outcome(code(CAUGHT[name])) != "followed"
+
+
+DIFFERS = {
+    "an integer wraps": {
+        "draw": "np.random.seed(seed)\n    k = len(X)\n"
+        "    for _ in range(9): k = k * 6364136223846793005 + 1442695040888963407",
+        "coin": "np.random.random() * (1 + (k >> 40) % 7)",
+    },
+    "its source is slow": {
+        "draw": "np.random.seed(seed)\n    k = 0.0\n    for j in range(2_000_000): k += j",
+        "coin": "(np.random.random() if k > 1 else 0.0)",
+    },
+    "beyond an array": {"coin": "(np.random.random() + 0 * Q[i, x + 0 * int(Q[50_000, 0] > 2)])"},
+    "a frozen name": {
+        "before": "LIMIT = 1.0", "coin": "np.random.random() * LIMIT",
+        "after": "kernel(np.ones((2, 2)), np.ones((1, 2)), np.zeros(1, dtype=np.int64), 3)\n"
+        "LIMIT = 0.0\nrule = kernel", "passed": "int(rng.integers(2**31))",
+    },
+    "Python's random": {"draw": "random.seed(seed)", "coin": "random.random()"},
+    "its own beta": {"coin": "(np.random.random() if np.random.beta(2.0, 2.0) < 0.5 else 0.0)"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFERS)
+@pytest.mark.thorough
+def test_what_the_source_does_otherwise_is_named_and_not_followed(name):
+    assert "cannot follow numba's kernel() by its source" in outcome(code(DIFFERS[name]))
+
+
+def test_threads_have_generators_of_their_own():
+    threads = "np.random.seed(seed)\n    z = np.zeros(4)\n    for k in numba.prange(4): z[k] = k"
+    source = code({"jit": "@numba.njit(parallel=True)", "draw": threads})
+    assert outcome(source).startswith("cannot follow")
+
+
+STREAMS = {
+    "random()": "np.random.random()",
+    "rand": "np.random.rand()",
+    "integers": "np.random.randint(0, 9)",
+    "long integers": "np.random.randint(0, 2**40)",
+    "an exponential": "np.random.exponential()",
+    "a normal": "np.random.normal()",
+    "a choice": "np.random.choice(np.arange(7))",
+    "an order": "np.random.permutation(6)[0]",
+    "binomial": "np.random.binomial(5, 0.3)",
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.thorough
+def test_numba_draws_what_numpys_legacy_generator_draws(name):
+    space = {}
+    exec(f"import numpy as np\ndef f(s):\n    np.random.seed(s)\n    return {STREAMS[name]}", space)
+    compiled = numba.njit(space["f"])
+    for seed in (0, 5, 2**31, 2**32 - 1, 2**32 + 5):
+        assert compiled(seed) == space["f"](seed_of(seed))
