@@ -62,19 +62,18 @@ def test_whole_audits_of_code_that_is_a_little_wrong_fail_more_often():
     assert list(audits(lenient(0.2), CONTROLS)).count("FAIL") > most_fails(CONTROLS)
 
 
-def comparisons(verifier, runs):
+def comparisons(model, verifier, runs, **options):
     """The verdicts of whole comparisons with as many seeds."""
-    options = {"gamma": 2, "alpha": RAISED, "blocks": BLOCKS, "detect": 0.05}
+    options |= {"models": [model], "verifiers": [verifier], "gamma": 2, "alpha": RAISED}
     for seed in range(runs):
-        yield simverify.compare(
-            models=["compact"], verifiers=[verifier], seed=seed, **options
-        ).verdict
+        yield simverify.compare(seed=seed, **options).verdict
 
 
 @pytest.mark.distribution
 @pytest.mark.thorough
 def test_whole_comparisons_of_right_rules_fail_with_probability_alpha_at_most():
-    assert list(comparisons("block", COMPARISONS)).count("FAIL") <= most_fails(COMPARISONS)
+    found = list(comparisons("compact", "block", COMPARISONS, blocks=BLOCKS, detect=0.05))
+    assert found.count("FAIL") <= most_fails(COMPARISONS)
 
 
 @pytest.mark.thorough
@@ -82,5 +81,5 @@ def test_whole_comparisons_of_a_rule_that_is_a_little_wrong_fail_more_often(monk
     # A child for each of many runs adds nothing but time.
     module = importlib.import_module("simverify.api.compare")
     monkeypatch.setattr(module, "run_in_child", lambda work, say: work(say))
-    found = list(comparisons("scaled-acceptance(1.01)", CONTROLS))
+    found = list(comparisons("toy", "scaled-acceptance(1.1)", CONTROLS, blocks=2_000, detect=0.2))
     assert found.count("FAIL") > most_fails(CONTROLS)
