@@ -262,7 +262,8 @@ def audit_pair(
             continue  # its scheme is not known
         mine = replace(alone, scheme=scheme if contract != "verify" else None, tree=pair.tree)
         if role == "drafter":
-            mine = replace(mine, **dict.fromkeys(TargetOptions.names()))
+            unset: dict[str, Any] = dict.fromkeys(TargetOptions.names())
+            mine = replace(mine, **unset)
         found = auditing.audit(code, contract, mine, progress=progress)
         verdicts.append(found.verdict)
         again = f"is {found.verdict} too: {mine.command(spec, contract)}"

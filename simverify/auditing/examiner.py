@@ -473,7 +473,8 @@ def _fitted_processings(firsts: Sequence[tuple[Row, Row]]) -> Iterator[Law]:
             low, high = np.transpose([limits(row, keep) for row, keep in pairs])
             share = _simplest_between(float(low.max()), float(high.min()))
             if share is not None:
-                yield replace(Law(temperature, order=order), **{name: share})
+                cut: dict[str, Any] = {name: share}
+                yield Law(temperature, order=order, **cut)
 
 
 def _fitted_temperature(

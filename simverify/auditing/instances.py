@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ RowWeights = tuple[float, ...]
 RowPair = tuple[RowWeights, RowWeights]
 
 
-def parse_rows(text: str) -> list[RowWeights]:
+def parse_rows(text: str) -> list[tuple[int, ...]]:
     """Read rows of whole numbers: ``5 1 6, 6 2 4``."""
     return [tuple(map(int, row.split())) for row in text.split(",")]
 
@@ -36,7 +36,7 @@ def parse_rows(text: str) -> list[RowWeights]:
 def _parse_families(text: str) -> dict[str, list[list[RowWeights]]]:
     """Read lines ``name: 5 1 6 / 6 2 4, ...``: target and draft row, or the draft row alone."""
     return {
-        name.strip(): [[parse_rows(row)[0] for row in rows.split("/")] for rows in rest.split(",")]
+        name.strip(): [[*parse_rows(rows.replace("/", ","))] for rows in rest.split(",")]
         for name, _, rest in (line.partition(":") for line in text.strip().splitlines())
     }
 
@@ -236,7 +236,7 @@ class SmallModel:
         def table(rows: tuple[RowWeights, ...]) -> dict[str, tuple[float | str, ...]]:
             def row(prefix: tuple[int, ...]) -> tuple[str, ...]:
                 weights = self._weights(rows, self.prompt + prefix)
-                return tuple(str(Fraction(w, sum(weights))) for w in weights)
+                return tuple(str(Fraction(w) / Fraction(sum(weights))) for w in weights)
 
             return {key: row(prefix) for prefix, key in keys.items()}
 
@@ -303,7 +303,8 @@ def processed_row(
     """Return the row (V,) of ``weights`` after ``prompt`` and ``tokens``, processed."""
     with np.errstate(divide="ignore"):
         logits = np.log(_normalised(weights))
-    return processing.after(logits[None], prompt, tokens, len(tokens))[0]
+    row: Row = processing.after(logits[None], prompt, tokens, len(tokens))[0]
+    return row
 
 
 def with_processing(model: SmallModel, processing: Law | None) -> SmallModel | None:
@@ -324,8 +325,9 @@ def with_processing(model: SmallModel, processing: Law | None) -> SmallModel | N
     def is_clear(weights: RowWeights) -> bool:
         return all(is_clear_cut(processing, weights, model.prompt, tokens) for tokens in contexts)
 
-    targets = tuple(next(filter(is_clear, _nudged(row)), None) for row in model.targets)
-    if None in targets:
+    cleared = (next(filter(is_clear, _nudged(row)), None) for row in model.targets)
+    targets = tuple(row for row in cleared if row is not None)
+    if len(targets) < len(model.targets):
         return None
     return replace(model, targets=targets, processing=processing)
 
@@ -442,7 +444,8 @@ def _neighbours(processing: Law) -> Iterator[Law]:
         yield replace(processing, temperature=1.0)
     for stage in sorted(acting - {"temperature", "presence"}):
         name = {"repetition": "repetition_penalty"}.get(stage, stage.replace("-", "_"))
-        yield replace(processing, **{name: None})
+        left_out: dict[str, Any] = {name: None}
+        yield replace(processing, **left_out)
     if "presence" in acting:
         yield replace(processing, presence_penalty=None, frequency_penalty=None)
     if (k := processing.top_k) is not None:

@@ -171,8 +171,8 @@ class ManyCalls:
         if self.known and self.made >= USUAL_CALLS:
             case = certain_draft_case(self.eos)
             certain = itertools.islice(self._generation(built, case), USUAL_CALLS)
-            tokens = [token for each in certain for token in each]
-            if count := repeated_window(tokens, float(case.targets.max()), ALPHA / 4):
+            drafted = [token for each in certain for token in each]
+            if count := repeated_window(drafted, float(case.targets.max()), ALPHA / 4):
                 return f"draws are used again: {count} tokens in a row come again"
         again = self._beginnings(built for _ in range(GENERATIONS))
         if found := self._repetition(again):

@@ -195,7 +195,7 @@ class Recipe:
         ids = tuple(dict.fromkeys(held))[:_MAX_KEPT_IDS]
         token = ids[0] if ids else 0
         parts = tuple(
-            (Fraction(p[token], sum(p)), Fraction(q[token], sum(q)))
+            (Fraction(p[token]) / Fraction(sum(p)), Fraction(q[token]) / Fraction(sum(q)))
             for p, q in zip(model.targets, model.drafts, strict=True)
         )
         return cls(vocab, model.gamma, ids, parts[:_MAX_ROWS], len(model.prompt))

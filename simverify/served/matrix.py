@@ -387,7 +387,8 @@ def make_cells(
         return Cell(title.replace("_", "-"), shown, law, ways(names, law, without, plain(law)))
 
     def penalty(name: str, value: float) -> Cell:
-        law = replace(base, temperature=_PENALTY_TEMPERATURE, **{name: value})
+        asked: dict[str, Any] = {name: value}
+        law = replace(base, temperature=_PENALTY_TEMPERATURE, **asked)
         without, plain = _law_without(law, name), _plain_alternatives(law, name)
         every = (
             *ways((name,), law, without, plain),

@@ -231,7 +231,8 @@ def audit_outputs(
     ball = allowed.ball.tv
     reported = weigh_reported_logprobs(run, ball)
     judged = judge_evidence(evidence, settings, allowed.ball, allowed.words)
-    copies, copied = 0, ()
+    copies = 0
+    copied: tuple[str, ...] = ()
     if (chance := _copies_log_chance(judged)) is not None:
         say("answers that are no copies are judged by themselves")
         distinct = distinct_answers(selected)

@@ -5,9 +5,10 @@ token, stages in another order, a default that nobody asked for.
 """
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -196,8 +197,10 @@ def _other_share(words: str, rest: float) -> SamplingVariant:
 
 
 def _not_asked_for(parameter: str, value: float) -> SamplingVariant:
+    default: dict[str, Any] = {parameter: value}
+
     def change(law: Law) -> Law:
-        return law if getattr(law, parameter) is not None else replace(law, **{parameter: value})
+        return law if getattr(law, parameter) is not None else replace(law, **default)
 
     name = parameter.replace("_", "-")
     return _changed(f"{name} {value:g}, which was not asked for", parameter, change)
@@ -256,7 +259,7 @@ VARIANTS: tuple[SamplingVariant, ...] = (
         "min-p relative to the largest probability of the row before", "min-p", min_p_of_row_before
     ),
     *(
-        _other_temperature(f"{factor:g} times the temperature", lambda t, f=factor: f * t)
+        _other_temperature(f"{factor:g} times the temperature", partial(operator.mul, factor))
         for factor in (0.8, 0.9, 0.95, 1.05, 1.1, 1.25)
     ),
     _other_temperature("temperature applied twice", lambda t: t * t),

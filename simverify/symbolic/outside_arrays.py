@@ -33,7 +33,7 @@ _MAX_ELEMENTS = 2**17
 """Arrays of more elements are left, too: they are weights, and no place for draws."""
 
 _VALUE_TYPES = (int, float, complex, bool, str, bytes, type(None), np.ndarray)
-_CLOSED_TYPES = (types.ModuleType, *weakref.ProxyTypes)
+_CLOSED_TYPES: tuple[type, ...] = (types.ModuleType, *weakref.ProxyTypes)
 _LIBRARIES = ("jax", "jaxlib", "numba", "numpy", "scipy")
 _LRU_CACHE_TYPE = type(functools.lru_cache(len))
 
@@ -124,8 +124,8 @@ class OutsideArrays:
         while isinstance(root.base, np.ndarray):
             root = root.base
         if x.dtype.names and x.base is None:
-            twin = array_for_draws(x)
-            return None if twin is x else twin
+            structured = array_for_draws(x)
+            return None if structured is x else structured
         if x.dtype.kind != "f" or root.dtype != x.dtype or root.base is not None:
             return None
         if root.size > _MAX_ELEMENTS:
@@ -198,7 +198,7 @@ def _places_in(x: Any) -> Iterator[tuple[Callable[[], Any], Callable[[Any], None
     elif kind is types.CellType:
         yield _attribute(x, "cell_contents")
     elif issubclass(kind, functools.partial):
-        yield lambda: x.args, lambda args: x.__setstate__((x.func, args, x.keywords, vars(x)))  # type: ignore[attr-defined]
+        yield lambda: x.args, lambda args: x.__setstate__((x.func, args, x.keywords, vars(x)))
         yield from map(_fixed, (x.func, x.keywords))
     elif kind is types.MethodType:
         yield from map(_fixed, (x.__func__, x.__self__))
