@@ -83,6 +83,12 @@ def pytest_unconfigure():
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True)
+def forking_after_jax(monkeypatch):
+    """Audits are forked although an earlier test in this process has used JAX: these use none."""
+    monkeypatch.setattr("simverify.auditing.sandbox.jax_in_use", lambda: False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def kept_laws(tmp_path_factory):
     """What the catalogue's faults do on an instance is computed once, for both workers."""

@@ -60,9 +60,10 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     """Return ``work(say)``, run in a child, or :class:`ChildDeath` if the child brought no result.
 
     The result is pickled, and so is an exception of ``work``, which is raised here. ``work`` runs
-    in this process if it cannot be forked, and again if it needs a GPU that this process uses.
+    in this process if it cannot be forked or computes with JAX, and again if it needs a GPU that
+    this process uses.
     """
-    if not _HAS_FORK:
+    if not _HAS_FORK or jax_in_use():
         return work(say)
     try:
         result = _run_forked(work, say)
@@ -74,6 +75,12 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
             return result
     say("again in this process: it has used the GPU, which a child of it cannot")
     return work(say)
+
+
+def jax_in_use() -> bool:
+    """Whether JAX has started its threads here: a fork lacks them, and its calls of JAX hang."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)()
 
 
 def _needs_parent_gpu(message: str) -> bool:
@@ -91,8 +98,9 @@ def _run_forked(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()  # or both would write what is waiting
     with warnings.catch_warnings():
-        # Python 3.12 warns of threads, which the work leaves alone.
+        # Python 3.12 and JAX warn of threads, which the work leaves alone.
         warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"os\.fork\(\)", RuntimeWarning)
         child = os.fork()
     if child == 0:
         faulthandler.enable(traces, all_threads=False)

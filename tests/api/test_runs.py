@@ -126,8 +126,8 @@ def test_a_comparison_prints_a_table_and_one_sentence():
         (lambda: simverify.audit(reused, gamma=9), "gamma is 9: expected 1 to 4"),
         (lambda: simverify.audit(3), "expected a callable or a SPEC"),
         (
-            lambda: simverify.audit(reused, top_k=3),
-            "top_k is not for code on small instances: it is for real models \\(target\\)",
+            lambda: simverify.audit(reused, tokens=3),
+            r"tokens is not for code on small instances: it is for",
         ),
         (lambda: simverify.audit("token", target="x"), "draft is missing"),
         (lambda: simverify.audit_outputs(target="tiny-llama"), "outputs or endpoint"),

@@ -5,6 +5,8 @@ import ctypes
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -209,3 +211,21 @@ def test_code_that_dies_while_it_loads_is_no_verdict():
     assert run_in_child(lambda say: _exit(3), print) == ChildDeath(
         "the process ended itself with exit code 3", ""
     )
+
+
+JAX_IN_USE = """
+import jax
+jax.numpy.ones(3).sum()
+from simverify.auditing.sandbox import run_in_child
+product = jax.jit(lambda x: (x @ x).sum())
+print(run_in_child(lambda _say: float(product(jax.numpy.ones((99, 99)))), print))
+"""
+
+
+@pytest.mark.thorough
+def test_work_is_not_forked_from_a_process_that_computes_with_jax():
+    """In a fork, which lacks JAX's threads, the call would never return."""
+    done = subprocess.run(
+        [sys.executable, "-c", JAX_IN_USE], capture_output=True, text=True, timeout=100
+    )
+    assert (done.stdout, done.stderr) == ("970299.0\n", "")
