@@ -110,6 +110,18 @@ class KeepsTokens(GreedyBlock):
         return tokens
 
 
+class RepeatsTheEnd(GreedyBlock):
+    """Ends a generation at once if the one before ended at once: not where a length ended it."""
+
+    ended = False
+
+    def step(self, prefix, target, draft, gamma, rng):
+        again = self.ended and not prefix
+        tokens = [EOS] if again else list(super().step(prefix, target, draft, gamma, rng))
+        self.ended = not again and not prefix and tokens == [EOS]
+        return tokens
+
+
 @pytest.mark.thorough
 def test_a_rule_with_state_passes_wherever_the_sequence_ends():
     for eos in (None, 0, 1):
@@ -177,7 +189,7 @@ def test_the_sampled_tier_judges_generations_too(unprobed):
     settings = replace_settings(alpha=1e-9 / 2, detect=0.05)
     right = run(hidden(GreedyBlock), settings)
     assert (right.verdict, right.tier) == ("PASS", "sampled"), right.findings
-    wrong = run(hidden(KeepsTokens), settings)
+    wrong = run(hidden(RepeatsTheEnd), settings)
     assert (wrong.verdict, wrong.tier) == ("FAIL", "sampled")
     assert all("after end of sequence" in finding.text for finding in wrong.findings)
 
