@@ -174,8 +174,8 @@ def test_after_three_without_an_end_no_more_are_tried():
     assert names(tier.judged) == ["D"]
     assert tier.not_enumerable.call == (
         f"all paths on C: more than {FAIR:,}, as where a loop draws until it accepts, and the "
-        "heaviest of them leave out a mass above 2e-07: draw from the distribution that the loop accepts "
-        "instead"
+        "heaviest of them leave out a mass above 2e-07: draw from the distribution that "
+        "the loop accepts instead"
     )
     # Those that had not their fair part do not count.
     tier, _ = run([A, B, C, D], come, paths=FAIR - 1)
