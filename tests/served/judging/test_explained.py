@@ -68,7 +68,7 @@ def test_what_an_engine_does_is_named(pair, words):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("law", at_night(RIGHT, but=RIGHT[:1]), ids=str)
+@pytest.mark.parametrize("law", at_night(RIGHT, but=RIGHT[:1]), ids=("top-p", "llamacpp", "top-k"))
 @pytest.mark.thorough
 def test_an_engine_that_does_what_it_is_asked_for_passes(pair, law):
     run = audited(pair, law, law.after)
