@@ -448,6 +448,9 @@ PILOT_TRIALS = 1024  # they size the run and never enter its tests
 PILOT_SHARE = 0.05
 """Part of the time limit that pilots may take; those of slow code have fewer trials."""
 
+FIRST_PILOTS, FIRST_PILOTS_SECONDS = 4, 0.5
+"""So many calls are made if they take less: the first says little of those that follow."""
+
 PILOT_SAMPLES_SHARE = 0.25
 """The same of the budget of trials."""
 
@@ -520,6 +523,8 @@ class Pilots:
         self.runners, self._clock = runners, clock
         self.seconds: list[float] = [0.0] * len(runners)
         """Seconds that a trial of each took, in the longer half of what was run."""
+        self.fastest: list[float] = [math.inf] * len(runners)
+        """The same where it took least: not of the first trial, nor of one that was held up."""
 
     @property
     def trials(self) -> int:
@@ -530,12 +535,19 @@ class Pilots:
         """Run up to ``most`` trials of each, twice as many each time, for about ``seconds``."""
         rows = self.runners[0].rows or 1
         done = len(self.runners[0].emissions)
-        while done < most and (not done or 2 * done * math.fsum(self.seconds) <= seconds):
+
+        def affordable() -> bool:
+            limit = max(seconds, FIRST_PILOTS_SECONDS) if done < FIRST_PILOTS * rows else seconds
+            return not done or 2 * done * math.fsum(self.seconds) <= limit
+
+        while done < most and affordable():
             done, before = min(2 * done or rows, whole_batches(most, rows)), done
             for place, runner in enumerate(self.runners):
                 started = self._clock.seconds()
                 runner.run(done)
-                self.seconds[place] = (self._clock.seconds() - started) / (done - before)
+                took = (self._clock.seconds() - started) / (done - before)
+                self.seconds[place] = took
+                self.fastest[place] = min(self.fastest[place], took)
 
 
 def plan_samples(
@@ -759,7 +771,7 @@ class _SampledRun:
         enough = whole_batches(PILOT_TRIALS, self.batch or 1)
         most = min(enough, int(PILOT_SAMPLES_SHARE * self.samples) // len(runners))
         pilots.run(most, len(runners) * SLOW_CALL_SECONDS)
-        slow = max(pilots.seconds) > SLOW_CALL_SECONDS * (self.batch or 1)
+        slow = max(pilots.fastest) > SLOW_CALL_SECONDS * (self.batch or 1)
         if slow:
             self._look_early(runners, pilots)
             if self._failed:

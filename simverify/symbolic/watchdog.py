@@ -270,11 +270,17 @@ class Stopwatch:
         self._thread = threading.get_native_id()
         self._processor = time.process_time if of_process else time.thread_time
         self._sleeps = sleeps
-        self.wall, self._cpu = time.monotonic(), self._processor()
+        # First: a wait between the two lines must not count as seconds of the code.
         self._waited = run_queue_seconds(self._thread)
+        self.wall, self._cpu = time.monotonic(), self._processor()
+        self._shown = 0.0
 
     def seconds(self) -> float:
-        """Seconds since it was made, in the thread that made it."""
+        """Seconds since it was made, in the thread that made it; they never go back."""
+        self._shown = max(self._shown, self._measure())
+        return self._shown
+
+    def _measure(self) -> float:
         wall, cpu = time.monotonic() - self.wall, self._processor() - self._cpu
         # Whatever it waited for; asking costs more than all of this.
         if cpu > (1.0 if self._sleeps else MIN_PROCESSOR_SHARE) * wall:

@@ -94,6 +94,21 @@ def test_only_what_the_code_took_counts(monkeypatch, wall, cpu, waited, counted)
     assert watch.seconds() == pytest.approx(counted)
 
 
+def test_seconds_never_go_back(monkeypatch):
+    """A wait is told late by Linux: what looked like seconds of the code was none of them."""
+    now, waited = 5.0, 3.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "thread_time", lambda: 1.0)
+    monkeypatch.setattr(watchdog, "run_queue_seconds", lambda thread: waited)
+    watch = Stopwatch(sleeps=True)
+    now = 6.0
+    before = watch.seconds()
+    now, waited = 6.1, 4.0
+    assert watch.seconds() == before == 1.0
+    now = 7.5
+    assert watch.seconds() == pytest.approx(1.5)
+
+
 def test_a_thread_that_sleeps_is_not_kept_waiting_for_long():
     own = threading.get_native_id()
     began, waited = time.monotonic(), run_queue_seconds(own)

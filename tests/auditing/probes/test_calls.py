@@ -2,11 +2,13 @@
 
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 from support.probing import by_name
 
 from simverify.auditing import probes
+from simverify.auditing.invocation import CallOutcome, EnoughCalls, ProbeRecorder
 from simverify.auditing.probes import run_probes
 from simverify.verifiers import VERIFIERS
 
@@ -121,6 +123,17 @@ def test_a_call_as_slow_as_the_others_is_no_hang():
     assert not any(probe.hung for probe in found.values())
     assert found["NaN rows"].outcome == "not run"
     assert "no call ended within" in found["NaN rows"].message
+
+
+@pytest.mark.parametrize(("call", "calls"), [(1e-3, 600), (1e-2, 24)])
+def test_slow_code_alone_loses_calls(call, calls, monkeypatch):
+    """What a slow machine makes of quick code takes all of its calls."""
+    line = ProbeRecorder()
+    monkeypatch.setattr(line._watch, "seconds", lambda: call * line.calls)
+    with pytest.raises(EnoughCalls) if calls < 600 else nullcontext():
+        for _ in range(600):
+            line.call(lambda: CallOutcome((0,), ""))
+    assert line.calls == calls
 
 
 def test_probes_run_outside_the_main_thread():

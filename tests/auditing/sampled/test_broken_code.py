@@ -135,9 +135,9 @@ def clock(monkeypatch):
     return clock
 
 
-def sampled(clock, seconds, **options):
+def sampled(clock, seconds, rule=TOKEN, **options):
     return sample_callable(
-        clock.timed(TOKEN), "verify", instances=[SampledInstance(compact(), 2)], seed=7,
+        clock.timed(rule), "verify", instances=[SampledInstance(compact(), 2)], seed=7,
         seconds=seconds, **options,
     )  # fmt: skip
 
@@ -219,6 +219,14 @@ def test_slow_and_wrong_code_fails_within_some_hundred_calls(clock, call):
     assert found.tier.samples <= 900
     assert clock.now <= 10.0 or call > 0.01
     assert found.trial is not None
+
+
+def test_code_whose_first_call_alone_is_slow_is_not_looked_at_early(clock):
+    def rule(*given):
+        clock.now += 0.2 * (clock.now < 0.2)
+        return TOKEN(*given)
+
+    assert sampled(clock, 60.0, rule, detect=0.2).tier.looks == 4
 
 
 @pytest.mark.parametrize("call", [0.005, 0.01])

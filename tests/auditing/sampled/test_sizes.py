@@ -182,7 +182,7 @@ def test_a_coarse_instance_is_asked_for_more_up_to_a_limit():
 def test_a_coarse_instance_that_gets_too_few_calls_is_inconclusive():
     result = sample_callable(
         VERIFIERS["token"].rule, "verify", instances=COARSE[:1], seed=7, detect=0.03,
-        samples=1500,
+        samples=600,
     )  # fmt: skip
     assert result.verdict == "INCONCLUSIVE"
     assert "the calls on long drafts, V=2, gamma=4 promise a TV of" in result.reason

@@ -220,7 +220,8 @@ def test_blocks_and_joint_laws_follow_the_model():
     instance = INSTANCES[1]
     model, gamma = instance.model, instance.gamma
     tables = InstanceTables(instance, gamma + 1)
-    target, draft = tables.blocks
+    target, draft, given = tables.blocks
+    assert (given == target).all()
     law = tables.joint(gamma + 1)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     for number, block in enumerate(itertools.product(range(4), repeat=gamma)):
