@@ -120,9 +120,9 @@ def _against_ruling(run: results.AgainstRun) -> str:
     bound = 1.0 if run.certificate is None else run.certificate.bound
     return (
         f"No difference between the two was found. One of a mean TV of {run.detectable:.2g} "
-        f"between the laws of an answer's first two tokens is found with power {run.power:g}. The "
-        f"laws of the first token differ by {bound:.2g} at most. Of later tokens and of other "
-        f"prompts nothing is promised; both may be off in the same way."
+        f"between the distributions of an answer's first two tokens is found with power "
+        f"{run.power:g}. The distributions of the first token differ by {bound:.2g} at most. Of "
+        f"later tokens and of other prompts nothing is promised; both may be off in the same way."
     )
 
 

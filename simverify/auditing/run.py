@@ -241,7 +241,7 @@ def add_coverage(
     ``numbers``: those of the code that led to instances.
     """
     measured = measure_coverage(list(watch.instructions.values()))
-    coverage = msgspec.structs.replace(measured, numbers=numbers)
+    coverage = msgspec.structs.replace(measured, numbers=tuple(map(float, numbers)))
     run = msgspec.structs.replace(run, coverage=coverage)
     if not (settings.strict_coverage and coverage.not_reached):
         return run

@@ -587,6 +587,6 @@ class AgainstSettings:
         return (
             f"plan: {how}, each {repeats:,} times of either, in pairs: {answers:,} answers of "
             f"{max_tokens:,} tokens at most{again}; false-alarm rate {self.alpha:g}; power "
-            f"{POWER:g} against a TV of {tv:.2g} between the laws of an answer's first two "
-            f"tokens, if answers begin in as few ways as to simverify's own prompts"
+            f"{POWER:g} against a TV of {tv:.2g} between the distributions of an answer's first "
+            f"two tokens, if answers begin in as few ways as to simverify's own prompts"
         )

@@ -277,12 +277,17 @@ def parse_raise_site(text: str) -> tuple[str, ...]:
     return lines
 
 
+_INSTALL_FOLDERS = {"site-packages", "dist-packages"}
 _LIBRARY_FOLDERS = tuple(
-    {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
+    {
+        *sysconfig.get_paths().values(),
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        *(folder for folder in sys.path if Path(folder).name in _INSTALL_FOLDERS),  # by a .pth file
+    }
     - {sysconfig.get_paths()["data"], sysconfig.get_paths()["scripts"]}
 )
 _LIBRARY_ROOTS = tuple(f"{folder}{os.sep}" for folder in _LIBRARY_FOLDERS)
-_INSTALL_FOLDERS = {"site-packages", "dist-packages"}
 _EXCLUDED_MODULES = ("numpy", "scipy", "torch", "numba", "jax", "_pytest", "pytest")
 
 

@@ -165,11 +165,16 @@ class DrawSequences:
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[StreamOrigin, int] = {}
+        self._constructed: frozenset[StreamOrigin] = frozenset()
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
         self._looked_at = False
         self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
+
+    def is_constructed(self) -> None:
+        """Note that the rule's object is there: what its reset seeds again, each reset will."""
+        self._constructed = frozenset(self._times_seeded)
 
     def is_built(self) -> None:
         """Note that the rule is built: from now on a constant seed is one too many."""
@@ -222,7 +227,7 @@ class DrawSequences:
             times = self._times_seeded.get(stream.origin, 0)
             if self.building:
                 # Two generators may get one seed here: the law says what comes of it.
-                times = max(times, 1)
+                times = 2 if stream.origin in self._constructed else max(times, 1)
             else:
                 times += 1 if seed.built else 2
             self._times_seeded[stream.origin] = times
