@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from support.levels import at_night
 
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
@@ -127,7 +128,11 @@ def test_looking_draws_nothing():
     assert [x.random() for x in generators] == [x.random() for x in same]
 
 
-@pytest.mark.parametrize("name", ["numpy", "python", "two libraries", "two draws ahead"])
+WRONG = ["two draws ahead", "two libraries", "numpy", "python"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", at_night(WRONG, but=WRONG[:1]))
 def test_a_wrong_rule_fails_and_both_are_named(name):
     run = audit(Subject("rule", rule_of(*EQUAL[name]()), "step"), settings=SMALL)
     assert run.verdict == "FAIL"
@@ -136,6 +141,7 @@ def test_a_wrong_rule_fails_and_both_are_named(name):
     assert "second" in run.findings[0].text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["two seeds", "one object"])
 def test_a_right_rule_passes(name):
     run = audit(Subject("rule", rule_of(*APART[name]()), "step"), settings=SMALL)
@@ -143,12 +149,14 @@ def test_a_right_rule_passes(name):
     assert not any("yield the same numbers" in note for note in run.notes)
 
 
+@pytest.mark.thorough
 def test_a_coupling_by_one_seed_is_right():
     run = audit(Subject("rule", rule_of(*EQUAL["numpy"](), coupled=True), "step"), settings=SMALL)
     assert run.verdict == "PASS"
     assert any("yield the same numbers" in note for note in run.notes)
 
 
+@pytest.mark.thorough
 def test_a_rule_that_gives_two_generators_one_seed_is_judged_by_its_law():
     class Rule:
         coupled = False
@@ -166,6 +174,7 @@ def test_a_rule_that_gives_two_generators_one_seed_is_judged_by_its_law():
     assert audit(Subject("rule", Coupled, "step"), settings=SMALL).verdict == "PASS"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("copied", [copy.copy, lambda generator: generator.clone_state()])
 def test_copies_of_torchs_default_generator_are_followed(copied):
     def kept(p, q, x, rng):
