@@ -168,8 +168,8 @@ def test_penalties_that_count_the_prompt_are_named(pair, cells):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("window", at_night((20, 64), but=(20,)))
-@pytest.mark.thorough
+@pytest.mark.parametrize("window", [20, 64])
+@pytest.mark.slow
 def test_penalties_that_count_the_last_tokens_alone_are_named(pair, cells, window):
     cell = cells["repetition-penalty"]
 
