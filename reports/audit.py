@@ -181,7 +181,9 @@ def _sampled_facts(tier: results.SampledTier) -> Iterator[Fact]:
 def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
     yield from section_of("What failed", failure_texts(run))
     if run.follows is not None:
-        yield Section("What it follows", (Prose(followed_words(run.follows)),), On.ALL)
+        yield Section(
+            "What it follows", (Prose(followed_words(run.follows, run.processing)),), On.ALL
+        )
     if run.rows is not None and run.rows.message:
         yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
     lines = (truncate_line(f"{_file_name(place)}: {text}", WIDTH - 4) for place, text in run.code)
@@ -773,8 +775,10 @@ def verdict_sentence(run: results.AuditRun) -> str:
     return f"{says}."
 
 
-def followed_words(processing: results.TargetProcessing) -> str:
-    """Return what the output follows instead, and the options that state it."""
+def followed_words(
+    processing: results.TargetProcessing, stated: results.TargetProcessing | None
+) -> str:
+    """Return what the output follows instead of what is ``stated``, and the options for it."""
     values = ((name, getattr(processing, name)) for name in processing.__struct_fields__)
     given = {name: value for name, value in values if name != "order" and value is not None}
     if given["temperature"] == 1.0:
@@ -782,9 +786,15 @@ def followed_words(processing: results.TargetProcessing) -> str:
     words = [word for name, value in given.items() for word in words_of(name, value)]
     if list(processing.order) != sorted(processing.order, key=STAGES.index):
         words += words_of("order", ",".join(processing.order))
+    if not words:
+        return (
+            "The output follows the target's rows as they are on the instances tried. If that is "
+            "intended, state no processing."
+        )
+    advice = f"add {' '.join(words)}" if stated is None else f"state {' '.join(words)} instead"
     return (
         f"The output follows the target after {target_words(processing)} on the instances tried. "
-        f"If that is intended, add {' '.join(words)}."
+        f"If that is intended, {advice}."
     )
 
 

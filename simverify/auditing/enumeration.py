@@ -40,6 +40,7 @@ from simverify.symbolic.provenance import (
     keep_most_severe,
 )
 from simverify.symbolic.scalar import Draw
+from simverify.symbolic.streams import DrawSequences
 
 DEFAULT_BUDGET = Budget(200_000, 60.0)
 
@@ -354,8 +355,8 @@ class Generation:
 class GenerationRun:
     """One generation by a rule, built anew: ``instance`` is its object, None for a function.
 
-    ``at``: where it begins, as after a longer prompt. ``built`` is called once the rule is built
-    and reset.
+    ``at``: where it begins, as after a longer prompt. ``sequences`` are told how far the rule is
+    built.
     """
 
     def __init__(
@@ -365,7 +366,7 @@ class GenerationRun:
         rng: Any,
         *,
         is_step: bool,
-        built: Callable[[], None],
+        sequences: DrawSequences,
         at: GenerationState | None = None,
     ) -> None:
         self._generation, self._rng = generation, rng
@@ -373,8 +374,9 @@ class GenerationRun:
         self.instance = None if is_step else call_monitored(rule)
         self._step = rule if self.instance is None else self.instance.step
         self.place = at or generation.first()
+        sequences.is_constructed()
         self._reset()
-        built()
+        sequences.is_built()
 
     def call(self) -> Tokens:
         """Make the next call; return what counts of its tokens."""
@@ -551,11 +553,11 @@ def enumerate_tokens(
     built anew for every path. A generation that ``eos`` ends sooner is shorter.
     Raises as :func:`enumerate_verify`, and ``ValueError`` if ``rule`` is neither.
     """
-    is_step, built = takes_step_arguments(rule), enumeration.source.sequences.is_built
+    is_step, sequences = takes_step_arguments(rule), enumeration.source.sequences
 
     def call() -> Tokens:
         rng = enumeration.rng
-        return GenerationRun(generation, rule, rng, is_step=is_step, built=built).finish()
+        return GenerationRun(generation, rule, rng, is_step=is_step, sequences=sequences).finish()
 
     return enumeration.run(call, budget)
 
@@ -742,8 +744,8 @@ class _Composition:
         def call() -> Tokens:
             looks = enumeration.intercepting and source.plan is None
             given = self.generation, self.rule, enumeration.rng
-            is_step, built = enumeration.is_step, source.sequences.is_built
-            run = GenerationRun(*given, is_step=is_step, at=way.begin, built=built)
+            is_step, sequences = enumeration.is_step, source.sequences
+            run = GenerationRun(*given, is_step=is_step, at=way.begin, sequences=sequences)
             if looks:
                 self._begin(run.instance)
             for _ in range(way.calls):

@@ -450,6 +450,8 @@ def _follows_target(examiner: Examiner, model: SmallModel) -> bool:
 def _fitted_processings(firsts: Sequence[tuple[Row, Row]]) -> Iterator[Law]:
     """Yield what may make the second of two rows of the first, in all pairs, the simplest first."""
     kept = [emitted > _ZERO for _, emitted in firsts]
+    if not all(keep.any() for keep in kept):
+        return  # code that always raises there
     if any((p[keep] == 0).any() for (p, _), keep in zip(firsts, kept, strict=True)):
         return
     temperature = _fitted_temperature(firsts, kept)

@@ -374,7 +374,10 @@ _GRADE_ORDER: tuple[Grade, ...] = ("ok", "not run", "warning", "violation")
 
 
 SLOW_PROBE_SECONDS, SLOW_PROBE_CALLS = 0.2, 24
-"""A probe that has taken longer, and made so many calls, makes no more of them."""
+"""A probe of slow code that has taken longer, and made so many calls, makes no more of them."""
+
+SLOW_CALL_SECONDS = 2e-3
+"""Code is slow above it; faster code has all of its calls, however slow the machine is today."""
 
 ALL_PROBES_SECONDS = 6.0
 """After so many seconds of all probes one call is enough for each that follows."""
@@ -408,8 +411,10 @@ class ProbeRecorder:
         Raises ``EnoughCalls`` where slow code had its calls.
         """
         if self.calls:
-            enough = SLOW_PROBE_CALLS if self.before <= ALL_PROBES_SECONDS else 1
-            if self.calls >= enough and self._watch.seconds() > SLOW_PROBE_SECONDS:
+            early = self.before <= ALL_PROBES_SECONDS
+            calls, a_call = (SLOW_PROBE_CALLS, SLOW_CALL_SECONDS) if early else (1, 0.0)
+            limit = max(SLOW_PROBE_SECONDS, a_call * self.calls)
+            if self.calls >= calls and self._watch.seconds() > limit:
                 raise EnoughCalls
         return self.timed(run)
 

@@ -5,7 +5,7 @@ from and the rescored row, on average over the contexts: it covers the rounding 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -431,19 +431,25 @@ def prompt_mismatch_note(differing: Sequence[Request], requests: int) -> str:
     )
 
 
-def rounding_shape_test(
-    report: OutputTestReport, run: JudgedTokens, excused: Collection[str] = ()
-) -> stats.TestResult | None:
+def rounding_shape_test(report: OutputTestReport, run: JudgedTokens) -> stats.TestResult | None:
     """Test that rounding caused what failed; None if nothing can tell.
 
     Rounding makes no requests that depend on each other, no rates and no rounded weights: where
-    such a test failed it is out of the question, unless it is ``excused``.
+    such a test failed it is out of the question. It may look like a wider cut, by what crosses the
+    edge of one in another precision, but by no more than that.
     """
-    failed = [test.name for test in report.tests if test.rejected and test.name not in excused]
-    if any(name not in run.evidence.deviations for name in failed):
+    evidence, rounding = run.evidence, run.rounding
+    failed = {test.name for test in report.tests if test.rejected}
+    named = [test.name for test in report.tests if test.name in failed & evidence.deviations.keys()]
+    shape = rounding_drift_test(list(dict.fromkeys([*named, _SURPRISE_TEST])), evidence, rounding)
+    untold = failed.difference(named)
+    if shape is None or shape.rejected or not untold:
+        return shape
+    if not untold <= {_BET_WORDS["variants"][0], LOOKS_TEST_NAME}:
         return None
-    names = list(dict.fromkeys([*failed, _SURPRISE_TEST]))
-    return rounding_drift_test(names, run.evidence, run.rounding)
+    ball = RowTolerance(min(max(rounding.tv, MIN_TOLERANCE), 0.999), rounding.reach)
+    within = judge_evidence(evidence, run.settings, ball).tests
+    return None if any(test.rejected and test.name in untold for test in within) else shape
 
 
 def coarser_precision_note(
@@ -456,8 +462,7 @@ def coarser_precision_note(
     margin = max(run.evidence.margin, 2.0 * rounding.shift)
     if not 0.0 < rounding.tv < 0.5 or run.evidence.beyond(margin):
         return None
-    # What crosses the edge of a cut by rounding looks like a wider cut.
-    shape = rounding_shape_test(report, run, (_BET_WORDS["variants"][0], LOOKS_TEST_NAME))
+    shape = rounding_shape_test(report, run)
     ball = RowTolerance(rounding.tv, rounding.reach)
     if shape is None or shape.rejected:
         return None

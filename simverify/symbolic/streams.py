@@ -165,11 +165,16 @@ class DrawSequences:
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[StreamOrigin, int] = {}
+        self._constructed: frozenset[StreamOrigin] = frozenset()
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
         self._looked_at = False
         self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
+
+    def is_constructed(self) -> None:
+        """Note that the rule's object is there: what its reset seeds again, each reset will."""
+        self._constructed = frozenset(self._times_seeded)
 
     def is_built(self) -> None:
         """Note that the rule is built: from now on a constant seed is one too many."""
@@ -220,8 +225,11 @@ class DrawSequences:
             stream.origin = StreamOrigin(seed.key, start, seed.shown)
             stream.name = current_user_line()
             times = self._times_seeded.get(stream.origin, 0)
-            # Two generators may get one seed when a rule is built: the law says what comes of it.
-            times = max(times, 1) if self.building or seed.built else times + 2
+            if self.building:
+                # Two generators may get one seed here: the law says what comes of it.
+                times = 2 if stream.origin in self._constructed else max(times, 1)
+            else:
+                times += 1 if seed.built else 2
             self._times_seeded[stream.origin] = times
         if start:
             self._enter(stream.key, start)
@@ -283,7 +291,8 @@ class DrawSequences:
                 self._apart(stream.key)
             self._drawn[place] = (kind, new(), stream, _in_words(stream))
         was, draw, first, name = self._drawn[place]
-        if first is not stream:
+        # A constant that is set again and again is told as such.
+        if first is not stream and stream.origin not in self.constants():
             self._note_equal_streams(name, _in_words(stream))
         if was != kind:
             kinds = ", ".join(str(x[0] if isinstance(x, tuple) else x) for x in (was, kind))

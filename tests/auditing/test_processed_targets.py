@@ -305,6 +305,22 @@ def test_a_failure_says_what_the_output_follows(name):
     assert f"--{list(followed)[-1].replace('_', '-')} {list(followed.values())[-1]}" in str(run)
 
 
+@pytest.mark.parametrize(
+    ("verify", "stated", "says"),
+    [
+        (token, {"min_p": 0.1},
+         "follows the target's rows as they are on the instances tried. If that is intended, state "
+         "no processing."),
+        (rule(partial(top_k, 2)), {}, "If that is intended, add --top-k 2."),
+        (rule(partial(top_k, 2)), {"top_k": 3}, "If that is intended, state --top-k 2 instead."),
+    ],
+)  # fmt: skip
+def test_a_failure_says_what_to_state_instead(verify, stated, says):
+    run = simverify.audit(verify, **stated)
+    assert run.verdict == "FAIL"
+    assert says in " ".join(str(run).split())
+
+
 def test_the_document_says_what_the_target_is():
     verify, stated = WRONG["temperature first, last stated"]
     run = simverify.audit(verify, **stated)

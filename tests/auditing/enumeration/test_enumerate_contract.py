@@ -85,7 +85,6 @@ REAL = [np.random.default_rng(0)]
 CANNOT = {
     "cosine": lambda rng: math.cos(float(rng.random())) > 0.7,
     "interpolation": lambda rng: np.interp(rng.random(), [0, 1], [0, 2]) > 0.7,
-    "into a matrix": lambda rng: np.eye(2).__setitem__((0, 0), rng.random()),
     "normal": lambda rng: rng.normal() > 0,
     "sum of two": lambda rng: rng.random() + rng.random() < 0.5,
     "format": lambda rng: f"{rng.random():.2f}" < "0.5",
@@ -118,7 +117,14 @@ def test_a_refusal_that_the_code_swallows_still_counts():
         law_of(rule)
 
 
+def put_into_a_matrix(rng):
+    matrix = np.eye(2)
+    matrix[0, 0] = rng.random()
+    return int(matrix[0, 0] < 0.25) + int(matrix[1, 1] < 1)
+
+
 FOLLOWED = {
+    "into a matrix": (put_into_a_matrix, [0.75, 0.25, 0]),
     "the very type": (lambda rng: int(type(rng.random()) is float), [0, 1, 0]),
     "floor": (lambda rng: math.floor(rng.random() * 3), [1 / 3, 1 / 3, 1 / 3]),
     "int": (lambda rng: int(3 * (1 - rng.random())), [1 / 3, 1 / 3, 1 / 3]),

@@ -85,6 +85,26 @@ class MadeAgain(Seeded):
         return np.random.default_rng(self.seed)
 
 
+class SeededAtResets(Seeded):
+    """Wrong: each generation begins with the draws of the first."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.own = np.random.default_rng(20)
+
+
+class SeededAtTheFirstReset(Seeded):
+    """Right: later resets leave the generator where it is."""
+
+    def __init__(self):
+        self.own = None
+
+    def reset(self):
+        self.own = self.own or np.random.default_rng(20)
+
+
 class LagsBehind(Seeded):
     """Wrong: calls take turns at two generators of one seed, so the second repeats the first."""
 
@@ -102,7 +122,7 @@ def tier_of(rule):
     )
 
 
-@pytest.mark.parametrize("rule", [Seeded, Unseeded, Integers])
+@pytest.mark.parametrize("rule", [Seeded, SeededAtTheFirstReset, Unseeded, Integers])
 def test_calls_of_a_generator_that_only_goes_on_are_composed(rule):
     def plain(prefix, target, draft, gamma, rng):
         return decode(rng, prefix, target, draft, gamma)
@@ -114,7 +134,7 @@ def test_calls_of_a_generator_that_only_goes_on_are_composed(rule):
         assert tier.paths == tier_of(plain).paths
 
 
-@pytest.mark.parametrize("rule", [Copies, PutBack, MadeAgain, LagsBehind])
+@pytest.mark.parametrize("rule", [Copies, PutBack, MadeAgain, SeededAtResets, LagsBehind])
 def test_draws_that_come_again_fail(rule):
     tier = tier_of(rule)
     found = tier.failure or tier.not_enumerable

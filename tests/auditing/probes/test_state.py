@@ -78,7 +78,7 @@ def test_state_from_another_call_that_changes_the_law_is_a_violation(monkeypatch
 def test_state_that_leaves_the_law_alone_is_a_warning(rule):
     found = by_name(rule)["repeated calls"]
     assert found.outcome == "warning"
-    assert found.message.endswith("its law stays the same")
+    assert found.message.endswith("its distribution stays the same")
 
 
 def test_own_generators_and_caches_are_no_state():

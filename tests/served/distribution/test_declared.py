@@ -121,8 +121,8 @@ def test_what_is_no_value_is_one_line(tmp_path, capfd, words, told):
     assert told in " ".join(said.split())
 
 
-def test_they_are_for_emitted_tokens(capfd):
-    assert command_line(["audit", "token", "--min-p", ".1"]) == 2
+def test_a_bias_is_for_emitted_tokens(capfd):
+    assert command_line(["audit", "token", "--logit-bias", '{"5": 1}']) == 2
     assert "it is for tokens already emitted (--outputs or --endpoint)" in capfd.readouterr().err
 
 

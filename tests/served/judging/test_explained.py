@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from support.judged_tokens import judged  # noqa: E402
+from support.levels import at_night  # noqa: E402
 from support.sampled_engine import sampled_answers  # noqa: E402
 
 from simverify.models.distribution import ORDERS, Law  # noqa: E402
@@ -27,6 +28,12 @@ ASKED = {
     "0.8 times the temperature": Law(1.0),
     "top-k 20, which was not asked for": Law(1.0),
 }
+DAILY = ("top-p without the token that crosses p", "0.8 times the temperature")
+RIGHT = (
+    Law(0.8, None, 0.8),
+    dataclasses.replace(Law(0.5, 20, 0.8, 0.02), order=ORDERS["llamacpp"]),
+    Law(1.5, 4),
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,7 @@ def audited(pair, law, rows, seed=0):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize("words", ASKED)
+@pytest.mark.parametrize("words", at_night(ASKED, but=DAILY))
 @pytest.mark.thorough
 def test_what_an_engine_does_is_named(pair, words):
     law = ASKED[words]
@@ -61,15 +68,7 @@ def test_what_an_engine_does_is_named(pair, words):
 
 
 @pytest.mark.distribution
-@pytest.mark.parametrize(
-    "law",
-    [
-        Law(0.8, None, 0.8),
-        dataclasses.replace(Law(0.5, 20, 0.8, 0.02), order=ORDERS["llamacpp"]),
-        Law(1.5, 4),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("law", at_night(RIGHT, but=RIGHT[:1]), ids=("top-p", "llamacpp", "top-k"))
 @pytest.mark.thorough
 def test_an_engine_that_does_what_it_is_asked_for_passes(pair, law):
     run = audited(pair, law, law.after)
@@ -77,6 +76,8 @@ def test_an_engine_that_does_what_it_is_asked_for_passes(pair, law):
     assert run.explained is None
 
 
+@pytest.mark.distribution
+@pytest.mark.thorough
 def test_a_fault_of_another_kind_is_explained_by_none(pair):
     law = Law(0.8)
 
