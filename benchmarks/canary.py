@@ -59,7 +59,7 @@ def life(
         tokens = (
             (law.cumsum(axis=1) < rng.random((REQUEST, 1))).sum(axis=1).clip(max=VOCABULARY - 1)
         )
-        request = SimpleNamespace(tokens=tokens.tolist())
+        request = SimpleNamespace(tokens=tokens.tolist(), faults=())
         none = np.zeros(REQUEST)
         scored: Any = SimpleNamespace(request=request, p=p, p_again=p, q=None, gap=none, shift=none)
         canary.add(scored)
