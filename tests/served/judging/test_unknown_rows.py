@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from simverify.models.distribution import Law
 from simverify.served.evidence import OutputEvidence
 from simverify.served.judge import OutputSettings, RowTolerance, judge_evidence
 
@@ -38,7 +39,7 @@ def judged(proxy, off=1.0):
             SimpleNamespace(
                 number=number, request=request, p=p, p_again=p, q=other if proxy else None,
                 gap=np.zeros(LENGTH), shift=np.zeros(LENGTH), rounded={}, stated={},
-                stated_again={},
+                stated_again={}, law=Law(), logits=np.log(p),
             )
         )  # fmt: skip
     return judge_evidence(found, OutputSettings(tokens=found.n), RowTolerance(1e-6, {})), float(

@@ -88,7 +88,8 @@ def test_rounded_weights_are_told_from_the_targets_own(pair, monkeypatch):
 def test_bets_end_at_a_token_that_was_fixed_and_not_with_a_request(pair, monkeypatch):
     """Else a request would count or not by its own length, which is what is judged."""
     monkeypatch.setattr(evidence, "WEIGHT_TOKENS", 7)
-    objects = [{"prompt": "def f(", "tokens": [5, 6, 7, 8, 9]} for _ in range(3)]
+    # Copies would be judged apart.
+    objects = [{"prompt": "def f(", "tokens": [5 + i, 6, 7, 8, 9]} for i in range(3)]
     run = judged(pair, objects, 15)
     assert {test.n for test in run.tests if test.name.startswith("weights")} == {7}
 
