@@ -22,6 +22,7 @@ from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
 from simverify.auditing.instances import reads_context
 from simverify.auditing.invocation import (
     Contract,
+    GpuLost,
     ProbeCase,
     ProbeRecorder,
     Rule,
@@ -33,6 +34,7 @@ from simverify.auditing.invocation import (
 )
 from simverify.models.distribution import Law
 from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.provenance import CannotEnumerate
 from simverify.symbolic.watchdog import Stopwatch
 
 USUAL_CALLS, MAX_CALLS = 288, 2_048
@@ -158,7 +160,13 @@ class ManyCalls:
 
     def step(self) -> str:
         """Run generations of a step rule by one object, then by several; return what they show."""
-        built = build_step_rule(self.rule)
+        try:
+            built = build_step_rule(self.rule)
+        except (CannotEnumerate, GpuLost):
+            raise
+        except Exception as error:  # the other probes say so
+            self.stopped = f"the rule could not be built: {type(error).__name__}: {error}"
+            return ""
         outputs: list[Tokens] = []
         for tokens in self._generation(built):
             outputs.append(tokens)
