@@ -170,7 +170,7 @@ def test_a_declared_rule_that_is_another_is_no_fault_of_losslessness(monkeypatch
     )
     (row,) = simverify.compare(["compact"], ["block"], gamma=3, blocks=200_000, threads=1).results
     assert (row.lossless.verdict, row.acceptance.verdict, row.verdict) == ("PASS", "FAIL", "FAIL")
-    assert "below the rule's own law" in row.acceptance.findings[0]
+    assert "below the rule's exact distribution" in row.acceptance.findings[0]
 
 
 def test_all_shares_together_are_alpha():

@@ -155,7 +155,7 @@ def test_a_lossy_rule_fails_by_its_law(monkeypatch, compiled):
     monkeypatch.setitem(trees.TREE_VERIFIERS, "recursive", wrong)
     found = row(simverify.compare(["compact"], ["recursive"], tree="2", **QUICK), "recursive")
     assert found.verdict == found.lossless.verdict == "FAIL"
-    assert "own law differs from the target's by TV 0.0833" in found.lossless.findings[0]
+    assert "exact distribution differs from the target's by TV 0.0833" in found.lossless.findings[0]
 
 
 def test_a_lossy_rule_whose_law_is_too_large_is_found_by_its_tokens(monkeypatch):
