@@ -283,8 +283,8 @@ def judge_acceptance(
     tests, findings = [law], []
     if law.rejected:
         findings.append(
-            f"Pr(tau >= {law.level}) is {abs(law.statistic):.4f} {law.direction} the rule's own "
-            f"law (p = {battery.pvalue_words(law.log_pvalue)})"
+            f"Pr(tau >= {law.level}) is {abs(law.statistic):.4f} {law.direction} the rule's exact "
+            f"distribution (p = {battery.pvalue_words(law.log_pvalue)})"
         )
     if generations is not None and generations.exact is not None:
         exact = np.array(generations.exact, dtype=np.float64)
