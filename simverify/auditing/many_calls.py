@@ -242,7 +242,7 @@ class ManyCalls:
         tokens = np.array(beginnings, dtype=np.int64).ravel()
         lags = range(GENERATION_LENGTH, len(tokens) - MIN_PAIRS, GENERATION_LENGTH)
         likely = _likeliest_share(tokens, self.case, known=self.known)
-        if found := equal_at_lag(tokens, likely, lags, ALPHA / 8):
+        if found := equal_at_lag(tokens, likely, lags, ALPHA / 8, len(tokens)):
             _, equal, pairs = found
             return f"the same token at the same place {equal:,} times of {pairs:,}"
         if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 8)):
@@ -260,10 +260,10 @@ class ManyCalls:
             # A ring that only rejected calls draw from keeps step with these alone.
             parts |= {"rejections": firsts[sizes == 1], "acceptances": firsts[sizes > 1]}
         alpha = ALPHA / (8 * len(parts))
+        likely = _likeliest_share(firsts, self.case, known=self.known)
         for title, tokens in parts.items():
-            likely = _likeliest_share(tokens, self.case, known=self.known and title == what)
             lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
-            if lags and (found := equal_at_lag(tokens, likely, lags, alpha)):
+            if lags and (found := equal_at_lag(tokens, likely, lags, alpha, len(firsts))):
                 lag, equal, pairs = found
                 return (
                     f"draws are used again: {title} {lag:,} apart begin with the same token "
@@ -285,8 +285,8 @@ class ManyCalls:
 def _likeliest_share(tokens: TokenRow, case: ProbeCase, *, known: bool) -> float:
     """Return a bound on the probability of the likeliest token of a right rule.
 
-    ``known``: the tokens follow the target's row. Of some calls alone they follow another law, and
-    Hoeffding's inequality bounds it. Where a law is wrong, equal tokens are no dependence.
+    ``known``: the tokens follow the target's row; else Hoeffding's inequality bounds it. Where a
+    law is wrong, equal tokens are no dependence.
     """
     share = float(np.bincount(tokens).max()) / max(1, len(tokens))
     if known:
@@ -295,16 +295,18 @@ def _likeliest_share(tokens: TokenRow, case: ProbeCase, *, known: bool) -> float
 
 
 def equal_at_lag(
-    tokens: TokenRow, likely: float, lags: range, alpha: float
+    tokens: TokenRow, likely: float, lags: range, alpha: float, calls: int
 ) -> tuple[int, int, int] | None:
     """Return a lag at which tokens are equal too often, how often they are, and of how many pairs.
 
-    Whatever came before, an independent token equals the one before at a lag with at most the
-    probability ``likely``: so the number of equals is at most a binomial one.
+    ``tokens`` are the first ones of some of the ``calls``. Whatever came before, the token of any
+    call equals a given earlier one with at most the probability ``likely``. So the number of equals
+    is at most binomial, with a trial for each call after the first ``lag``: which calls count may
+    depend on their own tokens, and on the state of the rule.
     """
     equal = np.array([int((tokens[lag:] == tokens[:-lag]).sum()) for lag in lags])
     pairs = len(tokens) - np.array(lags)
-    chance = special.bdtrc(equal - 1, pairs, likely)
+    chance = special.bdtrc(equal - 1, calls - np.array(lags), likely)
     best = int(chance.argmin())
     if chance[best] > alpha / len(lags):
         return None

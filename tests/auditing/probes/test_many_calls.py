@@ -8,7 +8,7 @@ import pytest
 from support.probing import by_name
 
 from simverify.auditing.invocation import ProbeRecorder, run_probe
-from simverify.auditing.many_calls import repeated_draws
+from simverify.auditing.many_calls import FIRST_LAG, MIN_PAIRS, equal_at_lag, repeated_draws
 from simverify.auditing.probes import PROBE_SECONDS, seeded_generator
 from simverify.auditing.trees import tree_as_step
 from simverify.faults import CONTROLS
@@ -267,3 +267,21 @@ def test_draws_that_run_out_are_a_warning():
     found = probed(Rule, "step")
     assert found.outcome == "warning"
     assert "in call 101 of a generation" in found.message
+
+
+def test_calls_that_are_picked_by_their_own_tokens_show_no_dependence():
+    """A rule may accept one token alone for a while: its acceptances are alike, its tokens are not.
+
+    Controls: a trial for the picked calls alone would fail it, and a ring among them is found.
+    """
+    rng = np.random.default_rng(11)
+    tokens, accepted = rng.integers(16, size=2048), np.arange(2048) // 128
+
+    def repetition(picked, calls):
+        return equal_at_lag(picked, 1 / 16, range(FIRST_LAG, len(picked) - MIN_PAIRS), 1e-9, calls)
+
+    picked = tokens[tokens == accepted]
+    assert repetition(picked, len(tokens)) is None
+    assert repetition(picked, len(picked)) is not None
+    ring = np.tile(rng.integers(16, size=64), 32)
+    assert repetition(ring[ring < 8], len(ring)) is not None
