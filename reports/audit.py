@@ -107,10 +107,7 @@ def audit_advice(run: results.AuditRun) -> str:
 
 
 def _open_reason(run: results.AuditRun) -> str:
-    return (
-        f"{run.inconclusive or 'it reached no verdict'}. Allow more paths, samples or seconds, or "
-        "ask for a larger deviation."
-    )
+    return f"{run.inconclusive or 'it reached no verdict'}."
 
 
 def _audit_facts(run: results.AuditRun) -> Iterator[Fact]:
