@@ -107,10 +107,7 @@ def audit_advice(run: results.AuditRun) -> str:
 
 
 def _open_reason(run: results.AuditRun) -> str:
-    return (
-        f"{run.inconclusive or 'it reached no verdict'}. Allow more paths, samples or seconds, or "
-        "ask for a larger deviation."
-    )
+    return f"{run.inconclusive or 'it reached no verdict'}."
 
 
 def _audit_facts(run: results.AuditRun) -> Iterator[Fact]:
@@ -760,14 +757,14 @@ def verdict_sentence(run: results.AuditRun) -> str:
         least, most = min(detects), max(detects)
         shown = f"{least:g}" if least == most else f"{least:g} to {most:g}, depending on the size,"
         return f"{run.spec} passed every statistical test: a deviation of TV {shown} would show."
-    says = f"{run.spec} emits exactly the target's distribution"
+    exactly = "" if run.stopped is not None else " exactly"
+    says = f"{run.spec} emits{exactly} the target's distribution"
     if drafts:
-        says = f"{run.spec} drafts exactly from the distribution that it reports"
+        says = f"{run.spec} drafts{exactly} from the distribution that it reports"
     elif run.processing is not None:
         words = target_words(run.processing)
-        says = f"{run.spec} emits exactly the distribution of the target after {words}"
+        says = f"{run.spec} emits{exactly} the distribution of the target after {words}"
     if (stop := run.stopped) is not None:
-        says = says.replace(" exactly", "")
         return f"{says} on {stop.judged} of {stop.instances} instances; the time limit ended it."
     if run.left_out:
         count = len(run.instances)
@@ -800,11 +797,14 @@ def followed_words(
 
 def target_words(processing: results.TargetProcessing) -> str:
     """Return what is done to the target's rows, first to last."""
+    names = {
+        "repetition": ("repetition_penalty",),
+        "presence": ("presence_penalty", "frequency_penalty"),
+    }
 
     def words(step: str) -> str:
-        names = {"repetition": ["repetition_penalty"]}
-        names["presence"] = ["presence_penalty", "frequency_penalty"]
-        given = ((x, getattr(processing, x)) for x in names.get(step, [step.replace("-", "_")]))
+        fields = names.get(step, (step.replace("-", "_"),))
+        given = ((x, getattr(processing, x)) for x in fields)
         parts = (f"{x.replace('_', '-')} {value:g}" for x, value in given if value is not None)
         return " and ".join(parts)
 

@@ -464,7 +464,8 @@ def _fitted_processings(firsts: Sequence[tuple[Row, Row]]) -> Iterator[Law]:
         return
     for order in orders:
         power = 1.0 if order != STAGES else 1.0 / temperature
-        rows = [p**power / (p**power).sum() for p, _ in firsts]
+        tempered = [(p / p.max()) ** power for p, _ in firsts]
+        rows = [row / row.sum() for row in tempered]
         pairs = list(zip(rows, kept, strict=True))
         if any(row[~keep].max(initial=0.0) > row[keep].min() for row, keep in pairs):
             continue
@@ -494,7 +495,7 @@ def _fitted_temperature(
         return None
     temperature = float(f"{widest[0] / widest[1]:.{_MAX_DIGITS}g}")
     for (p, emitted), keep in zip(firsts, kept, strict=True):
-        row = np.where(keep, p, 0.0) ** (1 / temperature)
+        row = np.where(keep, p / p[keep].max(), 0.0) ** (1 / temperature)
         if np.abs(row / row.sum() - emitted).max() > _FIT_TOLERANCE:
             return None
     return temperature

@@ -240,7 +240,11 @@ class SmallModel:
 
             return {key: row(prefix) for prefix, key in keys.items()}
 
-        expected = {key: tuple(self.expected(self.prompt + x).tolist()) for x, key in keys.items()}
+        expected = None
+        if self.processing is not None:
+            expected = {
+                key: tuple(self.expected(self.prompt + x).tolist()) for x, key in keys.items()
+            }
 
         return Instance(
             name=self.name,
@@ -253,7 +257,7 @@ class SmallModel:
             scheme=self.drafting.scheme.name if self.drafting else None,
             target_probs=table(self.targets),
             draft_probs=table(self.drafts),
-            expected_probs=expected if self.processing is not None else None,
+            expected_probs=expected,
         )
 
     def _weights(self, rows: tuple[RowWeights, ...], prefix: Sequence[int]) -> RowWeights:
@@ -807,9 +811,7 @@ class InstanceRows:
         self.prompt = instance.prompt
         self.drafting = instance_drafting(instance)
         self.missing = ""
-        expected = instance.target_probs
-        if instance.expected_probs is not None:
-            expected = instance.expected_probs
+        expected = instance.expected_probs or instance.target_probs
         self._targets, self._drafts, self._expected = (
             {
                 prefix: np.array([float(Fraction(x)) for x in row], dtype=np.float64)

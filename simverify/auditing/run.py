@@ -4,12 +4,12 @@ Run here, or in a child process that survives what the code does to it. The self
 whole catalogue of faults and controls.
 """
 
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Literal, TypeVar
 
 import msgspec
@@ -64,7 +64,13 @@ from simverify.faults.drafters import misreported, unchanged_row
 from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
-from simverify.symbolic.provenance import CannotEnumerate, OutOfTime, portable_path, source_line
+from simverify.symbolic.provenance import (
+    CannotEnumerate,
+    OutOfTime,
+    portable_path,
+    source_line,
+    unwrap,
+)
 from simverify.symbolic.watchdog import (
     DeadlineExpired,
     SharedModules,
@@ -262,8 +268,8 @@ def add_source_lines(run: doc.AuditRun, rule: Callable[..., object]) -> doc.Audi
     for finding in run.findings:
         places += (finding.line,) if finding.line else ()
         places += (*(finding.callers or ()), *(finding.sources or ()))
-    code = getattr(inspect.unwrap(rule), "__code__", None)
-    if not places and code is not None:
+    code = getattr(unwrap(rule), "__code__", None)
+    if not places and isinstance(code, CodeType):
         places.append(portable_path(f"{code.co_filename}:{code.co_firstlineno}"))
     texts = {place: source_line(place) for place in places}
     known = tuple((place, text) for place, text in texts.items() if text)

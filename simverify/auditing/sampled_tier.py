@@ -587,7 +587,7 @@ def plan_samples(
         if (needed := duration(wanted)) <= seconds:
             break
     part = min(1.0, budget / sum(wanted), seconds / needed if needed else 1.0)
-    if part * sum(wanted) < least:
+    if part < 1.0 and part * sum(wanted) < least:
         return None
     chosen = [n if part == 1.0 else max(int(n * part) // rows, 1) * rows for n in wanted]
     sizes = list(zip(runners, chosen, strict=True))
@@ -795,7 +795,9 @@ class _SampledRun:
         spent = share * EARLY_SHARE if slow else 0.0
         for at in range(max(map(len, schedules))):
             for runner, schedule in zip(runners, schedules, strict=True):
-                look = schedule[min(at, len(schedule) - 1)]
+                if at >= len(schedule):
+                    continue
+                look = schedule[at]
                 last = look is schedule[-1]
                 alpha = look.alpha - (spent if look is schedule[0] else 0.0)
                 if last or look.samples > len(runner.emissions):
@@ -811,6 +813,9 @@ class _SampledRun:
         fine = [runner for runner in runners if not runner.instance.coarse] or runners[:1]
         most = self.clock.seconds() + EARLY_SECONDS_SHARE * self.seconds
         for samples in EARLY_LOOKS:
+            trials = whole_batches(samples, self.batch or 1)
+            if pilots.trials + trials * len(fine) > self.samples:
+                return
             for runner in fine:
                 calls = samples - len(runner.emissions)
                 ends = self.clock.seconds() + calls * pilots.seconds[runner.number]

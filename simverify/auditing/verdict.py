@@ -88,7 +88,7 @@ def exact_tier_limit(tier: ExactTier) -> str:
         pruned = max(judged.comparison.pruned for judged in tier.judged)
         return f"branches of mass {pruned:.1e} could not be told from rounding"
     if tier.skipped:
-        return f"more paths than the budget on {tier.skipped[0].name}"
+        return f"more paths than the budget on {tier.skipped[0].name}: raise --max-paths"
     return "no instance could be run"
 
 

@@ -1,5 +1,7 @@
 """Audits from the code to the document: tiers, probes, batches, settings."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -246,3 +248,16 @@ def test_a_residual_drawn_by_rejection_is_judged_by_sampling(monkeypatch):
     unseen = lambda p, q, x, rng: lenient(p, q, x, np.random.default_rng([*rng.bytes(8)]))  # noqa: E731
     wrong = run(unseen, "verify", settings)
     assert (wrong.verdict, wrong.tier) == ("FAIL", "sampled")
+
+
+def constant(length, target_probs, draft_probs, draft_tokens, rng):
+    return [0] * length
+
+
+def test_where_a_failure_names_no_line_it_shows_the_first_of_what_a_partial_object_calls():
+    settings = AuditSettings(gamma=1, vocab=2)
+    run = audit(Subject("constant.py:verify", partial(constant, 1), "verify"), "verify", settings)
+    assert run.verdict == "FAIL"
+    assert [text for _, text in run.code] == [
+        "def constant(length, target_probs, draft_probs, draft_tokens, rng):"
+    ]

@@ -195,7 +195,8 @@ def test_the_reason_is_the_gravest(right):
         "raise --seconds"
     )
     left_out = found["a core instance left out"]
-    assert exact_tier_limit(left_out) == f"more paths than the budget on {large.name}"
+    more = f"more paths than the budget on {large.name}: raise --max-paths"
+    assert exact_tier_limit(left_out) == more
     assert exact_tier_limit(found["nothing judged"]) == "no instance could be run"
     assert inconclusive_reason(late, None) == exact_tier_limit(late)
     assert inconclusive_reason(late, sampled("INCONCLUSIVE")) == "the budget ends in the pilot"

@@ -275,7 +275,7 @@ def test_an_inconclusive_run_says_what_could_not_be_followed_and_what_was_reache
     assert "500 calls" in text
     assert "On V=3 gamma=3: power 0.9 against TV 0.034 or more, asked against 0.01" in text
     assert "On V=12 gamma=1: power 0.9 against TV 0.055 or more, asked against 0.03" in text
-    assert "No verdict: the budget ends in the pilot. Allow more paths" in text
+    assert "No verdict: the budget ends in the pilot." in text
     nothing = [replace(x, detectable=None) for x in SAMPLED_ON]
     unseen = replace(STARVED, sampled=replace(STARVED.sampled, instances=nothing))
     assert "power 0.9 against no TV yet" in words(unseen)

@@ -248,6 +248,12 @@ def test_what_slower_code_would_take_is_said(clock, call, calls):
     assert "raise --seconds" in found.reason or "pass --seconds" in found.reason
 
 
+def test_early_looks_at_slow_code_keep_to_the_budget_of_trials(clock):
+    clock.call = 0.005
+    found = sampled(clock, 60.0, samples=60)
+    assert (found.verdict, found.tier.samples <= 60) == ("INCONCLUSIVE", True)
+
+
 def test_calls_of_seconds_are_counted_and_what_they_would_take_is_said(clock):
     found = slow(clock, 4.0)
     assert found.verdict == "INCONCLUSIVE"

@@ -162,6 +162,11 @@ def test_rows_that_share_a_stream_fail_by_their_lag(pick, lag):
     assert all(f"batch rows {lag} apart" in finding.text for finding in result.tier.findings)
 
 
+def test_a_batch_of_more_trials_than_are_needed_is_enough():
+    result = audit(batched(lambda i: i), batch=4096, instances=SMALL, detect=0.3)
+    assert (result.verdict, result.reason) == ("PASS", None)
+
+
 # -- optimality, apart ---------------------------------------------------------------------
 
 
