@@ -309,9 +309,9 @@ class TorchOps(TorchPlaceholders):
             args, kwargs, values = (tensor, named["dim"], named["index"], value), {}, [value]
         has_indices = name not in ("index_fill", "slice_scatter", "select_scatter")
         for x in values:
-            if isinstance(x, torch.Tensor) and x.dtype != tensor.dtype:
-                if x.is_floating_point() or not has_indices:
-                    self._refuse(f"{name} of values of another type")
+            other = isinstance(x, torch.Tensor) and x.dtype != tensor.dtype
+            if other and not (has_indices and not x.is_floating_point()):
+                self._refuse(f"{name} of values of another type")
         adds = (
             name in _ADD_FUNCTIONS or kwargs.get("accumulate") or any(x is True for x in args[3:4])
         )
