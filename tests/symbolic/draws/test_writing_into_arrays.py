@@ -4,6 +4,8 @@ Each way is tried in the token rule, whose coins lie in the array: once with a c
 and once with the first coin for all.
 """
 
+import array
+
 import numpy as np
 import pytest
 from support.written_rules import outcome
@@ -234,6 +236,24 @@ TORCH = {
     "in a list": of("u = A[0]; u[:n] = torch.rand(n).double()",
         "A = [torch.zeros(8, dtype=torch.float64)]"),
 }  # fmt: skip
+
+
+ARRAY_TYPES = {
+    "isinstance": "isinstance(u, array.array)",
+    "a sum": "isinstance(u + u, array.array)",
+    "a multiple": "(u * 2).typecode == 'd'",
+    "no list": "not isinstance([], array.array)",
+}
+
+
+@pytest.mark.parametrize("name", ARRAY_TYPES)
+def test_an_array_of_draws_has_the_type_of_an_array(name):
+    def f(rng):
+        u = array.array("d", [0.0])
+        u[0] = rng.random()
+        return eval(ARRAY_TYPES[name], globals(), {"u": u}), bool(u[0] < 0.25)
+
+    assert exact_law(f) == {(True, True): 0.25, (True, False): 0.75}
 
 
 FILLED = {
