@@ -286,7 +286,9 @@ def compiled_calls(code: Any) -> Iterator[tuple[str, str]]:
 def _kernel_name(value: Any) -> str | None:
     kind = type(value)
     python = getattr(value, "py_func", None) if kind.__module__.startswith("numba.") else None
-    if isinstance(python, FunctionType) and value.targetoptions.get("parallel"):
+    # The others of a CPU's are followed by their source.
+    followed = kind.__name__ == "CPUDispatcher" and not value.targetoptions.get("parallel")
+    if isinstance(python, FunctionType) and not followed:
         return f"numba's {python.__name__}()"
     if kind.__module__.startswith("torch") and kind.__name__ in _TORCHSCRIPT_TYPES:
         return f"TorchScript's {getattr(value, 'name', kind.__name__)}()"

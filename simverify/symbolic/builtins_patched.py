@@ -481,9 +481,9 @@ class DrawRecords(np.ndarray[Any, Any]):
         kinds = [plain.dtype[name] for name in plain.dtype.names]
         if not any(kind.kind == "f" for kind in kinds):
             return plain
-        held = [(name, object if kind.kind == "f" else kind)
-                for name, kind in zip(plain.dtype.names, kinds, strict=True)]  # fmt: skip
-        made = np.empty(plain.shape, dtype=held).view(cls)
+        held = [object if kind.kind == "f" else kind for kind in kinds]
+        fields = list(zip(plain.dtype.names, held, strict=True))
+        made = np.empty(plain.shape, dtype=fields).view(cls)
         made._real = plain.dtype
         for name in plain.dtype.names:
             made[name] = plain[name]
@@ -576,19 +576,39 @@ class ArrayTwin(list[Any]):
 
     fromlist = extend
 
+    def __iadd__(self, items: Iterable[Any]) -> Any:
+        self.extend(items)
+        return self
+
+    def __add__(self, items: "list[Any]") -> Any:
+        return type(self)(self.typecode, [*self, *items])
+
+    def __mul__(self, times: Any) -> Any:
+        return type(self)(self.typecode, super().__mul__(times))
+
+    __rmul__ = __mul__
+
     def tolist(self) -> "list[Any]":
         return list(self)
 
 
-def _make_array(typecode: str, items: Any = ()) -> Any:
-    if typecode in ("f", "d") and not isinstance(items, bytes | bytearray):
-        return ArrayTwin(typecode, items)
-    return _REAL_ARRAY(typecode, items)
+class ArrayTypeTwin(metaclass=TypeTwinMeta):
+    """``array.array``, whose arrays of floats take draws."""
+
+    makes = _REAL_ARRAY
+
+    def __new__(cls, typecode: str, items: Any = ()) -> Any:
+        if typecode in ("f", "d") and not isinstance(items, bytes | bytearray):
+            return ArrayTwin(typecode, items)
+        return _REAL_ARRAY(typecode, items)
 
 
-def _make_memoryview(x: Any) -> Any:
-    return x[:] if isinstance(x, DrawArray) else memoryview(x)
+class MemoryviewTwin(metaclass=TypeTwinMeta):
+    """``memoryview``, which is an array that takes draws where it shows one."""
 
+    makes = memoryview
 
-CONTAINER_BUILTINS: dict[str, Any] = {"memoryview": _make_memoryview}
-ARRAY_CONSTRUCTOR = _make_array
+    def __new__(cls, x: Any) -> Any:
+        if isinstance(x, ArrayTwin):
+            return x
+        return x[:] if isinstance(x, DrawArray) else memoryview(x)

@@ -114,7 +114,7 @@ class OutsideArrays:
             items = [self._twin(y) for y in x]
             if any(y is not None for y in items):
                 parts = [y if twin is None else twin for y, twin in zip(x, items, strict=True)]
-                twin = x._make(parts) if hasattr(x, "_make") else type(x)(parts)
+                twin = tuple.__new__(type(x), parts)
         if twin is not None:
             self._twins[id(x)] = x, twin
         return twin

@@ -24,10 +24,10 @@ import numpy as np
 
 from simverify.symbolic.bindings import rebind_names
 from simverify.symbolic.builtins_patched import (
-    ARRAY_CONSTRUCTOR,
-    CONTAINER_BUILTINS,
+    ArrayTypeTwin,
     FloatTwin,
     IntTwin,
+    MemoryviewTwin,
     ModuleTwin,
     array_twins,
     container_twins,
@@ -121,7 +121,7 @@ def intercept_randomness(
         twins = array_twins() | twins
     if shadow_kept:
         twins |= container_twins(twins)
-        swap(array, "array", ARRAY_CONSTRUCTOR)
+        swap(array, "array", ArrayTypeTwin)
     promotion = NumpyPromotion(lift, twins.get("float64", np.float64)) if lift else None
     of_draws = twins
     if lift and promotion:
@@ -172,7 +172,7 @@ def intercept_randomness(
         if shadow_int:
             builtins["int"] = IntTwin
         if shadow_kept:
-            builtins |= CONTAINER_BUILTINS
+            builtins["memoryview"] = MemoryviewTwin
         if builtins:
             source.builtins.replace(code, builtins, stack)
         if promotion:

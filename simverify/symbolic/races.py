@@ -680,19 +680,24 @@ class NarrowedRace:
     def __init__(
         self, atoms: "Sequence[Atom]", rates: Sequence[float], won: int, *, flip: bool
     ) -> None:
-        self._atoms, self._rates, self._won, self._flip = atoms, np.array(rates), won, flip
-        self._spans = np.array([(x.low, x.high) for x in atoms])
+        self._atoms, self._rates, self._won, self._flip = atoms, rates, won, flip
+        self._spans = _spans_left(atoms, flip=flip)
 
     def sample_uniforms(self, rng: "np.random.Generator") -> "dict[int, float]":
         """Draw uniforms that agree with the winner, by the identity of their atoms."""
-        low, high = self._spans.T
-        while True:
-            u = low + (high - low) * rng.random((1_000, len(low)))
-            with np.errstate(divide="ignore"):
-                arrivals = -np.log(1 - u if self._flip else u) / self._rates
-            agree = np.flatnonzero(arrivals.argmin(axis=1) == self._won)
-            if len(agree):
-                return dict(zip(map(id, self._atoms), u[agree[0]].tolist(), strict=True))
+        times, masses = _narrowed_arrivals(self._spans, self._rates)
+        time = rng.choice(times, p=masses[self._won] / masses[self._won].sum())
+        low, high = np.array(self._spans).T
+        u = np.exp(-np.array(self._rates) * time)
+        later = low + (np.minimum(high, u) - low) * rng.random(len(u))
+        later[self._won] = u[self._won]
+        uniforms = (1 - later if self._flip else later).tolist()
+        return dict(zip(map(id, self._atoms), uniforms, strict=True))
+
+
+def _spans_left(atoms: "Sequence[Atom]", *, flip: bool) -> tuple[tuple[float, float], ...]:
+    """Return what is left of each exp(-E): the uniform, or, flipped, what it lacks to 1."""
+    return tuple((1 - x.high, 1 - x.low) if flip else (x.low, x.high) for x in atoms)
 
 
 def decide_narrowed(
@@ -701,8 +706,7 @@ def decide_narrowed(
     """Return which E_i / rate_i comes first, of uniforms that were compared with numbers."""
     for atom in atoms:
         atom.check_epoch()
-    spans = [(1 - x.high, 1 - x.low) if flip else (x.low, x.high) for x in atoms]
-    masses = _narrowed_masses(tuple(spans), tuple(rates))
+    masses = _narrowed_masses(_spans_left(atoms, flip=flip), tuple(rates))
     total = math.fsum(masses)
     if abs(total - 1) > _MASS_TOLERANCE:
         source.refuse("a race of draws of which next to nothing is left")
@@ -718,6 +722,13 @@ def _narrowed_masses(
     spans: tuple[tuple[float, float], ...], rates: tuple[float, ...]
 ) -> tuple[float, ...]:
     """Return how likely each comes first; ``spans``: what is left of each exp(-E)."""
+    return tuple(_narrowed_arrivals(spans, rates)[1].sum(axis=1).tolist())
+
+
+def _narrowed_arrivals(
+    spans: Sequence[tuple[float, float]], rates: Sequence[float]
+) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]":
+    """Return times (m,), and how likely each comes first and about then (n, m)."""
     low, high = np.array(spans).T[:, :, None]
     rate = np.array(rates)[:, None]
     begins = -np.log(high[:, 0]) / rate[:, 0]
@@ -726,7 +737,7 @@ def _narrowed_masses(
     total = float(rate.sum())
     last = min(float(ends.min()), float(begins.max()) + _LAST_DECAY / total)
     cuts = sorted({float(t) for t in begins if t < last} | {float(begins.min()), last})
-    masses = np.zeros(len(rates))
+    times, masses = [np.empty(0)], [np.empty((len(rates), 0))]
     for start, end in itertools.pairwise(cuts):
         pieces = max(1, math.ceil((end - start) * total / _MAX_DECAY))
         edges = np.linspace(start, end, pieces + 1)
@@ -737,10 +748,10 @@ def _narrowed_masses(
         later = np.clip((falling - low) / (high - low), 0.0, 1.0)
         inside = (begins <= start)[:, None]
         density = np.where(inside, rate * falling / (high - low), 0.0)
-        for i in np.flatnonzero(inside[:, 0]):
-            others = np.delete(later, i, axis=0).prod(axis=0)
-            masses[i] += float((density[i] * others) @ weights)
-    return tuple(masses.tolist())
+        others = [np.delete(later, i, axis=0).prod(axis=0) for i in range(len(rates))]
+        times.append(t)
+        masses.append(density * others * weights)
+    return np.concatenate(times), np.concatenate(masses, axis=1)
 
 
 def _share_time_scale(racers: list[Racer | None], rates: list[float]) -> bool:

@@ -78,11 +78,17 @@ def _operations(machine: Machine) -> list[Hashable]:
     key: list[Hashable] = []
     node: Machine | None = machine
     while node is not None:
-        other = node.other
-        known = None if other is NO_OPERAND else (type(other), np.asarray(other).tobytes())
-        key.append((node.op, known, node.reverse))
+        key.append((node.op, _operand_key(node.other), node.reverse))
         node = node.before
     return key
+
+
+def _operand_key(other: Any) -> Hashable:
+    if other is NO_OPERAND:
+        return None
+    number = np.asarray(other)
+    # Of an object, as a long integer, the bytes are where it lies, and another may lie there next.
+    return type(other), repr(other) if number.dtype == object else number.tobytes()
 
 
 def _values_at(machine: Machine, points: Points) -> npt.NDArray[Any]:

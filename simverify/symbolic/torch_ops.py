@@ -300,6 +300,18 @@ class TorchOps(TorchPlaceholders):
         tensor = args[0]
         if not tensor.is_floating_point():
             self._refuse(f"{name} of integers")  # which might be indices
+        values = [*args[1:], *kwargs.values()]
+        if name == "index_fill":
+            named = dict(zip(("dim", "index", "value"), args[1:], strict=False)) | kwargs
+            value = named["value"]
+            if not isinstance(value, Draw | torch.Tensor):
+                value = float(value)  # an integer is a value here
+            args, kwargs, values = (tensor, named["dim"], named["index"], value), {}, [value]
+        has_indices = name not in ("index_fill", "slice_scatter", "select_scatter")
+        for x in values:
+            other = isinstance(x, torch.Tensor) and x.dtype != tensor.dtype
+            if other and not (has_indices and not x.is_floating_point()):
+                self._refuse(f"{name} of values of another type")
         adds = (
             name in _ADD_FUNCTIONS or kwargs.get("accumulate") or any(x is True for x in args[3:4])
         )
@@ -324,15 +336,14 @@ class TorchOps(TorchPlaceholders):
         if not once and (len(set(chosen)) < len(pool) - own):
             self._refuse(f"{name} of several elements to one place")
         kind = tensor.dtype
-        new = [as_element(pool[x], kind) for x in whence.reshape(-1).tolist()]
-        if adds:
-            old = [as_element(x, kind) for x in pool[:own]]
-            new = [
-                UFUNC_RULES[np.add](x, y) if x is not y else x
-                for x, y in zip(old, new, strict=True)
-            ]
-        values = array_of_objects(new).reshape(tuple(tensor.shape))
-        return self.shadows.tensor(values, kind, tensor.device)
+        new = []
+        for place, x in enumerate(whence.reshape(-1).tolist()):
+            element = as_element(pool[x], kind)
+            if adds and x >= own:
+                element = UFUNC_RULES[np.add](as_element(pool[place], kind), element)
+            new.append(element)
+        written = array_of_objects(new).reshape(tuple(tensor.shape))
+        return self.shadows.tensor(written, kind, tensor.device)
 
     def _as_source(self, x: Any, pool: list[Any], like: torch.Tensor) -> Any:
         """Return the numbers of the elements that are written; anything else as it is."""

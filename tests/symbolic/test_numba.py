@@ -3,6 +3,7 @@
 import pytest
 from support.written_rules import outcome
 
+from simverify.symbolic.bindings import compiled_calls
 from simverify.symbolic.compiled import seed_of
 
 numba = pytest.importorskip("numba")
@@ -143,6 +144,17 @@ def test_threads_have_generators_of_their_own():
     threads = "np.random.seed(seed)\n    z = np.zeros(4)\n    for k in numba.prange(4): z[k] = k"
     source = code({"jit": "@numba.njit(parallel=True)", "draw": threads})
     assert outcome(source).startswith("cannot follow")
+
+
+def test_kernels_of_a_gpu_are_named():
+    cuda = pytest.importorskip("numba.cuda")
+
+    def kernel(x):
+        x[0] = 1.0
+
+    on_gpu, on_cpu = cuda.jit(kernel), numba.njit(kernel)
+    assert [name for name, _ in compiled_calls(lambda x: on_gpu[1, 1](x))] == ["numba's kernel()"]
+    assert not list(compiled_calls(lambda x: on_cpu(x)))
 
 
 STREAMS = {

@@ -11,9 +11,10 @@ from support.fuzzing.differential import Finding, run_twice
 from support.fuzzing.programs import races as random_races
 from support.oracles.token_law import INSTANCES, closed_form, distance
 
+from simverify import exact_law
 from simverify.auditing.enumeration import enumerate_verify
 from simverify.symbolic import CannotEnumerate
-from simverify.symbolic.races import ArrivalInequality, SharedNoise, TooManyCones
+from simverify.symbolic.races import ArrivalInequality, NarrowedRace, SharedNoise, TooManyCones
 
 FALSE_ALARM = 1e-9
 
@@ -266,3 +267,35 @@ def test_noise_raced_too_often_is_refused_by_name():
     rows = np.full((2, 3), 1 / 3)
     with pytest.raises(CannotEnumerate, match="raced many times with different weights"):
         enumerate_verify(rule, rows, rows[:1], [0])
+
+
+@pytest.mark.parametrize("rate", [1e-12, 1e-3])
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_race_of_narrowed_noise_is_replayed_whoever_won(rate, flip):
+    def f(rng):
+        u = rng.random(2)
+        e = -np.log1p(-u) if flip else -np.log(u)
+        return 2 if e[0] < 1e-4 else int(np.argmin(e * np.array([1.0, 1 / rate])))
+
+    law = exact_law(f)
+    assert law[2] == pytest.approx(-np.expm1(-1e-4), rel=1e-9)
+    rare = np.exp(-1e-4) * -np.expm1(-1e-4 * rate - np.log1p(rate))
+    assert law[1] == pytest.approx(rare, rel=1e-9)
+
+
+def test_numbers_of_a_narrowed_race_agree_with_its_winner():
+    class Atom:
+        def __init__(self, low, high):
+            self.low, self.high = low, high
+
+    rng = np.random.default_rng(0)
+    rates = (1.0, 0.5, 2.0)
+    for flip in (False, True):
+        atoms = [Atom(0.1, 0.7), Atom(0.0, 1.0), Atom(0.3, 0.9)]
+        for won in range(3):
+            race = NarrowedRace(atoms, rates, won, flip=flip)
+            for _ in range(200):
+                drawn = race.sample_uniforms(rng)
+                u = np.array([drawn[id(x)] for x in atoms])
+                assert all(x.low <= y <= x.high for x, y in zip(atoms, u, strict=True))
+                assert np.argmin(-np.log(1 - u if flip else u) / rates) == won

@@ -11,6 +11,11 @@ from simverify.symbolic.rounded_races import constant_law, step_law, winning_wei
 
 torch = pytest.importorskip("torch")
 
+
+def scaled(x, factor):
+    return x * float(factor)
+
+
 WEIGHTS = np.log([0.5, 0.3, 0.2])
 
 
@@ -79,6 +84,16 @@ def test_the_weights_are_those_of_all_points(largest):
     wins = np.bincount([first(x) for x in itertools.product(*values)], minlength=4)
     assert weights == pytest.approx(wins / points**3, abs=1e-12)
     assert weights != pytest.approx(weights[::-1], abs=1e-3)
+
+
+def test_long_integers_are_known_by_their_value_and_not_by_their_place():
+    root = Machine(None, np.float64, np.float64(1), 0.0)
+    digits = str(2**70)
+    one, other = int(digits), int(digits)
+    assert one is not other
+    laws = [step_law(Machine(root, scaled, 1.0, 0.0, x), 0, 3) for x in (one, other, one + 2**60)]
+    assert laws[0] is laws[1]
+    assert laws[2].values.tolist() == [float(k * (one + 2**60)) for k in range(4)]
 
 
 def test_a_draw_of_too_many_values_has_no_steps():

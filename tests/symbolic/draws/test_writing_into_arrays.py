@@ -4,10 +4,13 @@ Each way is tried in the token rule, whose coins lie in the array: once with a c
 and once with the first coin for all.
 """
 
+import array
+
 import numpy as np
 import pytest
 from support.written_rules import outcome
 
+from simverify import exact_law
 from simverify.auditing.enumeration import enumerate_verify
 
 RULE = """
@@ -233,6 +236,46 @@ TORCH = {
     "in a list": of("u = A[0]; u[:n] = torch.rand(n).double()",
         "A = [torch.zeros(8, dtype=torch.float64)]"),
 }  # fmt: skip
+
+
+ARRAY_TYPES = {
+    "isinstance": "isinstance(u, array.array)",
+    "a sum": "isinstance(u + u, array.array)",
+    "a multiple": "(u * 2).typecode == 'd'",
+    "no list": "not isinstance([], array.array)",
+}
+
+
+@pytest.mark.parametrize("name", ARRAY_TYPES)
+def test_an_array_of_draws_has_the_type_of_an_array(name):
+    def f(rng):
+        u = array.array("d", [0.0])
+        u[0] = rng.random()
+        return eval(ARRAY_TYPES[name], globals(), {"u": u}), bool(u[0] < 0.25)
+
+    assert exact_law(f) == {(True, True): 0.25, (True, False): 0.75}
+
+
+FILLED = {
+    "index_fill_ with an integer": ("u.index_fill_(0, at, 0)", 0.0),
+    "index_fill by name": ("u = u.index_fill(0, at, value=1)", 1.0),
+    "index_fill_ with numpy's number": ("u.index_fill_(0, at, np.float64(0.75))", 0.75),
+    "index_add_": ("u = torch.full((3,), 0.25); u.index_add_(0, at + 1, torch.rand(1))", 0.25),
+    "index_put_": ("u.index_put_((at,), torch.tensor([0.25]))", 0.25),
+    "scatter_": ("u.scatter_(0, at, 0.75)", 0.75),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_numbers_beside_draws_stay_numbers(name):
+    torch = pytest.importorskip("torch")
+
+    written, number = FILLED[name]
+    body = f"def f(rng):\n    u, at = torch.rand(3), torch.tensor([1])\n    {written}\n"
+    space = {"torch": torch, "np": np}
+    exec(body + f"    return bool(u[1] == {number})", space)
+    assert exact_law(space["f"]) == {True: 1.0}
+
 
 WAYS = {
     **{f"kept {name}": way for name, way in PLACES.items()},
