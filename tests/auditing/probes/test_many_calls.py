@@ -267,3 +267,23 @@ def test_draws_that_run_out_are_a_warning():
     found = probed(Rule, "step")
     assert found.outcome == "warning"
     assert "in call 101 of a generation" in found.message
+
+
+@pytest.mark.parametrize("at", ["the second object", "the second reset"])
+def test_a_rule_that_cannot_begin_again_does_not_end_the_audit(at):
+    class Rule(step_rule(Fresh)):
+        objects = 0
+
+        def __init__(self):
+            super().__init__()
+            Rule.objects += 1
+            self.resets = 0
+            if at == "the second object" and Rule.objects > 1:
+                raise OSError("in use")
+
+        def reset(self):
+            self.resets += 1
+            if at == "the second reset" and self.resets > 1:
+                raise ValueError("once only")
+
+    assert probed(Rule, "step").outcome == "ok"
