@@ -355,8 +355,7 @@ class Generation:
 class GenerationRun:
     """One generation by a rule, built anew: ``instance`` is its object, None for a function.
 
-    ``at``: where it begins, as after a longer prompt. ``sequences`` are told how far the rule is
-    built.
+    ``at``: where it begins, as after a longer prompt. ``sequences`` learn when the rule is built.
     """
 
     def __init__(
@@ -374,7 +373,6 @@ class GenerationRun:
         self.instance = None if is_step else call_monitored(rule)
         self._step = rule if self.instance is None else self.instance.step
         self.place = at or generation.first()
-        sequences.is_constructed()
         self._reset()
         sequences.is_built()
 

@@ -34,7 +34,6 @@ from simverify.auditing.invocation import (
 )
 from simverify.models.distribution import Law
 from simverify.symbolic.outcomes import Tokens
-from simverify.symbolic.provenance import CannotEnumerate
 from simverify.symbolic.watchdog import Stopwatch
 
 USUAL_CALLS, MAX_CALLS = 288, 2_048
@@ -160,12 +159,8 @@ class ManyCalls:
 
     def step(self) -> str:
         """Run generations of a step rule by one object, then by several; return what they show."""
-        try:
-            built = build_step_rule(self.rule)
-        except (CannotEnumerate, GpuLost):
-            raise
-        except Exception as error:  # the other probes say so
-            self.stopped = f"the rule could not be built: {type(error).__name__}: {error}"
+        built = self._build()
+        if built is None:
             return ""
         outputs: list[Tokens] = []
         for tokens in self._generation(built):
@@ -186,7 +181,7 @@ class ManyCalls:
         if found := self._repetition(again):
             return f"generations of one object repeat each other: {found}"
         if not takes_step_arguments(self.rule):
-            each = self._beginnings(build_step_rule(self.rule) for _ in range(OBJECTS))
+            each = self._beginnings(self._build() for _ in range(OBJECTS))
             if found := self._repetition(each):
                 one_seed = "all objects start from one seed: one object is right, two repeat draws"
                 self.line.add("warning", f"{one_seed} ({found})")
@@ -197,12 +192,32 @@ class ManyCalls:
             return self.made < MAX_CALLS and self.watch.seconds() < FAST_SECONDS
         return self.watch.seconds() < SECONDS
 
+    def _build(self) -> StepRule | None:
+        """Build the rule anew; None if that raises."""
+        built: list[StepRule] = []
+        self._set_up("building the rule", lambda: built.append(build_step_rule(self.rule)))
+        return built[0] if built else None
+
+    def _set_up(self, what: str, run: Callable[[], Any]) -> bool:
+        """Run code that emits nothing; False if it raises, of which other probes warn."""
+
+        def call() -> tuple[Tokens, str]:
+            run()
+            return (), ""
+
+        outcome = attempt_call(call)
+        if outcome.lost:
+            raise GpuLost(outcome.fault)
+        if outcome.tokens is None:
+            self.stopped = f"{what} {outcome.fault}"
+        return outcome.tokens is not None
+
     def _generation(self, built: StepRule, case: ProbeCase | None = None) -> Iterator[Tokens]:
         """Yield what each call of a generation emits, until ``eos`` or until one breaks."""
         rows = case or self.case
         step, reset = built
-        if reset is not None:
-            reset()
+        if reset is not None and not self._set_up("reset()", reset):
+            return
         emitted: Tokens = ()
 
         def call() -> tuple[Tokens, str]:
@@ -221,12 +236,12 @@ class ManyCalls:
             if emitted[-1] == self.eos:
                 return
 
-    def _beginnings(self, objects: Iterable[StepRule]) -> list[Tokens]:
+    def _beginnings(self, objects: Iterable[StepRule | None]) -> list[Tokens]:
         """Return the first tokens of a generation by each object; none if one breaks."""
         found = []
         for built in objects:
             emitted: Tokens = ()
-            for tokens in self._generation(built):
+            for tokens in self._generation(built) if built else ():
                 emitted += tokens
                 if len(emitted) >= GENERATION_LENGTH:
                     break

@@ -403,8 +403,8 @@ REDUCTIONS = {
     "reduce_max": np.maximum,
     "reduce_min": np.minimum,
     "reduce_prod": np.multiply,
-    "reduce_and": np.logical_and,
-    "reduce_or": np.logical_or,
+    "reduce_and": np.bitwise_and,
+    "reduce_or": np.bitwise_or,
 }
 COMBINING = {"scatter-add": np.add, "scatter-sub": np.subtract, "scatter-mul": np.multiply}
 RUNNING = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}
@@ -835,8 +835,13 @@ class Runner:
         return self._of_elements(objects(x.shape, made), step.kinds[0])
 
     def _later(self, step: Step, args: "list[Value]") -> Value | None:
-        """Return integers that are computed when they are read, of winners that are not yet."""
+        """Return integers that are computed when they are read, of winners that are not yet.
+
+        None of them may be negative, as no winner is.
+        """
         name = step.name
+        if not all((is_known(x) or _only_winners(x)) and _not_negative(x) for x in args):
+            return None
         if name == "lt" and is_known(args[1]) and not args[1].any():
             return np.zeros(np.broadcast_shapes(args[0].shape, args[1].shape), np.bool_)
         if name == "convert_element_type":
@@ -844,9 +849,7 @@ class Runner:
             if kind is None or kind.kind not in "iu":
                 return None
             return self._of_elements(args[0].view(np.ndarray), kind)
-        if name not in ("add", "sub", "mul", "max", "min") or args[0].dtype.kind not in "iu":
-            return None
-        if not all(is_known(x) or _only_winners(x) for x in args):
+        if name not in ("add", "mul", "max", "min") or args[0].dtype.kind not in "iu":
             return None
         function, source = ELEMENTWISE[name], self.source
         plain = [
@@ -869,15 +872,9 @@ class Runner:
         return self._of_elements(objects(one.shape, flat), args[0].dtype)
 
     def _rem(self, x: Value, y: Value) -> Any:
-        if x.dtype.kind == "u" or (is_known(y) and not (y < 0).any() and self._not_negative(x)):
+        if x.dtype.kind == "u" or (is_known(y) and not (y < 0).any() and _not_negative(x)):
             return np.remainder(x, y)
         return self.refuse("jax.lax.rem of draws that may be negative")
-
-    def _not_negative(self, x: Value) -> bool:
-        flat = x.ravel().view(np.ndarray).tolist()
-        return all(
-            type(y) is Winner or (y.range()[0] if isinstance(y, Draw) else y) >= 0 for y in flat
-        )
 
     def _reduced(self, ufunc: Any, x: Value, axes: tuple[int, ...]) -> Any:
         if not axes:
@@ -1095,8 +1092,9 @@ class Runner:
         return [*state, *stacked]
 
 
-def _row(x: Any, *, at: int) -> Any:
-    return x[at : at + 1].reshape(x.shape[1:])
+def _not_negative(x: Value) -> bool:
+    flat = x.ravel().view(np.ndarray).tolist()
+    return all(type(y) is Winner or (y.range()[0] if isinstance(y, Draw) else y) >= 0 for y in flat)
 
 
 def _only_winners(x: Value) -> bool:

@@ -165,16 +165,11 @@ class DrawSequences:
         self._unknown_steps: dict[Hashable, list[int]] = {}
         self._entered: dict[Hashable, list[int]] = {}
         self._times_seeded: dict[StreamOrigin, int] = {}
-        self._constructed: frozenset[StreamOrigin] = frozenset()
         self.building = self._source.seed_once
         self._seeded: list[ref[Stream]] = []
         self._looked_at = False
         self.entropies: list[tuple[Any, GeneratorSeed]] = []
         self.values: dict[int, int] = {}
-
-    def is_constructed(self) -> None:
-        """Note that the rule's object is there: what its reset seeds again, each reset will."""
-        self._constructed = frozenset(self._times_seeded)
 
     def is_built(self) -> None:
         """Note that the rule is built: from now on a constant seed is one too many."""
@@ -225,12 +220,10 @@ class DrawSequences:
             stream.origin = StreamOrigin(seed.key, start, seed.shown)
             stream.name = current_user_line()
             times = self._times_seeded.get(stream.origin, 0)
-            if self.building:
-                # Two generators may get one seed here: the law says what comes of it.
-                times = 2 if stream.origin in self._constructed else max(times, 1)
-            else:
-                times += 1 if seed.built else 2
-            self._times_seeded[stream.origin] = times
+            # While the rule is built, to its first reset, two generators may get one seed: the law
+            # says what comes of it. What every reset seeds, the second one shows.
+            more = 1 if seed.built else 2
+            self._times_seeded[stream.origin] = max(times, 1) if self.building else times + more
         if start:
             self._enter(stream.key, start)
 

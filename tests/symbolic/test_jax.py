@@ -194,6 +194,23 @@ def test_bits_have_one_address_where_they_are_the_same_bits(impl, partitionable)
     assert len(set(real)) == len(set(named))
 
 
+LOGITS = jnp.log(P[0])
+COMPUTED = {
+    "negative winner": lambda k: jnp.where(
+        jax.random.categorical(k, LOGITS) - 1 < 0, 7, jnp.argmax(LOGITS)
+    ),
+    "negative index": lambda k: jnp.arange(4)[jax.random.categorical(k, LOGITS) - 1],
+    "remainder": lambda k: jax.lax.rem(jax.random.categorical(k, LOGITS) - 2, jnp.array(2)) + 2,
+    "winner times minus one": lambda k: -1 * jax.random.categorical(k, LOGITS) < -1,
+    "number for a winner": lambda k: (
+        jnp.array([jax.random.categorical(k, LOGITS), -1])[jax.random.randint(k, (), 0, 2)] < 0
+    ),
+    "reduced bits": lambda k: (
+        jax.lax.reduce_or(jnp.array([4, 8]), (0,)) + jax.random.categorical(k, LOGITS)
+    ),
+}
+"""Integers computed of one that was drawn."""
+
 LAWS = {
     "one key, coin and noise": lambda k: (
         3 * (jax.random.uniform(k) < 0.3) + jax.random.categorical(k, jnp.log(P[0, :3]))
@@ -224,6 +241,7 @@ LAWS = {
         + jnp.argmax(jax.random.gumbel(k, (3,)) + jnp.log(P[0, :3]))
     ),
     "loop": until,
+    **COMPUTED,
 }
 DRAWS = 100_000
 

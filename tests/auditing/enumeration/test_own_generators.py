@@ -13,7 +13,8 @@ from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.instances import instances_for
 from simverify.auditing.subject import Subject
 
-MODELS = [m for m in instances_for("step", 2, 3, 0) if m.core or m.name == "plain, V=2, gamma=2"]
+NAMES = "plain, V=2, gamma=2", "plain, V=2, gamma=2, after a reset"
+MODELS = [m for m in instances_for("step", 2, 3, 0) if m.core or m.name in NAMES]
 
 
 def decode(rng, prefix, target, draft, gamma):
@@ -105,6 +106,14 @@ class SeededAtTheFirstReset(Seeded):
         self.own = self.own or np.random.default_rng(20)
 
 
+class SeededAgainAtTheFirstReset(SeededAtTheFirstReset):
+    """Right: the constructor's generator has the same seed, but nothing is drawn from it."""
+
+    def __init__(self):
+        super().__init__()
+        self.spare = np.random.default_rng(20)
+
+
 class LagsBehind(Seeded):
     """Wrong: calls take turns at two generators of one seed, so the second repeats the first."""
 
@@ -122,7 +131,9 @@ def tier_of(rule):
     )
 
 
-@pytest.mark.parametrize("rule", [Seeded, SeededAtTheFirstReset, Unseeded, Integers])
+@pytest.mark.parametrize(
+    "rule", [Seeded, SeededAtTheFirstReset, SeededAgainAtTheFirstReset, Unseeded, Integers]
+)
 def test_calls_of_a_generator_that_only_goes_on_are_composed(rule):
     def plain(prefix, target, draft, gamma, rng):
         return decode(rng, prefix, target, draft, gamma)
@@ -130,7 +141,7 @@ def test_calls_of_a_generator_that_only_goes_on_are_composed(rule):
     tier = tier_of(rule)
     assert tier.failure is None
     assert [judged.model for judged in tier.judged] == MODELS
-    if rule is not Integers:  # whose integers make more paths
+    if rule not in (Integers, SeededAgainAtTheFirstReset):  # whose integers and spare cost paths
         assert tier.paths == tier_of(plain).paths
 
 

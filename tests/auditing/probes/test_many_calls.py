@@ -285,3 +285,23 @@ def test_calls_that_are_picked_by_their_own_tokens_show_no_dependence():
     assert repetition(picked, len(picked)) is not None
     ring = np.tile(rng.integers(16, size=64), 32)
     assert repetition(ring[ring < 8], len(ring)) is not None
+
+
+@pytest.mark.parametrize("at", ["the second object", "the second reset"])
+def test_a_rule_that_cannot_begin_again_does_not_end_the_audit(at):
+    class Rule(step_rule(Fresh)):
+        objects = 0
+
+        def __init__(self):
+            super().__init__()
+            Rule.objects += 1
+            self.resets = 0
+            if at == "the second object" and Rule.objects > 1:
+                raise OSError("in use")
+
+        def reset(self):
+            self.resets += 1
+            if at == "the second reset" and self.resets > 1:
+                raise ValueError("once only")
+
+    assert probed(Rule, "step").outcome == "ok"
