@@ -242,7 +242,7 @@ def audit_outputs(
             f"all requests, or a cache? By chance that has probability {pvalue_words(chance)} at "
             f"most",
         )
-        evidence, judged = _judge_apart(distinct, run, judged, allowed)
+        evidence, judged = judge_apart(distinct, run, judged, allowed)
         run = JudgedTokens(evidence, distinct, pair, settings, fine)
     hidden = find_hidden_failures(judged, allowed, run)
     shape, notes = hidden.shape, list(verdict_notes(judged, run))
@@ -389,7 +389,7 @@ def distinct_answers(requests: Sequence[Request]) -> list[Request]:
     return distinct
 
 
-def _judge_apart(
+def judge_apart(
     distinct: Sequence[Request], run: JudgedTokens, whole: OutputTestReport, allowed: RunTolerance
 ) -> tuple[OutputEvidence, OutputTestReport]:
     """Judge answers that are no copies, beside the tests of pairs of all answers.
@@ -399,6 +399,8 @@ def _judge_apart(
     evidence = OutputEvidence(run.settings.seed, run.evidence.proxy)
     for scored in rescore(distinct, run.pair, evidence.proxy):
         evidence.add(scored)
+    evidence.allow(0.0 if run.fine is None else run.fine.shift)
+    evidence.reported.allowed = run.evidence.reported.allowed
     report = judge_evidence(evidence, run.settings, allowed.ball, allowed.words)
     pairs = [test for test in whole.tests if test.name.startswith("pairs")]
     tests = [*(test for test in report.tests if not test.name.startswith("pairs")), *pairs]
