@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simverify.models.distribution import ORDERS, Law, Mask
+from simverify.models.distribution import ORDERS, Law, Mask, check_order
 from simverify.served.variants import (
     VARIANT_TOKENS,
     VARIANTS,
@@ -93,6 +93,21 @@ def test_each_variant_differs_from_some_law_and_none_from_the_target_itself_but_
         assert not variant.applies(Law(0.0, 5, 0.9)) or variant.words == "temperature ignored"
         if variant.applies(Law()):
             assert "times the temperature" in variant.words or "not asked for" in variant.words
+
+
+def test_no_variant_is_tried_that_may_leave_nothing_to_draw():
+    law = Law(0.8, 2, bad_words=((3,),), order=check_order("top-k,bad-words"))
+    logits = np.array([[0.0, 1.0, 2.0, 5.0, 4.0]])
+    p = law.after(logits, (1,), (4,))
+    assert p.tolist() == [[0, 0, 0, 0, 1]]  # with a top-k of 1 the bad word would be all
+    assert (variant_ratios(law, p, logits, (1,), (4,)) == 1.0).all()
+    before = replace(law, order=Law().order)
+    assert NAMED["top-k of k - 1"].applies(before)
+
+
+@pytest.mark.parametrize("temperature", [1e-310, 1e200])
+def test_a_temperature_beyond_all_numbers_is_not_tried(temperature):
+    assert [one.words for one in VARIANTS if one.applies(Law(temperature))]
 
 
 @pytest.mark.distribution
