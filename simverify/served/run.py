@@ -39,6 +39,7 @@ from simverify.served.judge import (
     OutputTestReport,
     PrecisionTrial,
     RunTolerance,
+    blames_exact_weights,
     choose_tolerance,
     coarser_precision_note,
     count_changed_tokens,
@@ -49,6 +50,7 @@ from simverify.served.judge import (
     retokenisation_words,
     verdict_notes,
     weigh_reported_logprobs,
+    without_weights,
 )
 from simverify.served.matrix import Alternative, CellComparison, RequestLogits
 from simverify.served.requests import Request, independent_requests, limit_tokens
@@ -297,6 +299,9 @@ def audit_outputs(
     if by_tokens:
         say("the tokens are compared with what else an engine may do")
         explained = explain_failure(run.requests, pair, settings, ball, excluded)
+    if blames_exact_weights(judged, reported, bool(explained and explained.fits)):
+        judged = replace(judged, findings=without_weights(judged.findings))
+        notes = list(without_weights(notes))
 
     decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
