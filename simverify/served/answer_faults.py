@@ -44,6 +44,10 @@ _OPEN = {
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict")
 
+_LAST_BLOCK = 32
+"""Tokens from a stop string to the end, at most, where that string ended the answer: vLLM looks for
+it once a step and keeps all that the step emitted."""
+
 
 class AnswerFault(NamedTuple):
     """A ``kind`` of fault of one answer, with its place in ``words``.
@@ -60,9 +64,10 @@ class AnswerFault(NamedTuple):
 class AskedEnd:
     """What a line says of how its answer was to end.
 
-    ``declared``: whether it holds what was asked. ``limit``: the most tokens, or None. ``stops``:
-    stop strings. ``stop_ids``: tokens that end it. ``ignores_end``: whether the end-of-sequence
-    token does not. ``least``: tokens before any stop counts.
+    ``declared``: whether it holds what was asked. ``limit``: the most tokens; None for no limit,
+    which is llama.cpp's -1 too. ``stops``: stop strings. ``stop_ids``: tokens that end it.
+    ``ignores_end``: whether the end-of-sequence token does not. ``least``: tokens before any stop
+    counts.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -72,7 +77,7 @@ class AskedEnd:
         if isinstance(asked, Mapping):
             fields = {**flat_request(asked), **fields}
         limits = [fields[name] for name in _LIMITS if type(fields.get(name)) is int]
-        self.limit: int | None = min(limits, default=None)
+        self.limit: int | None = min((n for n in limits if n >= 0), default=None)
         stop = fields.get("stop")
         listed = stop if isinstance(stop, list) else [stop]
         ended = [value.get("stop_reason"), value.get("matched_stop")]
@@ -122,8 +127,9 @@ def find_faults(
         n = end + 1
     ended = bool(ids) and ids[-1] in (*pair.eos, *asked.stop_ids)
     reason, cut = value.get("finish_reason"), "cut" in value
-    if whole and asked.stops and asked.holds_stop(ids[:-1], pair):
-        note("stop", f"{asked.stops[0]!r} ends before token {len(ids) - 1}")
+    before = ids[: -_LAST_BLOCK if reason == "stop" else -1]
+    if whole and asked.stops and asked.holds_stop(before, pair):
+        note("stop", f"{asked.stops[0]!r} ends before token {len(before)} of {len(ids)}")
     if asked.limit is not None and len(ids) > asked.limit and not cut:
         note("long", f"{len(ids)} tokens, {asked.limit} were asked for")
     short = asked.limit is not None and len(ids) < asked.limit and not ended

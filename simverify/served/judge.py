@@ -5,7 +5,7 @@ from and the rescored row, on average over the contexts: it covers the rounding 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -241,6 +241,8 @@ _BET_WORDS = {
 }
 """The name of a test, and the deviation that it looks for."""
 
+_BEST_WEIGHTS = "of rounded weights these fit best"
+
 
 def _bet_tests(
     evidence: OutputEvidence, shares: Mapping[str, float], ball: float
@@ -264,6 +266,32 @@ def _bet_tests(
             )
     tests.append(looks_test(evidence.snapshots, alpha=shares["looks"], ball=ball))
     return tests
+
+
+_EXACT_VALUES = 1e-3  # TV of reported values, far below what few bits move
+
+
+def blames_exact_weights(
+    report: OutputTestReport, reported: "ReportedLogprobs | None", explained: bool
+) -> bool:
+    """Whether rounded weights failed beside other tests, and other evidence says they are exact.
+
+    That is reported values, or, if another way to sample has ``explained`` the tokens, that bets on
+    such ways won more.
+    """
+    log_p = {test.name: test.log_pvalue for test in report.tests if test.rejected}
+    weights, variants = (_BET_WORDS[bets][0] for bets in ("weights", "variants"))
+    if weights not in log_p or log_p.keys() <= {weights, LOOKS_TEST_NAME}:
+        return False
+    values = None if reported is None or not reported.values.tells else reported.values
+    if values is not None and max(values.tv, values.rounding) <= _EXACT_VALUES:
+        return True
+    return explained and log_p.get(variants, 0.0) < log_p[weights]
+
+
+def without_weights(lines: Iterable[str]) -> tuple[str, ...]:
+    """Leave out the findings and notes that name rounded weights."""
+    return tuple(x for x in lines if not x.startswith((_BET_WORDS["weights"][0], _BEST_WEIGHTS)))
 
 
 # The shape of rounding: another precision is tried on the tokens, and the deviation compared.
@@ -380,7 +408,7 @@ def verdict_notes(report: OutputTestReport, run: JudgedTokens) -> Iterator[str]:
         )
     failed = [test.name for test in report.tests if test.rejected]
     if evidence.weights is not None and any(name.startswith("weights") for name in failed):
-        yield f"of rounded weights these fit best: {evidence.weights.best()}"
+        yield f"{_BEST_WEIGHTS}: {evidence.weights.best()}"
     if not evidence.proxy:
         yield (
             "--draft was not given: a fault of the acceptance shows best in the order q/p, which "

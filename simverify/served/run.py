@@ -39,6 +39,7 @@ from simverify.served.judge import (
     OutputTestReport,
     PrecisionTrial,
     RunTolerance,
+    blames_exact_weights,
     choose_tolerance,
     coarser_precision_note,
     count_changed_tokens,
@@ -49,6 +50,7 @@ from simverify.served.judge import (
     retokenisation_words,
     verdict_notes,
     weigh_reported_logprobs,
+    without_weights,
 )
 from simverify.served.matrix import Alternative, CellComparison, RequestLogits
 from simverify.served.requests import Request, independent_requests, limit_tokens
@@ -242,7 +244,7 @@ def audit_outputs(
             f"all requests, or a cache? By chance that has probability {pvalue_words(chance)} at "
             f"most",
         )
-        evidence, judged = _judge_apart(distinct, run, judged, allowed)
+        evidence, judged = judge_apart(distinct, run, judged, allowed)
         run = JudgedTokens(evidence, distinct, pair, settings, fine)
     hidden = find_hidden_failures(judged, allowed, run)
     shape, notes = hidden.shape, list(verdict_notes(judged, run))
@@ -297,6 +299,9 @@ def audit_outputs(
     if by_tokens:
         say("the tokens are compared with what else an engine may do")
         explained = explain_failure(run.requests, pair, settings, ball, excluded)
+    if blames_exact_weights(judged, reported, bool(explained and explained.fits)):
+        judged = replace(judged, findings=without_weights(judged.findings))
+        notes = list(without_weights(notes))
 
     decode = partial(pair.tokenizer.decode, clean_up_tokenization_spaces=False)
     return doc.OutputRun(
@@ -389,7 +394,7 @@ def distinct_answers(requests: Sequence[Request]) -> list[Request]:
     return distinct
 
 
-def _judge_apart(
+def judge_apart(
     distinct: Sequence[Request], run: JudgedTokens, whole: OutputTestReport, allowed: RunTolerance
 ) -> tuple[OutputEvidence, OutputTestReport]:
     """Judge answers that are no copies, beside the tests of pairs of all answers.
@@ -399,6 +404,8 @@ def _judge_apart(
     evidence = OutputEvidence(run.settings.seed, run.evidence.proxy)
     for scored in rescore(distinct, run.pair, evidence.proxy):
         evidence.add(scored)
+    evidence.allow(0.0 if run.fine is None else run.fine.shift)
+    evidence.reported.allowed = run.evidence.reported.allowed
     report = judge_evidence(evidence, run.settings, allowed.ball, allowed.words)
     pairs = [test for test in whole.tests if test.name.startswith("pairs")]
     tests = [*(test for test in report.tests if not test.name.startswith("pairs")), *pairs]

@@ -44,14 +44,21 @@ class SamplingVariant:
     of: Callable[[Law], Rows | None]
 
     def applies(self, law: Law) -> bool:
-        """Whether the variant differs from a law."""
-        return self.of(law) is not None
+        """Whether the variant differs from a law, and leaves a token to draw in every row."""
+        return not _bans_what_is_left(law) and self.of(law) is not None
 
     def rows(
         self, law: Law, logits: Any, prompt: Sequence[int], tokens: Sequence[int], first: int = 0
     ) -> Floats:
         """Return rows (n, V) of an engine that is asked for ``law``, as :meth:`Law.after` does."""
-        return (self.of(law) or law.after)(logits, prompt, tokens, first)
+        other = self.of(law) if self.applies(law) else None
+        return (other or law.after)(logits, prompt, tokens, first)
+
+
+def _bans_what_is_left(law: Law) -> bool:
+    """Whether tokens are banned after others were cut off, so that another cut may leave none."""
+    cut = min(law.order.index(stage) for stage in TRUNCATION_STAGES)
+    return not law.acting.isdisjoint({"bad-words", "min-tokens", "mask"} & {*law.order[cut:]})
 
 
 # Cuts that keep other tokens than they should.
@@ -176,7 +183,9 @@ def _other_temperature(words: str, of: Callable[[float], float]) -> SamplingVari
     def change(law: Law) -> Law:
         t = law.temperature
         # A temperature of 1 is "ignored".
-        return law if t == 0.0 or math.isclose(of(t), 1.0) else replace(law, temperature=of(t))
+        if t == 0.0 or math.isclose(of(t), 1.0) or not math.isfinite(of(t)):
+            return law
+        return replace(law, temperature=of(t))
 
     return _changed(words, "temperature", change)
 

@@ -22,7 +22,17 @@ from simverify.served.evidence import (  # noqa: E402
     RepeatedAnswers,
     pair_tests,
 )
+from simverify.served.judge import (  # noqa: E402
+    JudgedTokens,
+    OutputSettings,
+    RowTolerance,
+    RunTolerance,
+    judge_evidence,
+    measure_rounding,
+)
 from simverify.served.requests import Request  # noqa: E402
+from simverify.served.rescore import rescore  # noqa: E402
+from simverify.served.run import judge_apart  # noqa: E402
 from simverify.verifiers import VERIFIERS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("shallow_target")
@@ -139,3 +149,22 @@ def test_greedy_answers_repeat_honestly():
     run = judged(pair, lines, 300, detect=0.9)
     assert run.verdict == "PASS"
     assert run.copies == 0
+
+
+def test_answers_that_are_judged_apart_are_allowed_what_all_were():
+    """Else what rounds in bfloat16 would fail by its rows, or by tokens at the edge of a cut."""
+    torch.set_num_threads(1)
+    pair = load_pair("tiny-llama", None)
+    requests = list(sampled_answers(pair, Law().after, 100, prompts=PROMPTS[:8]))
+    evidence = OutputEvidence(0, False)
+    for scored in rescore(requests, pair, False):
+        evidence.add(scored)
+    fine = dataclasses.replace(measure_rounding(requests, pair, False), shift=0.5)
+    evidence.allow(fine.shift)
+    evidence.reported.allowed = 0.25
+    settings, ball = OutputSettings(tokens=evidence.n), RowTolerance(1e-6, {})
+    run = JudgedTokens(evidence, requests, pair, settings, fine)
+    whole = judge_evidence(evidence, settings, ball)
+    apart, _ = judge_apart(requests[1:], run, whole, RunTolerance(ball, ball, False, ""))
+    assert (apart.margin, apart.reported.allowed) == (evidence.margin, 0.25)
+    assert evidence.margin == 1.0

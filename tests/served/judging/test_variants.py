@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from simverify.models.distribution import ORDERS, Law
+from simverify.models.distribution import ORDERS, Law, Mask, check_order
 from simverify.served.variants import (
     VARIANT_TOKENS,
     VARIANTS,
@@ -95,13 +95,31 @@ def test_each_variant_differs_from_some_law_and_none_from_the_target_itself_but_
             assert "times the temperature" in variant.words or "not asked for" in variant.words
 
 
+def test_no_variant_is_tried_that_may_leave_nothing_to_draw():
+    law = Law(0.8, 2, bad_words=((3,),), order=check_order("top-k,bad-words"))
+    logits = np.array([[0.0, 1.0, 2.0, 5.0, 4.0]])
+    p = law.after(logits, (1,), (4,))
+    assert p.tolist() == [[0, 0, 0, 0, 1]]  # with a top-k of 1 the bad word would be all
+    assert (variant_ratios(law, p, logits, (1,), (4,)) == 1.0).all()
+    before = replace(law, order=Law().order)
+    assert NAMED["top-k of k - 1"].applies(before)
+
+
+@pytest.mark.parametrize("temperature", [1e-310, 1e200])
+def test_a_temperature_beyond_all_numbers_is_not_tried(temperature):
+    assert [one.words for one in VARIANTS if one.applies(Law(temperature))]
+
+
 @pytest.mark.distribution
-@pytest.mark.parametrize(
-    "engine", ["right", *(name for name in list(NAMED)[12:20] if "allowed" not in name)]
-)
+@pytest.mark.parametrize("engine", ["right", *list(NAMED)[11:20]])
 def test_bets_find_a_variant_and_leave_a_right_engine_alone(engine):
     """At 1e-9; the right one is every law whose variant is tried here, on as many tokens."""
-    law = Law(0.8, 8, min_p=0.02) if "top-k" in engine else Law(0.8, None, 0.8, 0.02)
+    laws = {
+        "mask ignored": Law(0.8, mask=Mask("even", lambda prompt, tokens: range(0, V, 2))),
+        "allowed-token-ids ignored": Law(0.8, allowed_token_ids=tuple(range(V - 1))),
+    }
+    cuts = Law(0.8, 8, min_p=0.02) if "top-k" in engine else Law(0.8, None, 0.8, 0.02)
+    law = laws.get(engine, cuts)
     rng = np.random.default_rng(3)
     sums, n = None, 0
     while n < 3000:

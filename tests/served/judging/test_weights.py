@@ -1,5 +1,7 @@
 """Weights that were rounded to few bits: found at the budget of the plan, whichever they are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,12 @@ from simverify.models.rounding import (  # noqa: E402
     use_weight_format,
 )
 from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served import evidence  # noqa: E402  # noqa: E402
+from simverify.served import evidence  # noqa: E402
+from simverify.served.judge import (  # noqa: E402
+    ReportedLogprobs,
+    blames_exact_weights,
+    without_weights,
+)
 from simverify.stats import (  # noqa: E402
     bet_sums,
     bet_test,
@@ -273,3 +280,37 @@ def test_a_pass_says_which_weights_it_would_have_told(pair, monkeypatch):
     assert "Rounded weights: power 0.9 or more against 1 of 2 formats" in lines
     farthest = f"8 bits is the farthest from the target: TV {missed.tv:.2g}, power 0.00"
     assert f"of those missed {farthest}" in lines
+
+
+WEIGHTS, OTHERS = "weights, rounded to few bits", "other ways to sample"
+
+
+@pytest.mark.parametrize(
+    ("log_p", "off", "explained", "blamed"),
+    [
+        ({WEIGHTS: -20, "PIT": -30, OTHERS: -40}, None, True, True),
+        ({WEIGHTS: -20, "PIT": -30, OTHERS: -40}, None, False, False),
+        ({WEIGHTS: -20, "PIT": -30, OTHERS: -10}, None, True, False),
+        ({WEIGHTS: -20, "PIT": -30}, 1e-5, False, True),
+        ({WEIGHTS: -20, "PIT": -30}, 1e-2, False, False),
+        ({WEIGHTS: -20, evidence.LOOKS_TEST_NAME: -30}, 1e-5, True, False),
+        ({"PIT": -30}, 1e-5, True, False),
+    ],
+)
+def test_exact_weights_are_not_blamed_for_what_else_fails(log_p, off, explained, blamed):
+    """Reported values show them, or a way to sample that the tokens fit better."""
+    tests = [SimpleNamespace(name=k, log_pvalue=x, rejected=True) for k, x in log_p.items()]
+    reported = None
+    if off is not None:
+        values = evidence.LogprobKind("raw", 0.0, np.full(9, off), 1e-7)
+        reported = ReportedLogprobs(values, off > 1e-3, 1e-6, None, False)
+    assert blames_exact_weights(SimpleNamespace(tests=tests), reported, explained) == blamed
+
+
+def test_lines_on_weights_are_left_out_and_no_others():
+    lines = (
+        f"{WEIGHTS}: p = 1e-9",
+        "of rounded weights these fit best: 4 bits (NF4)",
+        "PIT: p = 0",
+    )
+    assert without_weights(lines) == ("PIT: p = 0",)

@@ -88,6 +88,7 @@ RIGHT = {
     "the context is full": lambda e: line(tokens=[7] * 510, asked={"max_tokens": 900}),
     "values missing": lambda e: line(logprobs=[None, -1.0, float("-inf")]),
     "cut by --keep": lambda e: line(asked={"max_tokens": 3}, cut=2, completion_tokens=5),
+    "no limit, as llama.cpp says it": lambda e: line(asked={"n_predict": -1}),
     "tool calls": lambda e: line(finish_reason="tool_calls", asked={"max_tokens": 9}),
     "a stop token": lambda e: line(
         finish_reason="stop", asked={"stop_token_ids": [9], "max_tokens": 9}
@@ -101,10 +102,13 @@ def test_right_answers_have_no_contradiction(pair, eos, how):
 
 
 def test_ids_behind_a_stop_string(pair):
-    whole, more = ids(pair, TEXT), ids(pair, TEXT + "y = 3")
+    whole, step, more = (ids(pair, TEXT + "y = 3\n" * n) for n in (0, 1, 20))
     ended = line(tokens=whole, finish_reason="stop", stop_reason="return x\n\n")
     assert kinds(pair, ended) == []
     assert kinds(pair, ended | {"tokens": more}) == ["stop"]
+    # vLLM keeps what one step emits behind a stop string, if that ended the answer.
+    assert kinds(pair, ended | {"tokens": step}) == []
+    assert kinds(pair, ended | {"tokens": step, "finish_reason": "length"}) == ["stop"]
     # The engine does not say what ended it: what was asked does, if the ids hold it.
     silent = {k: v for k, v in ended.items() if k != "stop_reason"}
     silent |= {"asked": {"stop": ["\n\n"], "max_tokens": 99}}
