@@ -60,7 +60,7 @@ def bisect_report(run: results.BisectRun) -> Report:
         f"{capitalize(head)}.",
         (
             Fact("Searched", f"{pluralize(len(run.versions), run.source[:-1])} of {run.package}"),
-            Fact("Change", "of the law" if run.what == "law" else "of the verdict"),
+            Fact("Change", "of the distribution" if run.what == "law" else "of the verdict"),
         ),
         _bisect_sections(run, rest),
         [verdict_case(f"bisect {run.spec}", _BISECT_VERDICTS[run.outcome], message)],
@@ -76,7 +76,7 @@ def _bisect_sections(run: results.BisectRun, rest: list[str]) -> Iterator[Sectio
     yield Section("Audited", (visits, _visit_table(tried)), On.ALL)
     yield from section_of("What changed", rest)
     if run.differences:
-        yield Section("The laws", (_difference_table(run),))
+        yield Section("The distributions", (_difference_table(run),))
     yield command_section(
         run, Prose("Every version is audited in a place of its own, with the same seed.")
     )
@@ -103,7 +103,7 @@ def bisection_facts(run: results.BisectRun) -> Iterator[str]:
     noun = run.source.removesuffix("s")
     good, bad = short_version(run, run.good), short_version(run, run.bad)
     if run.first is None or run.last is None:
-        what = "law" if run.what == "law" else "verdict"
+        what = "distribution" if run.what == "law" else "verdict"
         yield (
             f"no change: {bad} of {run.package} has the {what} of {good}, so that there is nothing "
             "to look for in between"

@@ -271,8 +271,8 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
     if calls:
         deviates = False
         repeats.otherwise = (
-            f"{calls} calls on random numbers follow the target instead of the law that they add "
-            "up to"
+            f"{calls} calls on random numbers follow the target instead of the distribution that "
+            "they add up to"
         )
     if not (violated or deviates):
         return Confirmation(None, _unrepeated_limit(judged.model, comparison.findings, repeats))

@@ -403,7 +403,7 @@ def processing_instances(
             chosen.append(rows[best])
         elif other is None:
             raise UsageError(
-                "what is stated of the target changes none of its rows: leave out what changes "
+                "the options that state the target change none of its rows: leave out what changes "
                 "nothing"
             )
     targets = list(dict.fromkeys(chosen))

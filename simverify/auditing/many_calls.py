@@ -119,7 +119,9 @@ def repeated_draws(
     if problem:
         line.add("violation", problem)
     elif calls.made < MIN_CALLS:
-        line.add("not run", calls.stopped or f"{calls.made} calls in the time: the code is slow")
+        line.add(
+            "not run", calls.stopped or f"{calls.made} calls in the time allowed: the code is slow"
+        )
     count = f"{USUAL_CALLS} or more" if calls.made >= USUAL_CALLS else f"{calls.made}"
     return f"{count} calls of one object in a row: none depends on one before"
 
@@ -259,7 +261,7 @@ class ManyCalls:
         likely = _likeliest_share(tokens, self.case, known=self.known)
         if found := equal_at_lag(tokens, likely, lags, ALPHA / 8, len(tokens)):
             _, equal, pairs = found
-            return f"the same token at the same place {equal:,} times of {pairs:,}"
+            return f"the same token at the same place in {equal:,} of {pairs:,} pairs"
         if self.known and (correlated := correlated_at_lag(tokens, self.case, lags, ALPHA / 8)):
             return f"correlation of tokens at the same place {correlated[1]:.2f}"
         return ""
@@ -282,7 +284,7 @@ class ManyCalls:
                 lag, equal, pairs = found
                 return (
                     f"draws are used again: {title} {lag:,} apart begin with the same token "
-                    f"{equal:,} times of {pairs:,}"
+                    f"in {equal:,} of {pairs:,} pairs"
                 )
         lags = range(FIRST_LAG, len(firsts) - MIN_PAIRS)
         if self.known and lags and (found_lag := correlated_at_lag(firsts, self.case, lags, alpha)):

@@ -272,7 +272,7 @@ def _lag_tests(
             g2 = stats.pair_g2(firsts[first], firsts[second], tables.target[0][0])
             if g2.df > 0:
                 test = stats.g2_test(g2, alpha=alpha, name=f"{half}: pairs of first tokens")
-                yield replace(test, deviation="TV of the pair's law")
+                yield replace(test, deviation="TV of the pair's distribution")
             equal, title = int((codes[first] == codes[second]).sum()), f"{half}: equal outputs"
             yield stats.duplicates_test(equal, len(first), chance, alpha=alpha, name=title)
 
@@ -961,6 +961,6 @@ class _SampledRun:
             return f"{what}: raise max_samples"
         seconds = self.seconds + SLOWDOWN_ALLOWANCE * (plan.needed - plan.seconds)
         return (
-            f"{what}; no more of them fit into {self.seconds:g} s: pass --seconds "
-            f"{math.ceil(seconds)}, or ask for what they find by --detect"
+            f"{what}; no more calls fit into {self.seconds:g} s: pass --seconds "
+            f"{math.ceil(seconds)}, or a larger --detect"
         )

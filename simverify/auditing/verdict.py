@@ -170,9 +170,9 @@ def _tolerance_advice(held: PrecisionCheck) -> str:
     if not held.tolerance < gap <= single:
         return ""
     return (
-        f". It may be rounding, but it is held to {held.tolerance:g}, since no float32 was seen to "
-        "cause it: none meets a draw, and the deviation is not gone in float64. If the code does "
-        f"round to float32, --tolerance {single:g} accepts this, and any fault of that size"
+        f". It may be rounding, but the tolerance is {held.tolerance:g}, since nothing shows that "
+        "float32 causes it: no draw meets a float32, and in float64 the deviation stays. If the "
+        f"code rounds to float32, --tolerance {single:g} accepts this and any fault of that size"
     )
 
 

@@ -10,7 +10,7 @@ from simverify.models.transformer import TransformerPair
 _FAULTS = {
     "vocabulary": "hold ids that are no tokens of the target",
     "end": "go on after their end-of-sequence token",
-    "stop": "go on behind their stop string",
+    "stop": "go on after their stop string",
     "short": "ended by finish_reason length before the max_tokens that were asked for",
     "long": "are longer than the max_tokens that were asked for",
     "usage": "hold another number of tokens than their usage counts",
@@ -20,8 +20,8 @@ _FAULTS = {
 
 _OPEN = {
     "end?": (
-        "go on after an end-of-sequence token, and nothing says what they were asked: write "
-        "ignore_eos true in lines that asked for that"
+        "go on after an end-of-sequence token, and nothing says what was asked for: write "
+        "ignore_eos true in lines that asked for it"
     ),
     "unended?": (
         "have fewer tokens than max_tokens, no end-of-sequence token and no finish_reason: write "
@@ -36,8 +36,8 @@ _OPEN = {
         "parts of characters: ask for all ids (return_tokens and verbose, or return_token_ids)"
     ),
     "short?": (
-        "ended by finish_reason length at one and the same number of tokens below max_tokens: a "
-        "limit of the server's own, or one token too early; ask for fewer max_tokens"
+        "ended by finish_reason length at the same number of tokens, below max_tokens: a limit "
+        "of the server's own, or one token too early; ask for fewer max_tokens"
     ),
 }
 """Kinds that a right server may have, so that there is no verdict."""

@@ -78,8 +78,8 @@ class Counters:
         values = [x for x in changes.values() if isinstance(x, float)]
         if min([*values, *each], default=0.0) < 0.0:
             raise UsageError(
-                f"{where} has larger counters than the page after it: the server was started "
-                f"anew, or the two are swapped"
+                f"{where} has larger counters than the page after it: the server was "
+                f"restarted, or the two are swapped"
             )
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -188,7 +188,7 @@ def counter_findings(counters: Counters) -> Iterator[str]:
     if each and accepted is not None and sum(each) != accepted:
         yield (
             f"counters: the positions add up to {sum(each):,.0f} accepted tokens, and "
-            f"{accepted:,.0f} are counted"
+            f"the total says {accepted:,.0f}"
         )
     if each and drafts is not None and drafted is not None and drafted > drafts * len(each):
         yield (
@@ -197,7 +197,7 @@ def counter_findings(counters: Counters) -> Iterator[str]:
         )
     rate, length, steps = counters.accept_rate, counters.accept_length, counters.steps
     if rate is not None and rate > 1.0 + _GAUGE_ERROR:
-        yield f"counters: the rate of acceptance is {rate:.4g}, and 1 is all"
+        yield f"counters: the rate of acceptance is {rate:.4g}, above 1"
     if length is not None and steps and length > steps + 1.0 + _GAUGE_ERROR:
         yield (
             f"counters: {length:.4g} tokens are emitted a verification, and {steps:.0f} drafts in "
@@ -300,12 +300,12 @@ def judge_counters(counters: Counters, tokens: CountedTokens) -> doc.EngineCount
     theirs = counters.emitted
     alike = theirs is not None and 0 <= theirs - tokens.emitted + tokens.restored <= tokens.restored
     if theirs is None:
-        notes.append("the page does not count emitted tokens: it was not held against the log's")
+        notes.append("the page does not count emitted tokens: it was not compared with the log")
     elif not alike:
         notes.append(
-            f"the counters are of {theirs:,.0f} emitted tokens and the log has {tokens.emitted:,}: "
-            f"they were not held against its tokens; give the page before it too, and send nothing "
-            f"else meanwhile"
+            f"the counters say {theirs:,.0f} emitted tokens and the log has {tokens.emitted:,}: "
+            f"they were not compared with its tokens; give the page before it too, and send "
+            f"nothing else meanwhile"
         )
     elif accepted is not None and drafts is not None and gamma:
         most = tokens.emitted + tokens.requests * gamma  # drafts behind the end count as accepted

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from support.rules import token
@@ -18,6 +19,7 @@ from simverify.auditing.sandbox import (
     ChildDeath,
     StallDetector,
     _processor_seconds,
+    jax_in_use,
     run_in_child,
 )
 from simverify.auditing.settings import AuditSettings
@@ -115,6 +117,14 @@ def test_a_child_gives_the_same_document():
     assert childs.verdict == "PASS"
     for field in set(ours.__struct_fields__) - {"meta"}:
         assert getattr(ours, field) == getattr(childs, field)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_once_jax_has_started_its_threads_there_is_no_child(monkeypatch, started):
+    bridge = SimpleNamespace(backends_are_initialized=lambda: started)
+    monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", bridge)
+    monkeypatch.setattr("simverify.auditing.sandbox.jax_in_use", jax_in_use)
+    assert (run_in_child(lambda say: os.getpid(), print) == os.getpid()) is started
 
 
 def test_what_a_child_says_raises_and_returns_comes_back():

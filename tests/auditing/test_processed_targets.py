@@ -336,7 +336,7 @@ def test_the_document_says_what_the_target_is():
     [
         ({"top_k": 400}, "top-k is 400: expected 1 to 298, since the instances are small"),
         ({"top_p": 1.5}, "top-p is 1.5, expected more than 0 and at most 1"),
-        ({"top_p": 1 - 1e-9}, "what is stated of the target changes none of its rows"),
+        ({"top_p": 1 - 1e-9}, "the options that state the target change none of its rows"),
         ({"order": "exllama"}, "order is 'exllama': expected one of transformers, vllm"),
         ({"top_k": 2, "contract": "draft"}, "top_k states the target of code that emits tokens"),
         ({"top_k": 2, "batch_mix": "all"}, "batch_mix judges requests by the rows that the code"),

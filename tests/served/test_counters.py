@@ -118,7 +118,7 @@ def test_what_is_no_page_is_one_line(tmp_path, text, words):
         ({"drafted": 100}, "120 tokens were accepted, and 100 drafted"),
         ({"per_position": (35, 70, 15)}, "70 drafts were accepted at position 1, and 35 at"),
         ({"per_position": (101, 19, 0)}, "101 first tokens were accepted of 100 drafts"),
-        ({"accepted": 121}, "the positions add up to 120 accepted tokens, and 121 are counted"),
+        ({"accepted": 121}, "the positions add up to 120 accepted tokens, and the total says 121"),
         ({"drafted": 301}, "301 tokens were drafted in 100 drafts of 3 at most"),
         ({"accept_rate": 1.2}, "the rate of acceptance is 1.2"),
         ({"accept_length": 4.2, "steps": 3}, "4.2 tokens are emitted a verification"),
@@ -242,7 +242,7 @@ def test_counters_of_other_tokens_are_not_held_against_these(pair):
     lines = [{"tokens": [1] * 24}] * 4
     seen = held(pair, lines, Counters(500, 1000, 400, (300, 100), 900))
     assert (seen.findings, seen.optimum) == ((), None)
-    assert "are of 900 emitted tokens and the log has 96" in seen.notes[0]
+    assert "say 900 emitted tokens and the log has 96" in seen.notes[0]
     seen = held(pair, lines, Counters(80, 160, 90, (60, 30), 96))
     assert "80 verifications that accept 90 tokens emit 170, and the log has 96" in seen.findings[0]
     busy = Counters(**vars(RIGHT) | {"running": 2.0, "accepted": 500.0})

@@ -110,7 +110,7 @@ def test_no_change_is_said(audits, tmp_path):
     found = bisect_shelf(tmp_path, [RULE, LOSSY, EDITED])
     assert (found.outcome, found.first, found.exit_code) == ("unchanged", None, 0)
     assert len(audits) == 2
-    assert "no change: 1.2 of shelf has the law of 1.0" in str(found)
+    assert "no change: 1.2 of shelf has the distribution of 1.0" in str(found)
 
 
 def test_another_expected_value_is_a_change_of_the_law_and_not_of_the_verdict(audits, tmp_path):

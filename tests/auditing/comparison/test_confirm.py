@@ -207,7 +207,7 @@ def test_a_law_that_free_calls_contradict_is_a_limit(monkeypatch):
     monkeypatch.setattr(RandomSource, "fork", skewed)
     tier = tier_of(verifier(lambda rng: rng.random()))
     assert tier.failure is None
-    assert "follow the target instead of the law" in str(tier.not_enumerable)
+    assert "follow the target instead of the distribution" in str(tier.not_enumerable)
 
 
 def drawn_seed(rng):

@@ -148,7 +148,7 @@ def test_a_limit_of_the_server_is_told_from_answers_that_break_off(pair):
 
     failed, open_ = short(20, 20, 20)
     assert not failed
-    assert "3 of 3 ended by finish_reason length at one and the same number" in open_[0]
+    assert "3 of 3 ended by finish_reason length at the same number" in open_[0]
     failed, open_ = short(20, 31, 64)
     assert not open_
     assert failed[0].startswith("answers: 2 of 3 ended by finish_reason length before")

@@ -1,4 +1,4 @@
-"""The bonus token is the last of argsort of noisy logits."""
+"""The last token is the last of argsort of noisy logits."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The bonus token is jax.random.choice with p."""
+"""The last token is jax.random.choice with p."""
 
 import jax
 import jax.numpy as jnp

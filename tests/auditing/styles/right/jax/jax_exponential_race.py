@@ -1,4 +1,4 @@
-"""The bonus token comes first in a race of jax.random.exponential clocks."""
+"""The last token comes first in a race of jax.random.exponential clocks."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The bonus token is an argmax of jax.random.gumbel noise."""
+"""The last token is an argmax of jax.random.gumbel noise."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The bonus token is searched in the running sums."""
+"""The last token is searched in the running sums."""
 
 import jax
 import jax.numpy as jnp

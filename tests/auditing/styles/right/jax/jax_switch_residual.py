@@ -1,4 +1,4 @@
-"""The last row is chosen by lax.cond."""
+"""The last row is chosen by lax.switch."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,8 @@ def rule(key, P, Q, X):
     at = jnp.arange(n)
     accepted = jax.random.uniform(first, (n,)) * Q[at, X] < P[at, X]
     k = jnp.argmin(jnp.append(accepted, False))
-    row = jax.lax.cond(k < n, lambda: jnp.maximum(P[k] - Q[jnp.minimum(k, n - 1)], 0), lambda: P[n])
+    branches = [lambda: jnp.maximum(P[k] - Q[jnp.minimum(k, n - 1)], 0), lambda: P[n]]
+    row = jax.lax.switch(k // n, branches)
     return k, jax.random.categorical(second, jnp.log(row))
 
 

@@ -1,4 +1,4 @@
-"""The bonus token is the first of lax.top_k of noisy logits."""
+"""The last token is the first of lax.top_k of noisy logits."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The bonus token is the likeliest one."""
+"""The last token is the likeliest one."""
 
 import jax
 import jax.numpy as jnp

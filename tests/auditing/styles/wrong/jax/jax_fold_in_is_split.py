@@ -1,4 +1,4 @@
-"""fold_in gives the key that split gave: the bonus token's key is the coins'."""
+"""fold_in gives the key that split gave: the last token's key is the coins'."""
 
 import jax
 import jax.numpy as jnp

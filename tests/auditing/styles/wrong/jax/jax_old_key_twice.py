@@ -9,7 +9,6 @@ CONTRACT = "verify"
 @jax.jit
 def rule(key, P, Q, X):
     n = X.shape[0]
-    first, second = jax.random.split(key)
     at = jnp.arange(n)
     accepted = jax.random.uniform(key, (n,)) * Q[at, X] < P[at, X]
     k = jnp.argmin(jnp.append(accepted, False))

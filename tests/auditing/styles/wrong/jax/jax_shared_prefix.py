@@ -1,4 +1,4 @@
-"""The coins begin with the noise of the bonus token."""
+"""The coins begin with the noise of the last token."""
 
 import jax
 import jax.numpy as jnp

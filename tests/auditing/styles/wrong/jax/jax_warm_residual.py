@@ -1,4 +1,4 @@
-"""The bonus token is drawn at temperature 1.1."""
+"""The last token is drawn at temperature 1.1."""
 
 import jax
 import jax.numpy as jnp
