@@ -5,8 +5,7 @@ followed, a call of a compiled function runs its source. numba draws from a gene
 which ``np.random.seed`` in a compiled function seeds, and in all other code does not; the draws
 after a seed are those of numpy's legacy generator, but for those of its gamma functions. What a
 function does otherwise compiled than as source (integers that wrap, memory beyond an array, names
-that are frozen) would not be followed: so both are run on the
-same seeds first.
+that are frozen) would not be followed: so both are run on the same seeds first.
 """
 
 __simverify_role__ = "stand-in"

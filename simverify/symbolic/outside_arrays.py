@@ -111,9 +111,9 @@ class OutsideArrays:
         elif type(x) is _LRU_CACHE_TYPE:
             twin = self._cached(x)
         elif issubclass(type(x), tuple):
-            items = [self._twin(y) for y in x]
-            if any(y is not None for y in items):
-                parts = [y if twin is None else twin for y, twin in zip(x, items, strict=True)]
+            twins = [self._twin(y) for y in x]
+            if any(y is not None for y in twins):
+                parts = [old if new is None else new for old, new in zip(x, twins, strict=True)]
                 twin = tuple.__new__(type(x), parts)
         if twin is not None:
             self._twins[id(x)] = x, twin

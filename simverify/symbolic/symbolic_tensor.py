@@ -74,7 +74,7 @@ class SymbolicStorages:
     def clear(self) -> None:
         """Forget the draws of a path."""
         with torch._C.DisableTorchFunction():
-            for place, (whole, _) in list(self._before.items()):
+            for place, (whole, _) in self._before.items():
                 if place in self._of:
                     kind = whole.dtype
                     left = [_as_plain(x, kind) for x in self._of[place][1].tolist()]
