@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.hidden_state import BoundNames, reachable_state
+from simverify.symbolic.hidden_state import BoundNames, attributes_of, reachable_state
 from simverify.symbolic.provenance import is_users_module
 from simverify.symbolic.streams import SHARED_STARTS, SharedStart
 
@@ -170,7 +170,7 @@ class _Search:
             for i, item in enumerate(value[:_MAX_ITEMS]):
                 self.look(item, f"{name}[{i}]", last, file)
         elif is_users_module(type(value).__module__) and not isinstance(value, type):
-            attributes = getattr(value, "__dict__", None)
+            attributes = attributes_of(value)
             if isinstance(attributes, dict) and not isinstance(value, types.FunctionType):
                 where = getattr(sys.modules.get(type(value).__module__), "__file__", None) or file
                 for key, item in list(attributes.items())[:_MAX_ITEMS]:

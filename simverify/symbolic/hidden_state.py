@@ -551,8 +551,9 @@ def _referenced_objects(x: Any) -> list[Any]:
     if inspect.getattr_static(x, "__wrapped__", _MISSING) is not _MISSING:
         return [x.__wrapped__]
     kind = type(x)
-    if isinstance(attributes_of(x), dict) and not is_library(kind.__module__):
-        return [kind, *vars(x).values()]
+    attributes = attributes_of(x)
+    if isinstance(attributes, dict) and not is_library(kind.__module__):
+        return [kind, *attributes.values()]
     return list(x) if isinstance(x, list | tuple) and len(x) <= _MAX_SEARCHED_ITEMS else []
 
 

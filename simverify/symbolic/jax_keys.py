@@ -119,9 +119,8 @@ class KeyWord:
 class KeyBook:
     """The keys of the path that is run."""
 
-    def __init__(self, source: RandomSource) -> None:
-        self.source = source
-        self.line: Callable[[], str] = str
+    def __init__(self, source: RandomSource, line: Callable[[], str]) -> None:
+        self.source, self.line = source, line
         self._calls = 0
         self._roots: dict[Hashable, Key] = {}
         self._streams: dict[GeneratorSeed, Stream] = {}

@@ -75,6 +75,10 @@ def objects(shape: Sequence[int], elements: "list[Any]") -> Any:
     return array_of_objects(elements).reshape(tuple(shape))
 
 
+def _as_objects(x: Value) -> Any:
+    return x.view(np.ndarray) if type(x) is DrawArray else objects(x.shape, list(x.ravel()))
+
+
 def settle_shape(value: Any) -> Value:
     """Return what a function of numpy's gives as an array, plain where nothing in it is a draw."""
     if isinstance(value, Draw):
@@ -302,9 +306,7 @@ def _line_of(eqn: Any) -> str:
 
 
 def _elementwise() -> dict[str, Callable[..., Any]]:
-    same = names(
-        "add exp expm1 log log1p sqrt square sign floor ceil is_finite tan tanh sin cos not"
-    )
+    same = names("add exp expm1 log log1p sqrt square sign floor ceil tan tanh sin cos")
     other = {
         "is_finite": np.isfinite,
         "not": np.invert,
@@ -330,7 +332,7 @@ def _elementwise() -> dict[str, Callable[..., Any]]:
         "pow": np.power,
         "shift_left": np.left_shift,
     }
-    return {name: getattr(np, name) for name in same if hasattr(np, name)} | other
+    return {name: getattr(np, name) for name in same} | other
 
 
 ELEMENTWISE = _elementwise()
@@ -360,7 +362,7 @@ def _reshape(x: Any, *, new_sizes: Any, dimensions: Any = None, **_: Any) -> Any
 def _select_n(which: Any, *cases: Any) -> Any:
     if which.dtype == np.bool_:
         return np.where(which, cases[1], cases[0])
-    result = np.array(np.broadcast_to(cases[0], np.shape(cases[0])))
+    result = cases[0]
     for i, case in enumerate(cases):
         result = np.where(which == i, case, result)
     return result
@@ -418,8 +420,7 @@ class Runner:
 
     def __init__(self, source: RandomSource, lift: Float64Promotion | None, *, plain: bool) -> None:
         self.source = source
-        self.book = KeyBook(source)
-        self.book.line = self._current_line
+        self.book = KeyBook(source, self._current_line)
         self.plain = plain
         self._lifted = tuple(map(np.dtype, _LIFTED[lift])) if lift else ()
         self._line = ""
@@ -636,10 +637,7 @@ class Runner:
             if alike:
                 return [x.elements for x in args], first.like
             args = [self.force(x) for x in args]
-        plain = [
-            x.view(np.ndarray) if type(x) is DrawArray else objects(x.shape, list(x.ravel()))
-            for x in args
-        ]
+        plain = list(map(_as_objects, args))
         kind = args[0].dtype
         return plain, lambda x: self._of_elements(x, kind)
 
@@ -852,10 +850,7 @@ class Runner:
         if name not in ("add", "mul", "max", "min") or args[0].dtype.kind not in "iu":
             return None
         function, source = ELEMENTWISE[name], self.source
-        plain = [
-            x.view(np.ndarray) if type(x) is DrawArray else objects(x.shape, list(x.ravel()))
-            for x in args
-        ]
+        plain = list(map(_as_objects, args))
         one, two = np.broadcast_arrays(*plain)
 
         def later(x: Any, y: Any) -> Any:
@@ -906,10 +901,7 @@ class Runner:
     ) -> "list[Any]":
         if num_keys != 1:
             self.refuse("jax.lax.sort by several keys that are draws")
-        plain = [
-            x.view(np.ndarray) if type(x) is DrawArray else objects(x.shape, list(x.ravel()))
-            for x in args
-        ]
+        plain = list(map(_as_objects, args))
         lanes = [np.moveaxis(x, dimension, -1) for x in plain]
         results = [np.empty(x.shape, dtype=object) for x in lanes]
         keys_known = is_known(args[0])

@@ -185,3 +185,14 @@ def test_copies_of_torchs_default_generator_are_followed(copied):
 
     run = audit(Subject("rule", kept, "verify"), settings=SMALL)
     assert (run.verdict, run.tier) == ("PASS", "exact"), run.findings
+
+
+class RaisesAtAnyName:
+    def __getattribute__(self, name):
+        if name != "__class__":
+            raise RuntimeError(name)
+        return RaisesAtAnyName
+
+
+def test_an_object_that_raises_at_any_name_is_searched():
+    assert not shared_starts(rule_of(RaisesAtAnyName(), np.random.default_rng(7)))
