@@ -67,7 +67,7 @@ class Counters:
 
     def since(self, before: "Counters", where: str) -> "Counters":
         """Return what was counted after ``before``; ``UsageError`` if that is larger."""
-        changes: dict[str, object] = {}
+        changes: dict[str, Any] = {}
         for name in ("drafts", "drafted", "accepted", "emitted"):
             now, then = getattr(self, name), getattr(before, name)
             if now is not None:
@@ -81,7 +81,7 @@ class Counters:
                 f"{where} has larger counters than the page after it: the server was "
                 f"restarted, or the two are swapped"
             )
-        return replace(self, **changes)  # type: ignore[arg-type]
+        return replace(self, **changes)
 
 
 def read_counters(path: Path, option: str = "counters") -> Counters:
