@@ -166,7 +166,7 @@ def shared_stream(pair, requests, length, *, shared=2):
         drawn.append(tokens)
         feed = tokens[:, None].tolist()
     return [
-        {"prompt": prompt, "tokens": own, "finish_reason": "length"}
+        {"prompt": prompt, "tokens": own, "finish_reason": "length", "ignore_eos": True}
         for prompt, own in zip(ids, np.stack(drawn, axis=1).tolist(), strict=True)
     ]
 

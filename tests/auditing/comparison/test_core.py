@@ -14,8 +14,8 @@ from simverify.faults import FAULTS
 from simverify.results import ClockStop
 from simverify.verifiers import VERIFIERS
 
-ELSEWHERE = {"zero-mass-accept", "repeated-stream"}
-"""Faults that show at u = 0 alone, or that the exact tier cannot follow."""
+ELSEWHERE = {"zero-mass-accept", "repeated-stream", "seeded-per-request"}
+"""Faults that show at u = 0 alone or in several requests, or that the exact tier cannot follow."""
 
 
 def test_the_core_is_part_of_every_battery():
