@@ -33,6 +33,8 @@ from simverify.reports.words import (
     certificate_words,
     command_section,
     fault_blocks,
+    file_name,
+    join_lines,
     join_names,
     limits_table,
     make_report,
@@ -69,7 +71,7 @@ def audit_report(run: results.AuditRun) -> Report:
         headline=f"{run.verdict}: {verdict_sentence(run)}",
         file=file,
         line=None if file is None else _failing_line(run, file),
-        where=short_location(run.findings, run.localisation) if failed else "",
+        where=_failure_location(run) if failed else "",
     )
     return replace(report, cases=tuple(_audit_cases(run, report)))
 
@@ -183,7 +185,7 @@ def _audit_sections(run: results.AuditRun) -> Iterator[Section]:
         )
     if run.rows is not None and run.rows.message:
         yield Section("Which rows", (Prose(run.rows.message),), On.ALL)
-    lines = (truncate_line(f"{_file_name(place)}: {text}", WIDTH - 4) for place, text in run.code)
+    lines = (truncate_line(f"{file_name(place)}: {text}", WIDTH - 4) for place, text in run.code)
     yield from section_of("The lines", tuple(lines))
     if run.breach is not None:
         size = f"{instance_size(run.breach.instance)}{drafted_clause(run.breach)}"
@@ -477,7 +479,7 @@ def _audit_cases(run: results.AuditRun, report: Report) -> Iterator[Case]:
 
 def _failing_line(run: results.AuditRun, file: str) -> int | None:
     """Return the line of ``file`` that decides what failed, or else its likeliest before that."""
-    for place in likeliest_lines(run.findings, run.localisation):
+    for place in (*likeliest_lines(run.findings, run.localisation), *_part_lines(run)):
         where, _, line = place.rpartition(":")
         if line.isdecimal() and Path(where).resolve() == Path(file).resolve():
             return int(line)
@@ -487,11 +489,21 @@ def _failing_line(run: results.AuditRun, file: str) -> int | None:
 # The lines of code that a failure may come from, in words.
 
 
+def _failure_location(run: results.AuditRun) -> str:
+    words = short_location(run.findings, run.localisation)
+    if not words and (lines := _part_lines(run)):
+        return f"decided at {join_lines(lines)}"
+    return words
+
+
+def _part_lines(run: results.AuditRun) -> tuple[str, ...]:
+    """Return the lines of the part of a call that the sampled tests point at."""
+    suspect = None if run.sampled is None else run.sampled.localisation
+    return () if suspect is None else suspect.lines
+
+
 MAX_SOURCE_LINES = 12
 """Lines that an audit names behind the one that decides, or that raised."""
-
-_MAX_TITLE_LINES = 3
-"""Lines that there is room for in a title or a cell."""
 
 
 def decided_words(place: results.Localisation | None) -> str:
@@ -502,7 +514,7 @@ def decided_words(place: results.Localisation | None) -> str:
     if place is None or not place.lines:
         return ""
     that = "That token" if place.alone else "No line decides that token alone; the output up to it"
-    places = join_names(map(_file_name, place.lines))
+    places = join_names(map(file_name, place.lines))
     return f"{that} is decided at {places}. {source_words(place)}".rstrip()
 
 
@@ -515,7 +527,7 @@ def source_words(origin: results.Localisation | results.Finding) -> str:
         if isinstance(origin, results.Localisation)
         else "What it raised on comes"
     )
-    lines = _join_lines(origin.sources, MAX_SOURCE_LINES)
+    lines = join_lines(origin.sources, MAX_SOURCE_LINES)
     return f"{what} from these lines, the likeliest mistake first: {lines}."
 
 
@@ -527,18 +539,18 @@ def short_location(findings: Sequence[results.Finding], place: results.Localisat
     """
     words = []
     if seeds := _seed_lines(findings):
-        words.append(f"seeds at {_join_lines(dict.fromkeys(seeds))}")
+        words.append(f"seeds at {join_lines(dict.fromkeys(seeds))}")
     finding = _raised_finding(findings)
     if place is not None and place.lines:
-        words.append(f"decided at {_join_lines(place.lines)}")
+        words.append(f"decided at {join_lines(place.lines)}")
         if place.sources:
-            words.append(f"its numbers come from {_join_lines(place.sources)}")
+            words.append(f"its numbers come from {join_lines(place.sources)}")
     elif not seeds and finding is not None and finding.line:
-        calls = f", called at {_join_lines(finding.callers)}" if finding.callers else ""
+        calls = f", called at {join_lines(finding.callers)}" if finding.callers else ""
         how = "raised" if "raised" in finding.text else "found"
-        words.append(f"{how} at {_join_lines([finding.line])}{calls}")
+        words.append(f"{how} at {join_lines([finding.line])}{calls}")
         if finding.sources:
-            words.append(f"what it raised on comes from {_join_lines(finding.sources)}")
+            words.append(f"what it raised on comes from {join_lines(finding.sources)}")
     return "; ".join(words)
 
 
@@ -566,21 +578,6 @@ def _raised_finding(findings: Sequence[results.Finding]) -> results.Finding | No
     """Return the finding with a line of which most is known."""
     lines = [finding for finding in findings if finding.line]
     return max(lines, key=lambda x: (bool(x.sources), bool(x.callers)), default=None)
-
-
-def _join_lines(lines: Iterable[str], most: int = _MAX_TITLE_LINES) -> str:
-    """Return the first lines, of lines of one file in a row its name once."""
-    words: list[str] = []
-    last = ""
-    for line in lines:
-        file, _, number = _file_name(line).rpartition(":")
-        words.append(number if file == last else f"{file}:{number}")
-        last = file
-    return join_names(words, most)
-
-
-def _file_name(line: str) -> str:
-    return line.rpartition("/")[2]
 
 
 _MAX_DENOMINATOR = 10_000

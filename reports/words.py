@@ -260,11 +260,32 @@ def fault_blocks(faults: NamedFaults) -> Iterator[Block]:
         yield Prose(f"Not refuted by likelihood ratios: {join_names(faults.not_refuted, 40)}.")
 
 
+_MAX_TITLE_LINES = 3
+"""Lines that there is room for in a title or a cell."""
+
+
+def join_lines(lines: Iterable[str], most: int = _MAX_TITLE_LINES) -> str:
+    """Return the first lines, of lines of one file in a row its name once."""
+    words: list[str] = []
+    last = ""
+    for line in lines:
+        file, _, number = file_name(line).rpartition(":")
+        words.append(number if file == last else f"{file}:{number}")
+        last = file
+    return join_names(words, most)
+
+
+def file_name(line: str) -> str:
+    """Return ``file:line`` without folders."""
+    return line.rpartition("/")[2]
+
+
 def suspect_facts(place: Suspect | None, faults: NamedFaults | None) -> Iterator[tuple[str, str]]:
     """Yield the part that failed and the fault that fits best, if any, each with its name."""
     if place is not None:
+        at = f" at {join_lines(place.lines, 4)}" if place.lines else ""
         yield (
-            ("Localised", f"{place.part}; {place.why}")
+            ("Localised", f"{place.part}{at}; {place.why}")
             if place.part
             else ("Not localised", place.why)
         )

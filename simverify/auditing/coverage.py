@@ -890,6 +890,16 @@ def monitor_coverage(watch: CoverageMonitor) -> Iterator[None]:
         _CURRENT_MONITOR.reset(token)
 
 
+@contextmanager
+def unmonitored() -> Iterator[None]:
+    """Let no monitor see the calls inside."""
+    token = _CURRENT_MONITOR.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT_MONITOR.reset(token)
+
+
 def current_monitor() -> CoverageMonitor | None:
     """Return the monitor in use, if there is one."""
     return _CURRENT_MONITOR.get()

@@ -265,6 +265,8 @@ def add_source_lines(run: doc.AuditRun, rule: Callable[..., object]) -> doc.Audi
     places: list[str] = []
     if (place := run.localisation) is not None:
         places += (*place.lines, *(place.sources or ()))
+    elif run.sampled is not None and (suspect := run.sampled.localisation) is not None:
+        places += suspect.lines
     for finding in run.findings:
         places += (finding.line,) if finding.line else ()
         places += (*(finding.callers or ()), *(finding.sources or ()))

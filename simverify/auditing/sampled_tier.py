@@ -19,6 +19,7 @@ from simverify import results, stats
 from simverify.arrays import Floats, Ints
 from simverify.auditing.enumeration import takes_step_arguments
 from simverify.auditing.invocation import make_finding
+from simverify.auditing.part_lines import lines_of_part
 from simverify.auditing.sampled_runs import (
     MAX_OUTPUT_COUNT,
     Contract,
@@ -877,9 +878,13 @@ class _SampledRun:
             run = (x for x, look in zip(runners, self.judged, strict=True) if look is not None)
             counts = [counts_by_slot(runner.tables, runner.emissions) for runner in run]
             named = battery.diagnose_faults(counts, diagnose=bool(findings) and stateless)
-        evidence = (replace(look.evidence, named=named) for look in judged if look.findings)
-        places = [battery.locate_fault(one) for one in evidence]
-        place = next((place for place in places if place.part), places[0] if places else None)
+        places = [
+            (instance, battery.locate_fault(replace(look.evidence, named=named)))
+            for instance, look in zip(self.instances, self.judged, strict=True)
+            if look is not None and look.findings
+        ]
+        where = next((x for x in places if x[1].part), places[0] if places else None)
+        place = None if where is None else self._with_lines(*where)
         bounds = self._certificates(runners) if verdict == "PASS" else []
         fine = [j for x, j in zip(self.instances, self.judged, strict=True) if not x.coarse]
         reached = max((j.detectable if j else math.inf for j in fine), default=math.inf)
@@ -929,6 +934,16 @@ class _SampledRun:
                 "--detect"
             )
         return SampledAudit(verdict, tier, self.plan, reason, trial, hurried)
+
+    def _with_lines(
+        self, instance: SampledInstance, place: battery.FaultLocation
+    ) -> battery.FaultLocation:
+        """Return ``place`` with the lines of the code that run in its part of a call alone."""
+        traceable = self.batch is None and not hasattr(self.rule, "ask")
+        if not traceable or place.part not in ("accept", "residual", "bonus"):
+            return place
+        lines = lines_of_part(place.part, self.rule, self.contract, instance, self.seed)
+        return replace(place, lines=lines)
 
     def _reached(self, planned: float) -> float:
         """Return the first of the TVs from ``planned`` on that is found; the last if none is."""

@@ -558,12 +558,14 @@ class LocalisationEvidence:
 class FaultLocation:
     """The ``part`` that failed, None if not localised, and ``why``.
 
-    ``position``: the first that deviates, from 0; None where no single one shows it.
+    ``position``: the first that deviates, from 0; None where no single one shows it. ``lines``: the
+    lines of code that run in that part alone, as ``file:line``, where they were looked for.
     """
 
     part: Part | None
     position: int | None
     why: str
+    lines: tuple[str, ...] = ()
 
 
 def locate_fault(found: LocalisationEvidence) -> FaultLocation:

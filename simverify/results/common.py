@@ -87,7 +87,8 @@ class Suspect(Struct, frozen=True):
     """The part of a verifier that sampled tests point at, without an error rate.
 
     ``part``: null where they point at none. ``position``: index of the first slot or position
-    whose own tests show it. ``why``: the reason in words.
+    whose own tests show it. ``why``: the reason in words. ``lines``: the lines of code that run in
+    that part of a call alone, as ``file:line``, four at most; of "accept", where it is decided.
     """
 
     part: (
@@ -96,6 +97,7 @@ class Suspect(Struct, frozen=True):
     )
     position: int | None
     why: str
+    lines: tuple[str, ...] = ()
 
 
 class Certificate(Struct, frozen=True):
