@@ -283,8 +283,8 @@ def _output_ruling(run: results.OutputRun) -> str:
     if run.verdict == "INCONCLUSIVE":
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "PASS":
-        lead = "" if run.counters is None or run.counters.lead is None else run.counters.lead
-        return f"{lead} {_pass_basis(run)}".lstrip()
+        leads = [own.lead for own in (run.acceptance, run.counters) if own and own.lead]
+        return " ".join((*leads[:1], _pass_basis(run)))
     failed = [test.name for test in run.tests if test.rejected]
     if run.counters is not None and set(run.findings) <= set(run.counters.findings):
         return (
@@ -464,6 +464,8 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     )
     if run.counters is not None:
         yield Fact("Counters", _counter_words(run.counters))
+    if run.acceptance is not None:
+        yield Fact("Drafts", _acceptance_words(run.acceptance))
     if (explained := run.explained) is not None:
         yield Fact(
             "Explanations",
@@ -482,6 +484,17 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
         yield Fact("Budget", f"{pluralize(run.budget, 'token')} that the server might emit")
     if run.certificate is not None:
         yield Fact("Certificate", certificate_words(run.certificate))
+
+
+def _acceptance_words(acceptance: results.AcceptedDrafts) -> str:
+    both = (("up to", acceptance.before), ("after", acceptance.after))
+    words = [
+        f"{rate.accepted:,} of {rate.drafts:,} accepted {place} a request's first rejected draft "
+        f"(the token rule accepts {rate.expected:,.1f} on average)"
+        for place, rate in both
+        if rate.drafts
+    ]
+    return "; ".join(words)
 
 
 def _counter_words(counted: results.EngineCounters) -> str:

@@ -372,6 +372,26 @@ class EngineCounters(Struct, frozen=True):
     lead: str | None
 
 
+class DraftRate(Struct, frozen=True):
+    """How many of ``drafts`` were accepted, and how many the token rule accepts on average."""
+
+    drafts: int
+    accepted: int
+    expected: float
+
+
+class AcceptedDrafts(Struct, frozen=True):
+    """Drafts ``before`` a request's first rejected one, which counts among them, and ``after`` it.
+
+    ``lead``: what a PASS says of them first; null where the draft is as good as it can be, or too
+    few tell.
+    """
+
+    before: DraftRate
+    after: DraftRate
+    lead: str | None
+
+
 class Explanation(Struct, frozen=True):
     """A way to sample, in ``words``, and the p-value of the tokens by it."""
 
@@ -419,7 +439,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     document does not say.
     ``weights``: which rounded weights would have failed; empty unless the verdict is PASS.
     ``processing``: what else the first request was asked for; null where nothing was.
-    ``counters``: what the engine counted itself; null where no page was given.
+    ``counters``: what the engine counted itself; null where no page was given. ``acceptance``: of
+    drafts whose place the log gives; null without it or without the engine's draft.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
     ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was
@@ -487,6 +508,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     explained: Explained | None = None
     unsettled: tuple[str, ...] = ()
     copies: int = 0
+    acceptance: AcceptedDrafts | None = None
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""An engine's own counters of drafts, held against each other, its tokens and the optimum.
+"""How many drafts were accepted: an engine's counters and its log's, against the optimum.
 
 vLLM's and SGLang's metrics pages are read. What cannot be is a finding: more accepted than drafted,
 a position that is accepted oftener than the one before it, parts that do not make their sum, more
@@ -276,6 +276,9 @@ _MIN_DRAFTS, _COLLAPSED_RATE = 100, 0.02
 """Drafts from which on a rate of acceptance is one, and below which it is next to nothing."""
 
 
+_WRONG_DRAFT = "its weights, its table of tokens or its state may be missing or wrong"
+
+
 def judge_counters(counters: Counters, tokens: CountedTokens) -> doc.EngineCounters:
     """Hold counters against each other, the tokens and the optimum."""
     drafts, accepted, each = counters.drafts, counters.accepted, counters.per_position
@@ -342,18 +345,91 @@ def judge_counters(counters: Counters, tokens: CountedTokens) -> doc.EngineCount
 def _collapse_words(counters: Counters, least: float | None) -> str | None:
     """Say that drafts are hardly ever accepted, or less than they could be; None: they are."""
     drafts, drafted, accepted = counters.drafts, counters.drafted, counters.accepted
-    why = "its weights, its table of tokens or its state may be missing or wrong"
     if least is not None and drafts:
         rate = counters.per_position[0] / drafts
-        return (
-            f"The draft is worth less than it could be: {rate:.1%} of its first tokens are "
-            f"accepted, and the token rule accepts at least {least:.1%} of this draft's: {why}."
-        )
+        return _low_worth_words("first tokens", rate, f"at least {least:.1%}")
     if drafts is None or drafts < _MIN_DRAFTS or not drafted or accepted is None:
         return None
     if accepted >= _COLLAPSED_RATE * drafted:
         return None
     return (
         f"The draft is worth nothing: {accepted:,.0f} of {drafted:,.0f} drafted tokens are "
-        f"accepted ({accepted / drafted:.2%}): {why}."
+        f"accepted ({accepted / drafted:.2%}): {_WRONG_DRAFT}."
+    )
+
+
+def _low_worth_words(what: str, rate: float, due: str) -> str:
+    return (
+        f"The draft is worth less than it could be: {rate:.1%} of its {what} are accepted, and the "
+        f"token rule accepts {due} of this draft's: {_WRONG_DRAFT}."
+    )
+
+
+# Drafts of a log that gives each token's place in its draft.
+
+
+_MIN_BEFORE, _FAR_SIGMAS, _NEAR_SIGMAS, _LOST_SHARE = 20, 6.0, 3.0, 0.6
+"""Drafts from which on a rate before the first rejected one tells anything; standard deviations
+from which on too few are accepted, and up to which they are as many as they should be; the share of
+those expected from which on a lead says nothing."""
+
+
+def draft_acceptance(
+    blocks: Sequence[Sequence[slice]], first: Sequence[FirstDrafts]
+) -> doc.AcceptedDrafts | None:
+    """Count what was accepted before and after the first rejected draft; None without drafts.
+
+    For each request: the tokens that each verification emitted, and each token's chances. The
+    longest verification accepted all of its drafts, and shorter ones all but their last. A
+    request's last one is left out: a limit may have cut it. Drafts are taken as drawn from q or as
+    its likeliest tokens, whichever those before the first rejection fit better.
+    """
+    longest = max((b.stop - b.start for own in blocks for b in own), default=0)
+    drafts, accepted = np.zeros(2, np.int64), np.zeros(2, np.int64)  # before and after
+    expected, variance = np.zeros((2, 2)), np.zeros((2, 2))  # of sampled and of greedy drafts
+    for own, chances in zip(blocks, first, strict=True):
+        both, late = np.stack([chances.sampled, chances.greedy]), 0
+        for block in own[:-1]:
+            size = block.stop - block.start
+            judged = min(size, longest - 1)
+            chance = both[:, block.start : block.start + judged]
+            drafts[late] += judged
+            accepted[late] += size - 1
+            expected[:, late] += chance.sum(axis=1)
+            variance[:, late] += (chance * (1.0 - chance)).sum(axis=1)
+            late |= size < longest
+    if not drafts.any():
+        return None
+    kind = int(np.abs(accepted[0] - expected[:, 0]).argmin())
+    before, after = (
+        doc.DraftRate(n, kept, due)
+        for n, kept, due in zip(
+            drafts.tolist(), accepted.tolist(), expected[kind].tolist(), strict=True
+        )
+    )
+    sigmas = (accepted - expected[kind]) / np.sqrt(np.maximum(variance[kind], 1e-9))
+    total, least = int(accepted.sum()), expected.sum(axis=1)
+    lead = None
+    if after.accepted < _LOST_SHARE * after.expected and sigmas[1] < -_FAR_SIGMAS:
+        lead = _lost_state_words(before, after, float(sigmas[0]))
+    low = int(least.argmin())
+    spread = math.sqrt(variance[low].sum())
+    if lead is None and total < min(_LOST_SHARE * least[low], least[low] - _FAR_SIGMAS * spread):
+        n = int(drafts.sum())
+        lead = _low_worth_words("tokens", total / n, f"{least[low] / n:.1%}")
+    return doc.AcceptedDrafts(before, after, lead=lead)
+
+
+def _lost_state_words(before: doc.DraftRate, after: doc.DraftRate, sigmas: float) -> str | None:
+    """Say that a draft that is worth too little after a rejection is right before it, if it is."""
+    share = after.accepted / after.drafts
+    apart = before.accepted - share * before.drafts
+    spread = math.sqrt(before.drafts * share * (1.0 - share))
+    if before.drafts < _MIN_BEFORE or sigmas < -_NEAR_SIGMAS or apart < _NEAR_SIGMAS * spread:
+        return None
+    return (
+        f"The draft is right until one of its tokens is rejected, and not after it: "
+        f"{before.accepted / before.drafts:.1%} of its tokens are accepted before, {share:.1%} "
+        f"after, where the token rule accepts {after.expected / after.drafts:.1%}: its state may "
+        f"still hold what was rejected."
     )

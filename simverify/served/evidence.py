@@ -652,18 +652,28 @@ def after_rejection(request: Request) -> npt.NDArray[np.bool_]:
     A block that emits fewer tokens than the longest of the request rejected a draft; the token that
     replaces it was judged before. A first block of one token is the prompt's own, without a draft.
     """
+    blocks = drafted_blocks(request)
+    longest = max((block.stop - block.start for block in blocks), default=0)
+    after = np.zeros(len(request.tokens), np.bool_)
+    for block in blocks[:-1]:  # the last may be cut by a limit
+        if block.stop - block.start < longest:
+            after[block.stop :] = True
+            break
+    return after
+
+
+def drafted_blocks(request: Request) -> list[slice]:
+    """Return which tokens each verification of a draft emitted, by their places in drafts.
+
+    Tokens at no place, -1, had no draft.
+    """
     n = len(request.tokens)
     slots = request.slots or (-1,) * n
     begins = [i for i in range(n) if i == 0 or slots[i] != slots[i - 1] + 1 or slots[i] <= 0]
-    ends = [*begins[1:], n]
-    lengths = [end - begin for begin, end in zip(begins, ends, strict=True)]
-    first = 1 if lengths[0] == 1 else 0
-    after = np.zeros(n, np.bool_)
-    for length, end in zip(lengths[first:-1], ends[first:-1], strict=True):
-        if length < max(lengths):
-            after[end:] = True
-            break
-    return after
+    blocks = [slice(begin, end) for begin, end in zip(begins, (*begins[1:], n), strict=True)]
+    if blocks[0].stop == 1:  # the prompt's own token
+        del blocks[0]
+    return [block for block in blocks if slots[block.start] >= 0]
 
 
 # All evidence of a run: randomised PITs in the orders, scores, neighbours.

@@ -20,7 +20,12 @@ from simverify.models.distribution import processing_document, sampling_fields
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.served.answer_faults import describe_faults
-from simverify.served.counters import CountedTokens, Counters, judge_counters
+from simverify.served.counters import (
+    CountedTokens,
+    Counters,
+    draft_acceptance,
+    judge_counters,
+)
 from simverify.served.evidence import (
     COPY_TOKENS,
     REPORTED_TEST_NAME,
@@ -28,6 +33,7 @@ from simverify.served.evidence import (
     WeightBets,
     add_sums,
     deviation_by_position,
+    drafted_blocks,
     first_crossing,
     looks_log_evalue,
 )
@@ -273,6 +279,10 @@ def audit_outputs(
         counters = judge_counters(source.counters, seen)
         judged = replace(judged, findings=(*judged.findings, *counters.findings))
         notes += counters.notes
+    acceptance = None
+    if begun.evidence.first_drafts and any(request.slots is not None for request in selected):
+        blocks = [drafted_blocks(request) for request in selected]
+        acceptance = draft_acceptance(blocks, begun.evidence.first_drafts)
     open_ = unsettled[0] if unsettled else _open_reason(judged, run, text, source)
     if open_ is not None and independent.left_out:
         open_ = f"{independent.left_out:,} requests have the seed of an earlier one; {open_}"
@@ -369,6 +379,7 @@ def audit_outputs(
         explained=explained,
         unsettled=unsettled,
         copies=copies,
+        acceptance=acceptance,
     )
 
 

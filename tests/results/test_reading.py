@@ -1,5 +1,6 @@
 """."""
 
+import importlib
 import json
 import math
 import os
@@ -303,3 +304,15 @@ def test_a_run_is_as_good_as_its_worst_part(verdicts):
 def test_one_part_is_the_run():
     for verdict in WORST_FIRST:
         assert overall([verdict]) == verdict
+
+
+def test_no_two_modules_of_documents_share_a_name():
+    """A star import of the later one would hide the earlier."""
+    homes = {}
+    for module in ("audit", "common", "compare", "served", "surveys"):
+        name = f"simverify.results.{module}"
+        for kind in vars(importlib.import_module(name)).values():
+            if isinstance(kind, type) and kind.__module__ == name:
+                homes.setdefault(kind.__name__, []).append(module)
+    assert {kind: where for kind, where in homes.items() if len(where) > 1} == {}
+    assert len(homes) > 50
