@@ -292,11 +292,22 @@ def _output_ruling(run: results.OutputRun) -> str:
         )
     if not failed and not run.unsupported:
         return "Do not ship it: its answers contradict what was asked, or what they say themselves."
+    are = "is a copy" if run.copies == 1 else "are copies"
     copies = (
-        f"{run.copies:,} of {run.requests:,} answers are copies of another: one seed for all "
-        f"requests, or a cache?"
+        f"{run.copies:,} of {run.requests:,} answers {are} of another: one seed for all requests, "
+        f"or a cache?"
     )
-    if failed and not run.unsupported and all(name.startswith("pairs") for name in failed):
+    tokens_pass = not run.unsupported and all(name.startswith("pairs") for name in failed)
+    if any(name.startswith(_SHARED_STREAM) for name in failed) and not run.unsupported:
+        unknown = (
+            "Answers that depend on each other do not tell whether each one follows the target."
+        )
+        each = "Each request's own tokens follow the target model." if tokens_pass else unknown
+        return (
+            f"Do not ship it: its requests share their random numbers: one seed for all requests? "
+            f"{f'{copies} ' if run.copies else ''}{each}"
+        )
+    if tokens_pass:
         if run.copies:
             return f"Do not ship it: {copies} Those that are no copies follow the target model."
         return "Do not ship it: its requests depend on each other, or a request's tokens do."
@@ -305,12 +316,6 @@ def _output_ruling(run: results.OutputRun) -> str:
             "Do not ship it: the emitted tokens follow the target model until a request's first "
             "rejected draft, and not after it. Its state (recurrent, convolution, window or cache) "
             "may still hold what was rejected."
-        )
-    if any(name.startswith(_SHARED_STREAM) for name in failed) and not run.copies:
-        return (
-            "Do not ship it: its requests share their random numbers: one seed for all requests? "
-            "Whether each one's tokens follow the target, answers that depend on each other do not "
-            "tell."
         )
     if run.copies:
         return (
@@ -347,7 +352,7 @@ def _explained(run: results.OutputRun) -> str:
     return f" They are consistent with {words}; all {rest} other explanations are {limit}."
 
 
-_MIN_BEFORE, _MAX_SIGMAS_BEFORE, _MIN_SIGMAS_AFTER = 100, 3.0, 6.0
+_MIN_BEFORE, _MAX_SIGMAS_BEFORE, _MIN_SIGMAS_AFTER, _MIN_SIGMAS_APART = 100, 3.0, 6.0, 3.0
 """Tokens before the first rejected draft from which on they tell anything, how far off they may be,
 and how far off those after it and the difference of the two must be."""
 
@@ -364,7 +369,7 @@ def _right_until_rejection(run: results.OutputRun) -> bool:
     return (
         abs(before.sigmas) < _MAX_SIGMAS_BEFORE
         and abs(after.sigmas) >= _MIN_SIGMAS_AFTER
-        and apart >= _MIN_SIGMAS * spread
+        and apart >= _MIN_SIGMAS_APART * spread
     )
 
 

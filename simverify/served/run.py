@@ -245,9 +245,10 @@ def audit_outputs(
         say("answers that are no copies are judged by themselves")
         distinct = distinct_answers(selected)
         copies = len(selected) - len(distinct)
+        are = "is a copy" if copies == 1 else "are copies"
         copied = (
-            f"answers: {copies:,} of {len(selected):,} answers are copies of another: one seed for "
-            f"all requests, or a cache? By chance that has probability {pvalue_words(chance)} at "
+            f"answers: {copies:,} of {len(selected):,} answers {are} of another: one seed for all "
+            f"requests, or a cache? By chance that has probability {pvalue_words(chance)} at "
             f"most",
         )
         evidence, judged = judge_apart(distinct, run, judged, allowed)

@@ -87,6 +87,7 @@ def test_a_lossy_engine_fails(pair, rule, gamma):
     assert run.verdict == "FAIL"
     assert {"PIT in descending P order", "score -log p"} <= rejected(run)
     assert run.certificate is None
+    assert "share their random numbers" not in str(run)
     assert not any("bfloat16" in note for note in run.notes)  # rounding explains none of it
 
 
@@ -144,6 +145,15 @@ def test_one_seed_for_all_requests_is_found_in_a_few_hundred_tokens(pair):
     run = judged(pair, shared_stream(pair, 12, 32, shared=12), 12 * 32)
     assert run.verdict == "FAIL"
     assert "pairs, repeated stream neighbouring requests, token order" in rejected(run)
+    lines = shared_stream(pair, 12, 32, shared=12)
+    with_copy = judged(pair, [*lines, lines[0]], 13 * 32)
+    for own, copies in ((run, 0), (with_copy, 1)):
+        shown = " ".join(str(own).split())
+        assert own.copies == copies
+        assert ("1 of 13 answers is a copy of another" in shown) == bool(copies)
+        # Tokens of requests that depend on each other say nothing of the target.
+        assert "share their random numbers: one seed for all requests?" in shown
+        assert "consistent with" not in shown
     fresh = judged(pair, shared_stream(pair, 12, 32, shared=1), 12 * 32, detect=0.5)
     assert fresh.verdict == "PASS"
     (note,) = [note for note in fresh.notes if note.startswith("not run: ")]
