@@ -332,8 +332,8 @@ def _doubted(check: PrecisionCheck, why: str) -> PrecisionCheck:
     """Return the check of a deviation that may be the rounding of its dtype or a fault."""
     doubt = (
         f"it deviates by {check.comparison.max_abs_deviation:.2g}, which may be the rounding of "
-        f"{check.dtype} or a fault: {why}. Name the type (np.float16, torch.bfloat16) where the "
-        f"code casts, or pass --tolerance {check.tolerance:g} to accept either"
+        f"{check.dtype} or a fault: {why}. Cast by the type's name (np.float16, torch.bfloat16), "
+        f"without a view of its bits, or pass --tolerance {check.tolerance:g} to accept either"
     )
     return replace(check, doubt=doubt)
 

@@ -8,6 +8,7 @@ __simverify_role__ = "stand-in"
 
 
 import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 from simverify.symbolic.arrays import (
     UFUNC_RULES,
     DrawArray,
-    array_of_objects,
     as_object_array,
     as_objects,
     as_python_value,
@@ -349,9 +349,10 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any
 
 def sorted_positions(cells: Any, values: Any, side: Any) -> Any:
     """Return where values lie among sorted cells, one by one: they are not compared together."""
-    positions = [
-        cells.searchsorted(array_of_objects([x]), side=side)[0] for x in values.ravel().tolist()
-    ]
+    # As Python's numbers: numpy's would ask the draw how to apply a ufunc at each comparison.
+    numbers = [x.item() if isinstance(x, np.generic) else x for x in cells.ravel().tolist()]
+    search = bisect_right if side == "right" else bisect_left
+    positions = [search(numbers, x) for x in values.ravel().tolist()]
     return np.array(positions, dtype=np.intp).reshape(values.shape)[()]
 
 
