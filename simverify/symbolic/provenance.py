@@ -178,6 +178,10 @@ def source_line(place: str) -> str:
         linecache.checkcache(root + file)
         if text := linecache.getline(root + file, int(number)).strip():
             return text
+    # A module in an archive has no file, and a loader that knows its text.
+    for module in tuple(sys.modules.values()):
+        if getattr(module, "__file__", None) == file:
+            return linecache.getline(file, int(number), vars(module)).strip()
     return ""
 
 

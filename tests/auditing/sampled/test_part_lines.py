@@ -1,7 +1,9 @@
 """The lines of a sampled fault: those that run in its part of a call, and in no other."""
 
+import importlib
 import linecache
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -111,3 +113,14 @@ def test_a_sampled_fail_shows_the_line_and_a_right_rule_none():
     assert text == EXPECTED["accept"][0]
     assert linecache.getline(__file__, int(place.rpartition(":")[2])).strip() == text
     assert (right.sampled.localisation, right.code) == (None, ())
+
+
+def test_a_line_of_a_module_in_an_archive_has_its_text(tmp_path, monkeypatch):
+    archive = tmp_path / "rules.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("zipped_rule.py", "def verify():\n    return 3\n")
+    monkeypatch.syspath_prepend(archive)
+    verify = importlib.import_module("zipped_rule").verify
+    place = f"{verify.__code__.co_filename}:2"
+    assert source_line(place) == "return 3"
+    assert source_line(f"{tmp_path / 'other.zip' / 'zipped_rule.py'}:2") == ""
