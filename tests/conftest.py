@@ -19,9 +19,10 @@ from simverify.cli.commands import compare
 for _library in ("OMP", "OPENBLAS", "MKL", "VECLIB"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-# A shell that starts the suite in the background has it ignore Ctrl-C, and so would every
-# process the tests start and interrupt.
+# A shell that starts the suite in the background has it ignore Ctrl-C, others block it, and so
+# would every process the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 choose_interpreter()
 

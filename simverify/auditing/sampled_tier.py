@@ -36,6 +36,7 @@ from simverify.battery import battery
 from simverify.options.option import Sizes
 from simverify.stats.pits import MIN_PAIRS, PairSums
 from simverify.stats.planning import LOOK_SCHEDULE, Look, plan_looks
+from simverify.symbolic.equal_streams import put_back_equal_streams
 from simverify.symbolic.watchdog import Stopwatch
 from simverify.verifiers import VERIFIERS
 
@@ -700,6 +701,7 @@ def sample_callable(
         rule, contract, tuple(instances), seed, alpha, detects, power, samples, seconds, batch
     )
     with seeded_global_generators(seed):
+        put_back_equal_streams()
         return run.run(say)
 
 

@@ -140,9 +140,11 @@ def same_draws(seed: int, *, source: bool) -> Iterator[None]:
     """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
     helper, module = import_module("numba._helperlib"), cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()
+    places = helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()
+    compiled_states = [helper.rnd_get_state(place) for place in places]
     _REAL_SEED(seed)
     random.seed(seed)
-    for place in (helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()):
+    for place in places:
         helper.rnd_seed(place, seed)
     module.seed = lambda x=None: _REAL_SEED(seed_of(x))
     try:
@@ -152,8 +154,40 @@ def same_draws(seed: int, *, source: bool) -> Iterator[None]:
         module.seed = _REAL_SEED
         _REAL_SET_STATE(states[0])
         random.setstate(states[1])
+        for place, state in zip(places, compiled_states, strict=True):
+            helper.rnd_set_state(place, state)
 
 
 def seed_of(x: Any) -> Any:
     """Return the seed that numba takes an integer for."""
     return x if x is None else int(x) % _SEED_BITS
+
+
+class CompiledGenerator:
+    """The generator that compiled code draws from by ``np.random``, in the thread that asks."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether numba is loaded, and may have drawn from it."""
+        return "numba.core.registry" in sys.modules
+
+    @property
+    def state(self) -> Any:
+        """The place in a block of words, and the block, as numba gives and takes them."""
+        helper = import_module("numba._helperlib")
+        return helper.rnd_get_state(helper.rnd_get_np_state_ptr())
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        helper = import_module("numba._helperlib")
+        helper.rnd_set_state(helper.rnd_get_np_state_ptr(), value)
+
+    def uniforms(self, n: int) -> Any:
+        """Return the next ``n`` uniforms in [0, 1), float64 (n,), and leave it where it is."""
+        position, words = self.state
+        bits = np.random.MT19937()
+        bits.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": position}}
+        return np.random.Generator(bits).random(n)
+
+
+COMPILED_GENERATOR = CompiledGenerator()

@@ -16,6 +16,7 @@ from simverify.errors import SimverifyError, UsageError
 from simverify.symbolic.arrays import is_symbolic
 from simverify.symbolic.bindings import compiled_kernel_error
 from simverify.symbolic.compiled import noting_calls, same_draws
+from simverify.symbolic.equal_streams import HeldStates
 from simverify.symbolic.numpy_random import SymbolicGenerator
 from simverify.symbolic.outcomes import (
     ExactLaw,
@@ -207,12 +208,16 @@ class Enumeration:
         name, where = next(iter(self.source.compiled.items()))
         slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
         # Nothing interrupts numba where it compiles, as code does that compiles in each call.
-        compiled = self._plain_ends(call, source=False)
+        states = HeldStates(self._code)
         try:
+            compiled = self._plain_ends(call, source=False)
+            states.put_back()
             with deadline(_COMPARED_SECONDS):
                 ends = self._plain_ends(call, source=True)
         except DeadlineExpired:
             raise slow from None
+        finally:
+            states.put_back()
         if len(compiled) < _COMPARED_CALLS or len(ends) < _COMPARED_CALLS:
             raise slow
         for end, other in zip(compiled, ends, strict=True):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from simverify.symbolic.compiled import COMPILED_GENERATOR, CompiledGenerator
 from simverify.symbolic.hidden_state import BoundNames, attributes_of, reachable_state
 from simverify.symbolic.provenance import is_users_module
 from simverify.symbolic.streams import SHARED_STARTS, SharedStart
@@ -74,8 +75,45 @@ def shared_starts(code: Any) -> Mapping[int, SharedStart]:
                 name = f"{other.name} ({other.line})" if other.line else other.name
                 upcoming = float(next(x for h, x in drawn if h is other)[0])
                 place = ("held", i), lag - first
-                starts[id(other.holder)] = SharedStart(*place, name, other.holder, upcoming)
+                state = _state_of(other.holder)
+                starts[id(other.holder)] = SharedStart(*place, name, other.holder, upcoming, state)
     return starts
+
+
+def put_back_equal_streams() -> None:
+    """Put generators of equal streams where the audit met them, as far apart as in real use."""
+    for start in (SHARED_STARTS.get() or {}).values():
+        _set_state(start.holder, start.state)
+
+
+class HeldStates:
+    """The states of the generators that code holds, to put them back."""
+
+    def __init__(self, code: Any) -> None:
+        holders = [held.holder for held in held_generators(code)]
+        self._states = [(holder, _state_of(holder)) for holder in holders]
+
+    def put_back(self) -> None:
+        """Let all go on from where they stood."""
+        for holder, state in self._states:
+            _set_state(holder, state)
+
+
+def _state_of(holder: Any) -> Any:
+    if isinstance(holder, random.Random):
+        return holder.getstate()
+    if isinstance(holder, np.random.BitGenerator | CompiledGenerator):
+        return copy.deepcopy(holder.state)
+    return holder.get_state()
+
+
+def _set_state(holder: Any, state: Any) -> None:
+    if isinstance(holder, random.Random):
+        holder.setstate(state)
+    elif isinstance(holder, np.random.BitGenerator | CompiledGenerator):
+        holder.state = state  # type: ignore[misc]
+    else:
+        holder.set_state(state)
 
 
 def drawn_equal_streams() -> str:
@@ -104,6 +142,8 @@ def upcoming_uniforms(holder: Any) -> Any:
         twin = random.Random()
         twin.setstate(holder.getstate())
         return np.array([twin.random() for _ in range(HORIZON)])
+    if isinstance(holder, CompiledGenerator):
+        return holder.uniforms(HORIZON)
     torch = sys.modules["torch"]
     twin = torch.Generator()
     twin.set_state(holder.get_state())
@@ -125,6 +165,8 @@ def held_generators(code: Any) -> list[HeldGenerator]:
     search = _Search({}, set())
     search.look(np.random.mtrand._rand, "numpy.random", "", "")
     search.look(random._inst, "random", "", "")
+    if COMPILED_GENERATOR.in_use:
+        search.look(COMPILED_GENERATOR, "numba's np.random", "", "")
     torch = sys.modules.get("torch")
     if torch is not None and torch.default_generator.initial_seed() != _TORCH_SEED:
         search.look(torch.default_generator, "torch.default_generator", "", "")
@@ -183,7 +225,7 @@ def _state_holder(value: Any) -> Any:
         return value.bit_generator
     if isinstance(value, np.random.RandomState):
         return value._bit_generator
-    if isinstance(value, np.random.BitGenerator):
+    if isinstance(value, np.random.BitGenerator | CompiledGenerator):
         return value
     if isinstance(value, random.Random):
         return None if isinstance(value, random.SystemRandom) else value

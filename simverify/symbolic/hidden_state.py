@@ -162,6 +162,8 @@ class StateReader:
         if isinstance(x, SymbolicBitGenerator):
             sequence = x._seq and (x._seq.spent, x._seq.n_children_spawned)
             return self._stream(x), sequence
+        if kind.__name__ in _JAX_READERS and kind.__module__.startswith(("jax.", "jaxlib.")):
+            return _JAX_READERS[kind.__name__](self, x)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(x, torch.Tensor):
             return self._tensor(x, torch)
@@ -217,6 +219,14 @@ class StateReader:
             plain = x.view(np.ndarray)
             return (*shape, *map(self.image, plain.ravel().tolist()))
         return (*shape, self._raw(x.tobytes()))
+
+    def _jax_array(self, x: Any) -> Iterable[Hashable]:
+        if x.is_deleted() or x.nbytes > MAX_BYTES:
+            raise UnreadableState("an array of JAX that is deleted or has too many bytes")
+        return (x.dtype.str, x.shape, self._raw(x.__array__().tobytes()))
+
+    def _jax_key(self, x: Any) -> Iterable[Hashable]:
+        return (str(x.dtype), self.image(x._base_array))
 
     def _tensor(self, x: Any, torch: Any) -> Iterable[Hashable]:
         with torch._C.DisableTorchFunction():
@@ -297,6 +307,12 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     collections.defaultdict: lambda reader, x: (reader.image(x.default_factory), *reader._pairs(x)),
     _LRU_CACHE_TYPE: _memo_parts,
 }
+
+_JAX_READERS: dict[str, Callable[[StateReader, Any], Iterable[Hashable]]] = {
+    "ArrayImpl": StateReader._jax_array,
+    "PRNGKeyArray": StateReader._jax_key,
+}
+"""By name, of classes of JAX and jaxlib, which need not be loaded."""
 
 
 # Restores what code held before it was followed, as it may keep draws, which are no numbers.

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simverify.symbolic.arrays import make_draw_array
-from simverify.symbolic.compiled import seed_of
+from simverify.symbolic.compiled import COMPILED_GENERATOR, seed_of
 from simverify.symbolic.provenance import CannotEnumerate, names
 from simverify.symbolic.sampler import (
     MIN_COMPILED_SEEDS,
@@ -652,6 +652,7 @@ class NumpyTwins:
         self.compiled.stream.outside = True
         source.on_begin.append(lambda: self.compiled.seed(None))
         self._join(self.legacy.stream, _LEGACY_STATE._bit_generator)
+        self._join(self.compiled.stream, COMPILED_GENERATOR)
 
     def names(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield ``(module, name, what stands for it)``; unknown functions are refused."""

@@ -66,8 +66,8 @@ class StreamState(NamedTuple):
 class SharedStart(NamedTuple):
     """Where a generator stood before the audit, in a sequence that another one follows too.
 
-    ``holder``: what holds its state; ``upcoming``: the uniform that it yielded next; ``name``: what
-    it is called in the code, with the line that made it.
+    ``holder``: what holds its ``state`` of then; ``upcoming``: the uniform that it yielded next;
+    ``name``: what it is called in the code, with the line that made it.
     """
 
     key: Hashable
@@ -75,6 +75,7 @@ class SharedStart(NamedTuple):
     name: str
     holder: Any
     upcoming: float
+    state: Any
 
 
 SHARED_STARTS: ContextVar[Mapping[int, SharedStart] | None] = ContextVar("starts", default=None)

@@ -1,5 +1,6 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -59,6 +60,9 @@ def command(capfd, tmp_path, monkeypatch, unsearched):
 def start(tmp_path):
     """Start the command line as a process of its own, on three pipes."""
     running = []
+    # What this process ignores or blocks, by a test before, those it starts would too.
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def start(*arguments, code="from simverify.cli import main; main()"):
         process = subprocess.Popen(

@@ -16,11 +16,20 @@ from simverify.drafting.time_model import (  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
 
 
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_a_measurement_gives_a_prediction():
     model = deep_model("qwen2")
     found = measure_blocks(model, 4, lanes=3, context=7, repeats=2)
     assert (found.layers, found.layer_parallel, found.group_size) == (10, 4, 4)
-    assert found.workers == 1  # of one thread, as the suite runs
+    assert found.workers == 1
     assert min(found.attention, found.mlp) > 0
     assert found.group > found.attention
     assert found.exact_pass > found.attention + found.mlp
