@@ -291,7 +291,7 @@ def _output_ruling(run: results.OutputRun) -> str:
             "Do not trust its counters: they cannot be right. No deviation of the tokens was found."
         )
     if not failed and not run.unsupported:
-        return "Do not ship it: its answers contradict what was asked, or what they say themselves."
+        return f"Do not ship it: {run.findings[0].removeprefix('answers: ')}."
     are = "is a copy" if run.copies == 1 else "are copies"
     copies = (
         f"{run.copies:,} of {run.requests:,} answers {are} of another: one seed for all requests, "
@@ -425,12 +425,10 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     law = sampling_words(run.temperature, run.top_k, run.top_p)
     if run.processing is not None:
         law = ", ".join((law, *_processing_parts(run.processing)))
-    more = (
-        f"; {pluralize(run.otherwise, 'request')} by what they were asked for"
-        if run.otherwise
-        else ""
-    )
-    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}{more}")
+    if run.otherwise:
+        alike = run.requests - run.otherwise
+        law = f"each request by its own parameters, {alike:,} of {run.requests:,} by {law}"
+    yield Fact("Target", f"{run.target}, {run.dtype} on {run.device}, {law}")
     if run.proxy is not None:
         yield Fact("Proxy for the draft", run.proxy)
     seen = run.rescoring

@@ -64,15 +64,13 @@ class AnswerFault(NamedTuple):
 class AskedEnd:
     """What a line says of how its answer was to end.
 
-    ``declared``: whether it holds what was asked. ``limit``: the most tokens; None for no limit,
-    which is llama.cpp's -1 too. ``stops``: stop strings. ``stop_ids``: tokens that end it.
-    ``ignores_end``: whether the end-of-sequence token does not. ``least``: tokens before any stop
-    counts.
+    ``limit``: the most tokens; None for no limit, which is llama.cpp's -1 too. ``stops``: stop
+    strings. ``stop_ids``: tokens that end it. ``ignores_end``: whether the end-of-sequence token
+    does not; ``heeds_end``: whether it says that it does. ``least``: tokens before any stop counts.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         asked = value.get("asked")
-        self.declared = isinstance(asked, Mapping)
         fields = flat_request(value)
         if isinstance(asked, Mapping):
             fields = {**flat_request(asked), **fields}
@@ -86,6 +84,8 @@ class AskedEnd:
         ids = fields.get("stop_token_ids")
         self.stop_ids = tuple(ids) if isinstance(ids, list) else ()
         self.ignores_end = bool(fields.get("ignore_eos"))
+        # Where all that was asked for stands in the line, it was not asked for more.
+        self.heeds_end = isinstance(asked, Mapping) or fields.get("ignore_eos") is False
         least = fields.get("min_tokens", fields.get("min_new_tokens"))
         self.least = least if type(least) is int else 0
 
@@ -118,12 +118,12 @@ def find_faults(
 
     n = next((i for i, token in enumerate(ids) if not 0 <= token < pair.vocab_size), len(ids))
     if n < len(ids):
-        note("vocabulary", f"id {ids[n]} at token {n}, of a vocabulary of {pair.vocab_size:,}")
+        note("vocabulary", f"id {ids[n]} is token {n + 1}, of a vocabulary of {pair.vocab_size:,}")
     whole = n == len(ids)
     end = next((i for i, token in enumerate(ids[:n]) if token in pair.eos), n)
     if end < len(ids) - 1 and not asked.ignores_end and end < n:
-        kind = "end" if asked.declared else "end?"
-        note(kind, f"id {ids[end]} at token {end} of {len(ids)}")
+        kind = "end" if asked.heeds_end else "end?"
+        note(kind, f"id {ids[end]} is token {end + 1} of {len(ids)}")
         n = end + 1
     ended = bool(ids) and ids[-1] in (*pair.eos, *asked.stop_ids)
     reason, cut = value.get("finish_reason"), "cut" in value
@@ -155,12 +155,21 @@ def find_faults(
     if values is not None:
         odd = next((i for i, x in enumerate(values) if _is_nan(x)), None)
         if odd is not None:
-            note("nan", f"{values[odd]} for token {odd}")
+            note("nan", f"{values[odd]} for token {odd + 1}")
     return n, tuple(found)
 
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and (math.isnan(value) or value == math.inf)
+
+
+_SINGULAR = {"hold": "holds", "go": "goes", "are": "is", "have": "has"}
+
+
+def _singular(words: str) -> str:
+    """Return words that begin with the verb of several answers for one of them."""
+    verb, _, rest = words.partition(" ")
+    return f"{_SINGULAR.get(verb, verb)} {rest.replace('their', 'its')}"
 
 
 def describe_faults(
@@ -178,7 +187,8 @@ def describe_faults(
 
     def words(table: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(
-            f"answers: {len(kinds[kind]):,} of {len(faults):,} {said} ({kinds[kind][0].words})"
+            f"answers: {len(kinds[kind]):,} of {len(faults):,} "
+            f"{_singular(said) if len(kinds[kind]) == 1 else said} ({kinds[kind][0].words})"
             for kind, said in table.items()
             if kind in kinds
         )

@@ -303,7 +303,10 @@ def judge_counters(counters: Counters, tokens: CountedTokens) -> doc.EngineCount
     theirs = counters.emitted
     alike = theirs is not None and 0 <= theirs - tokens.emitted + tokens.restored <= tokens.restored
     if theirs is None:
-        notes.append("the page does not count emitted tokens: it was not compared with the log")
+        notes.append(
+            "the page does not count emitted tokens (vllm:generation_tokens): it was not compared "
+            "with the log, nor the acceptance with the optimum"
+        )
     elif not alike:
         notes.append(
             f"the counters say {theirs:,.0f} emitted tokens and the log has {tokens.emitted:,}: "

@@ -665,11 +665,19 @@ def after_rejection(request: Request) -> npt.NDArray[np.bool_]:
 def drafted_blocks(request: Request) -> list[slice]:
     """Return which tokens each verification of a draft emitted, by their places in drafts.
 
-    Tokens at no place, -1, had no draft.
+    Tokens at no place, -1, had no draft, but for one right after a draft that was kept whole: that
+    is its bonus token.
     """
     n = len(request.tokens)
     slots = request.slots or (-1,) * n
-    begins = [i for i in range(n) if i == 0 or slots[i] != slots[i - 1] + 1 or slots[i] <= 0]
+    last = max(slots)
+    begins = [
+        i
+        for i in range(n)
+        if i == 0
+        or (slots[i] == -1 and (slots[i - 1] == -1 or slots[i - 1] != last))
+        or (slots[i] >= 0 and (slots[i] == 0 or slots[i] != slots[i - 1] + 1))
+    ]
     blocks = [slice(begin, end) for begin, end in zip(begins, (*begins[1:], n), strict=True)]
     if blocks[0].stop == 1:  # the prompt's own token
         del blocks[0]

@@ -426,9 +426,10 @@ def verdict_notes(report: OutputTestReport, run: JudgedTokens) -> Iterator[str]:
             f"log probabilities of {len(unread):,} requests could not be read as such: {unread[0]}"
         )
     if evidence.near:
+        lie = "token lies" if evidence.near == 1 else "tokens lie"
         yield (
-            f"{evidence.near:,} tokens lie just outside the rescored top-k or top-p, within what "
-            f"logits off by {evidence.margin:.2g} allow: counted as support"
+            f"{evidence.near:,} {lie} just outside the rescored top-k or top-p, within what logits "
+            f"off by {evidence.margin:.2g} allow: counted as support"
         )
     restored = sum(r.restored and r.tokens[-1] in pair.eos for r in run.requests)
     if report.findings and restored:

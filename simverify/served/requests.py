@@ -611,6 +611,7 @@ def check_request(value: Any, where: str, pair: TransformerPair) -> Request:
     """Return the request of an object as :func:`read_requests` takes it; ``UsageError`` if none."""
     if not isinstance(value, dict):
         raise UsageError(f"{where} is no object: expected prompt, and tokens or text")
+    value = _with_plain_reason(value)
     prompt, differs = _prompt_and_mismatch(value, where, pair)
     round_trips, from_text = True, value.get("tokens") is None
     slots = logprobs = unread = None
@@ -835,6 +836,14 @@ def _omitted_end_token(
             f"does not show: give token ids, or ask without stop strings"
         )
     return ()
+
+
+def _with_plain_reason(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a line in which SGLang's own finish_reason, an object, is in OpenAI's words."""
+    reason = value.get("finish_reason")
+    if not isinstance(reason, dict) or not isinstance(reason.get("type"), str):
+        return value
+    return {"matched_stop": reason.get("matched"), **value, "finish_reason": reason["type"]}
 
 
 _UNKNOWN_END = (-1,)

@@ -81,6 +81,8 @@ def test_the_pattern_is_named_where_it_is_one(pair, wrong_rows, verdict, named):
         ((0, 1, 2, 0, 1, 2), 6),  # none is rejected
         ((0, 1, 2, 0, 1), 5),  # the last block may be cut by the limit
         ((-1, -1, -1), 3),
+        ((-1, 0, 1, -1, 0, 1, 0, 1, -1), 6),  # the bonus token has no place
+        ((-1, 0, 1, 2, -1, 0, 1, 2), 8),  # a token without a draft
     ],
 )
 def test_where_the_first_draft_was_rejected(slots, after):

@@ -66,6 +66,11 @@ WRONG = {
         "stop?",
     ),
     "after an end, undeclared": (lambda e: line(tokens=[7, e, 8]), "end?"),
+    "after an end that counts": (lambda e: line(tokens=[7, e, 8], ignore_eos=False), "end"),
+    "too short, in SGLang's words": (
+        lambda e: line(finish_reason={"type": "length", "length": 3}, asked={"max_tokens": 9}),
+        "short",
+    ),
     "no reason": (lambda e: line(finish_reason=None, asked={"max_tokens": 9}), "unended?"),
 }
 
@@ -85,6 +90,9 @@ RIGHT = {
     ),
     "ignore_eos": lambda e: line(tokens=[7, e, 8], asked={"ignore_eos": True, "max_tokens": 3}),
     "counted": lambda e: line(usage={"completion_tokens": 3}),
+    "a stop token, in SGLang's words": lambda e: line(
+        finish_reason={"type": "stop", "matched": 7}, asked={"max_tokens": 9}
+    ),
     "the context is full": lambda e: line(tokens=[7] * 510, asked={"max_tokens": 900}),
     "values missing": lambda e: line(logprobs=[None, -1.0, float("-inf")]),
     "cut by --keep": lambda e: line(asked={"max_tokens": 3}, cut=2, completion_tokens=5),
@@ -176,9 +184,11 @@ def test_a_run_fails_by_its_answers_and_does_not_blame_their_tokens(pair, answer
     wrong[1] = answers[1] | {"usage": {"completion_tokens": 99}}
     run = judged(pair, wrong, N, detect=0.99)
     assert run.verdict == "FAIL"
-    assert run.findings[0].startswith(f"answers: 1 of {len(answers)} hold another number of tokens")
+    assert run.findings[0].startswith(
+        f"answers: 1 of {len(answers)} holds another number of tokens"
+    )
     assert not run.worst
-    assert "its answers contradict what was asked" in str(run)
+    assert f"Do not ship it: 1 of {len(answers)} holds another number" in " ".join(str(run).split())
     open_ = [one | {"finish_reason": None} for one in answers]
     open_[2] = open_[2] | {"tokens": answers[2]["tokens"][:9]}
     run = judged(pair, open_, N - 40, detect=0.99)
