@@ -11,6 +11,7 @@ from simverify.reports.view import Block, Case, Cell, Fact, Items, On, Prose, Re
 from simverify.reports.words import (
     certificate_words,
     command_section,
+    join_names,
     limits_table,
     make_report,
     make_table,
@@ -284,7 +285,7 @@ def _output_ruling(run: results.OutputRun) -> str:
         return f"Do not decide on this run: {run.inconclusive}."
     if run.verdict == "PASS":
         leads = [own.lead for own in (run.acceptance, run.counters) if own and own.lead]
-        return " ".join((*leads[:1], _pass_basis(run)))
+        return " ".join((*leads[:1], _pass_basis(run), *_untested_words(run)))
     failed = [test.name for test in run.tests if test.rejected]
     if run.counters is not None and set(run.findings) <= set(run.counters.findings):
         return (
@@ -307,6 +308,12 @@ def _output_ruling(run: results.OutputRun) -> str:
             f"Do not ship it: its requests share their random numbers: one seed for all requests? "
             f"{f'{copies} ' if run.copies else ''}{each}"
         )
+    if _SAME_TOKEN in failed and set(failed) <= {_SAME_TOKEN, *_LEARNED} and not run.unsupported:
+        return (
+            "Do not ship it: its requests emit the same tokens as those before them too often: one "
+            "seed for all requests? Answers that depend on each other do not tell whether each one "
+            "follows the target."
+        )
     if tokens_pass:
         if run.copies:
             return f"Do not ship it: {copies} Those that are no copies follow the target model."
@@ -325,16 +332,42 @@ def _output_ruling(run: results.OutputRun) -> str:
     return f"Do not ship it: the emitted tokens do not follow the target model.{_explained(run)}"
 
 
+_DRAFT_NAMES = ("q/p", "q > p", "(q-p)")
+"""Parts of the names of tests that look at the draft's probabilities."""
+
+_DRAFT_MARGIN = 1.3
+"""How many times the log p-value of the tests by q/p must be that of all others."""
+
+
+def _shows_by_draft(run: results.OutputRun) -> bool:
+    """Tell whether tests in the order of q/p reject far more strongly than those without q."""
+    by_draft, others = [0.0], [0.0]
+    for test in run.tests:
+        if test.rejected:
+            of = by_draft if any(x in test.name for x in _DRAFT_NAMES) else others
+            of.append(test.log_pvalue)
+    return min(by_draft) < _DRAFT_MARGIN * min(others)
+
+
 _MAX_EXPLANATIONS = 3
 
 _SHARED_STREAM = "pairs, repeated stream neighbouring requests, token order"
 """A test that wrong tokens alone do not fail, unlike those of other orders."""
+
+_SAME_TOKEN = "pairs, same token as the request before"
+_LEARNED = ("rates of single tokens", "looks, bets on tokens as they come")
+"""Bets that learn from the requests before, which win where those draw with the same noise."""
 
 
 def _explained(run: results.OutputRun) -> str:
     """Say which other ways to sample fit the tokens, in a sentence that a blank precedes."""
     if (explained := run.explained) is None:
         return ""
+    if _shows_by_draft(run):
+        return (
+            " They deviate most in the order of q/p, of the draft's probability and the target's: "
+            "look at the rule that accepts drafts."
+        )
     limit = f"below 1e{math.ceil(explained.rest_log_pvalue / math.log(10.0)):d}"
     if not explained.fits:
         return (
@@ -371,6 +404,16 @@ def _right_until_rejection(run: results.OutputRun) -> bool:
         and abs(after.sigmas) >= _MIN_SIGMAS_AFTER
         and apart >= _MIN_SIGMAS_APART * spread
     )
+
+
+def _untested_words(run: results.OutputRun) -> Iterator[str]:
+    """Say which parameters a server may ignore although the run passed."""
+    if run.untested:
+        names = join_names(run.untested)
+        yield (
+            f"No bound holds for {names}, which requests name: simverify matrix tests whether "
+            f"each is honoured."
+        )
 
 
 def _pass_basis(run: results.OutputRun) -> str:

@@ -509,6 +509,7 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     unsettled: tuple[str, ...] = ()
     copies: int = 0
     acceptance: AcceptedDrafts | None = None
+    untested: tuple[str, ...] = ()
 
 
 def _output_verdicts(run: OutputRun) -> Iterator[str]:

@@ -67,7 +67,7 @@ from simverify.served.rescore import (
     request_batches,
     rescore,
 )
-from simverify.served.variants import VARIANTS, SamplingVariant
+from simverify.served.variants import SamplingVariant, asked_fields, log_variants
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
 
@@ -381,6 +381,7 @@ def audit_outputs(
         unsettled=unsettled,
         copies=copies,
         acceptance=acceptance,
+        untested=_untested_parameters(selected, pair),
     )
 
 
@@ -449,7 +450,7 @@ def explain_failure(
     """
     first = limit_tokens(requests, min(EXPLAINED_TOKENS, settings.planned(False)))
     laws = {request.judged_by(pair) for request in first}
-    variants = [one for one in VARIANTS if any(one.applies(law) for law in laws)]
+    variants = log_variants(laws)
 
     def alternative(variant: SamplingVariant | None) -> Alternative:
         def rows(seen: RequestLogits) -> Floats:
@@ -488,6 +489,17 @@ def explain_failure(
         ),
         rest_log_pvalue=max([_SMALLEST_LOG_PVALUE, *rest]),
     )
+
+
+_BOUNDED = {"temperature", "top_k", "top_p", "min_p", "typical_p", "ends"}
+"""Parameters that a PASS bounds: what else they make of a row is monotone in descending P."""
+
+
+def _untested_parameters(requests: Sequence[Request], pair: TransformerPair) -> tuple[str, ...]:
+    """Return the parameters that requests name and that a PASS states no bound for."""
+    laws = {request.judged_by(pair) for request in requests}
+    fields = set().union(*map(asked_fields, laws)) - _BOUNDED
+    return tuple(sorted(field.replace("_", "-") for field in fields))
 
 
 def _worst_places(report: OutputTestReport, run: JudgedTokens) -> tuple[doc.AtPlace, ...]:

@@ -6,7 +6,7 @@ token, stages in another order, a default that nobody asked for.
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Literal
@@ -159,6 +159,19 @@ def _stages_of(law: Law) -> list[tuple[Any, ...]]:
     return [("temperature", law.temperature), *((n, _values_of(law, n)) for n in acting)]
 
 
+def asked_fields(law: Law) -> set[str]:
+    """Return the fields of a law that were asked for and act."""
+    stages = [stage for stage in _stages_of(law) if stage != ("temperature", 1.0)]
+    names = {name: _STAGE_FIELDS.get(name, (name.replace("-", "_"),)) for name, _ in stages}
+    plain = Law()
+    return {
+        field
+        for fields in names.values()
+        for field in fields
+        if getattr(law, field) != getattr(plain, field)
+    }
+
+
 def _values_of(law: Law, stage: str) -> Any:
     fields = _STAGE_FIELDS.get(stage, (stage.replace("-", "_"),))
     return tuple(getattr(law, name) for name in fields)
@@ -231,6 +244,8 @@ def _reordered(
 
 
 _PENALTIES = ("repetition", "presence")
+_PENALTY_FIELDS = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+_CUT_FIELDS = ("temperature", "top_k", "top_p", "min_p", "typical_p")
 
 DEFAULTS: dict[str, tuple[Any, ...]] = {
     "top_k": (20, 40, 50),
@@ -289,6 +304,53 @@ VARIANTS: tuple[SamplingVariant, ...] = (
 """All variants that are tried; each applies to the laws that ask for what it gets wrong."""
 
 
+def _alone(variant: SamplingVariant) -> SamplingVariant:
+    """Return the variant in requests that ask for nothing else, which a server may treat apart."""
+
+    def of(law: Law) -> Rows | None:
+        # Greedy requests go another way through most servers.
+        return variant.of(law) if law.temperature > 0.0 and len(asked_fields(law)) == 1 else None
+
+    words = f"{variant.words} in requests that ask for nothing else"
+    return replace(variant, words=words, of=of)
+
+
+def _all_ignored(words: str, neutral: Mapping[str, Any]) -> SamplingVariant:
+    """Ignore several parameters, where more than one of them was asked for."""
+
+    def change(law: Law) -> Law:
+        other = replace(law, **neutral)
+        return other if len(asked_fields(law)) - len(asked_fields(other)) > 1 else law
+
+    return _changed(words, "temperature", change, "dropped")
+
+
+LOG_VARIANTS: tuple[SamplingVariant, ...] = (
+    *VARIANTS,
+    *(_alone(one) for one in VARIANTS if one.outcome == "dropped"),
+    _all_ignored("penalties ignored", {name: getattr(Law(), name) for name in _PENALTY_FIELDS}),
+    _all_ignored(
+        "temperature and cuts ignored", {name: getattr(Law(), name) for name in _CUT_FIELDS}
+    ),
+)
+"""Those of a log, whose requests may ask for several parameters, and for different ones."""
+
+
+def log_variants(laws: Collection[Law]) -> list[SamplingVariant]:
+    """Return the variants that differ from what was asked for in some of ``laws``, each once."""
+    found = {one.words: [law for law in laws if one.applies(law)] for one in LOG_VARIANTS}
+    return [
+        one
+        for one in LOG_VARIANTS
+        if found[one.words]
+        # What asks for nothing else is all that asks for it.
+        and not any(
+            one.words != other and one.words.startswith(f"{other} in ") and found[one.words] == same
+            for other, same in found.items()
+        )
+    ]
+
+
 TOO_NEAR = ("0.95 times the temperature", "1.05 times the temperature")
 """Variants that a cell of the matrix has too few tokens to tell from what was asked for."""
 
@@ -315,8 +377,8 @@ def variant_ratios(
     Of the emitted token, then the least and the largest of the row; all 1 where a variant does
     not apply.
     """
-    ratios = np.ones((len(VARIANTS), 3, len(tokens)))
-    for found, variant in zip(ratios, VARIANTS, strict=True):
+    ratios = np.ones((len(LOG_VARIANTS), 3, len(tokens)))
+    for found, variant in zip(ratios, LOG_VARIANTS, strict=True):
         if variant.applies(law):
             rows = variant.rows(law, logits, prompt, tokens)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -332,6 +394,6 @@ def variant_bets(ratios: Floats, bet_on: int) -> BetSums | None:
         return None
     bets = [
         stats.bet_sums(variant.words, *each, shares=_MIX_STRENGTHS)
-        for variant, each in zip(VARIANTS, seen, strict=True)
+        for variant, each in zip(LOG_VARIANTS, seen, strict=True)
     ]
     return reduce(BetSums.beside, bets)

@@ -11,6 +11,7 @@ from simverify.models.distribution import ORDERS, Law, Mask, check_order
 from simverify.served.variants import (
     VARIANT_TOKENS,
     VARIANTS,
+    log_variants,
     variant_bets,
     variant_ratios,
 )
@@ -142,3 +143,39 @@ def test_bets_end_at_a_number_of_tokens_inside_a_request():
     ratios = variant_ratios(law, p, logits, (0,), (1, 1, 1, 1))
     assert variant_bets(ratios, VARIANT_TOKENS - 3).n == 3
     assert variant_bets(ratios, VARIANT_TOKENS) is None
+
+
+def test_what_a_kind_of_request_ignores_is_a_variant_where_others_do_not():
+    alone = "temperature ignored in requests that ask for nothing else"
+    warm, cut = Law(0.5), Law(0.5, 3)
+
+    def words(*laws):
+        return {one.words for one in log_variants(laws)}
+
+    assert alone not in words(warm)  # "temperature ignored" says it
+    assert {alone, "temperature ignored"} <= words(warm, cut)
+    assert alone not in words(cut, Law(0.0))  # greedy requests go another way
+    assert words(cut) > {"temperature and cuts ignored", "top-k ignored"}
+    assert "temperature and cuts ignored" not in words(warm)
+    assert "penalties ignored" in words(Law(presence_penalty=1.0, frequency_penalty=1.0))
+    assert "penalties ignored" not in words(Law(presence_penalty=1.0))
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("ignores", [False, True])
+def test_one_kind_of_request_in_a_mixed_log_is_bet_on(ignores):
+    rng = np.random.default_rng(7)
+    laws = [Law(0.5), Law(0.5, 4), Law(0.0)]
+    sums, n = None, 0
+    for i in range(60):
+        law = laws[i % 3]
+        logits = (2 * rng.normal(size=(20, V))).astype(np.float32)
+        p = law.after(logits, (1,), [0] * 20)
+        sampled = Law().after(logits, (1,), [0] * 20) if ignores and law == laws[0] else p
+        tokens = [int(rng.choice(V, p=row / row.sum())) for row in sampled]
+        bets = variant_bets(variant_ratios(law, p, logits, (1,), tokens), n)
+        sums = bets if sums is None else sums + bets
+        n += 20
+    assert bet_test(sums, alpha=1e-9).rejected == ignores
+    if ignores:
+        assert sums.best().startswith("temperature ignored in requests that ask for nothing else")
