@@ -30,6 +30,7 @@ from simverify.results import DraftCall, Localisation
 from simverify.symbolic import CannotEnumerate, Enumeration, ExactLaw, Finding, Float64Promotion
 from simverify.symbolic.engine import Budget, Spending
 from simverify.symbolic.outcomes import Tokens
+from simverify.symbolic.promotion import forget_holders
 from simverify.symbolic.provenance import keep_most_severe
 
 # Laws of token sequences of different lengths, and how far apart two of them are.
@@ -374,6 +375,8 @@ def _promoted_comparison(compare: PromotedComparison, lift: Float64Promotion) ->
     """
     try:
         lifted = compare(lift)
+        if lifted.dtype in HALF_PRECISIONS and forget_holders():
+            lifted = compare(lift)  # the code may hold its types elsewhere by now
     except CannotEnumerate:
         return None
     whole = lifted.complete and lifted.lost == 0

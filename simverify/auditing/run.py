@@ -64,6 +64,7 @@ from simverify.faults.drafters import misreported, unchanged_row
 from simverify.symbolic.equal_streams import noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
+from simverify.symbolic.promotion import remembered_holders
 from simverify.symbolic.provenance import (
     CannotEnumerate,
     OutOfTime,
@@ -209,7 +210,7 @@ def audit(
     watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
     state = HiddenState(subject.rule, None) if reach.codes else None
     known = noted_equal_streams(subject.rule)
-    with contain_process() as noise, monitor_coverage(watch), known:
+    with contain_process() as noise, monitor_coverage(watch), known, remembered_holders():
         try:
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
             changed = shared.restore()

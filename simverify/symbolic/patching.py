@@ -176,7 +176,7 @@ def intercept_randomness(
         if builtins:
             source.builtins.replace(code, builtins, stack)
         if promotion:
-            promote_held(code, promotion.held, stack)
+            promote_held(code, promotion.lift, promotion.held, stack)
             promotion.patch_methods(stack)
         if shadow_kept:
             source.builtins.replace_kept(OutsideArrays(code), stack)

@@ -15,7 +15,9 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
 from types import (
     CellType,
     FunctionType,
@@ -217,30 +219,82 @@ def promoted_struct(module: ModuleType, lift: Float64Promotion) -> dict[str, Any
 # What the code holds: types in tables, in attributes and defaults, and arrays of few bits.
 
 
-def promote_held(code: Any, held: Callable[[Any], Any], stack: ExitStack) -> None:
+@dataclass
+class _Holders:
+    """The ``owners`` that a search found; ``relied``: whether one went without searching again."""
+
+    owners: list[Any]
+    relied: bool = False
+
+
+_HOLDERS: ContextVar[dict[Any, _Holders] | None] = ContextVar("holders", default=None)
+"""What code holds types and arrays in that were lifted before, by code and kind of lift."""
+
+
+@contextmanager
+def remembered_holders() -> Iterator[None]:
+    """Search each code once inside: what it holds its types in hardly changes in an audit."""
+    token = _HOLDERS.set({})
+    try:
+        yield
+    finally:
+        _HOLDERS.reset(token)
+
+
+def forget_holders() -> bool:
+    """Search anew from now on; returns whether an earlier search was relied on."""
+    remembered = _HOLDERS.get()
+    relied = remembered is not None and any(own.relied for own in remembered.values())
+    if remembered is not None:
+        remembered.clear()
+    return relied
+
+
+def promote_held(
+    code: Any, lift: Float64Promotion, held: Callable[[Any], Any], stack: ExitStack
+) -> None:
     """Put ``held(x)`` in place of each value x that the code holds until ``stack`` closes.
 
     Looked at: globals, classes, defaults and closures of its modules, attributes of its objects,
     and containers in all of these. ``held`` gives None for what stays.
     """
+    remembered, found = _HOLDERS.get(), list[Any]()
+    known = None if remembered is None else remembered.get((id(code), lift))
+    if known is not None:
+        known.relied = True
     seen: dict[int, Any] = {}
     new: dict[int, Any] = {}
-    waiting: deque[Any] = deque([*user_namespaces(code), code, unwrap(code)])
+    waiting: deque[Any] = deque(
+        [*user_namespaces(code), code, unwrap(code)] if known is None else known.owners
+    )
     while waiting and len(seen) < _MAX_HELD:
         owner = waiting.popleft()
         if id(owner) in seen:
             continue
         seen[id(owner)] = owner
+        holds = False
         for value, put in _held_by(owner):
+            if type(value) in _PLAIN_TYPES:
+                continue
             if id(value) not in new:
                 new[id(value)] = value, _promoted(value, held)
             double = new[id(value)][1]
             if double is None:
-                waiting.append(value)
+                if known is None:
+                    waiting.append(value)
                 continue
+            holds = True
             with suppress(AttributeError, TypeError):
                 put(double)
                 stack.callback(put, value)
+        if holds:
+            found.append(owner)
+    if remembered is not None and known is None:
+        remembered[id(code), lift] = _Holders(found)
+
+
+_PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
+"""Types of values that hold nothing and are lifted nowhere."""
 
 
 def _promoted(value: Any, held: Callable[[Any], Any]) -> Any:
