@@ -47,6 +47,7 @@ from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
 from simverify.symbolic.source import charge_effort_to
+from simverify.symbolic.watchdog import Stopwatch
 
 MAX_BATTERY_PATHS = 60_000
 """Paths of the whole battery."""
@@ -238,7 +239,9 @@ def verify_as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-_FAULT_SECONDS = 5.0
+_FAULT_SECONDS, _DIAGNOSIS_SECONDS = 5.0, 10.0
+"""Processor time for the law of one fault, and for those of all that a failure is compared with."""
+
 _LOSSLESS_TV = 1e-9
 """TV under which a fault's law is the target's."""
 
@@ -256,7 +259,7 @@ def nearest_faults(
 
     On the failing instance, and if possible on a rich one that tells more faults apart.
     ``distance``: the larger TV distance of the completed outputs. Faults that cannot be enumerated,
-    or that are right there, are left out.
+    or that are right there, are left out, and so are those that there is no time for.
     """
     comparison = judged.comparison
     if contract == "tree" and judges_generations(subject, contract):
@@ -277,13 +280,16 @@ def nearest_faults(
         return ()
     # The cheaper instance first: what is far off there need not be run on the other.
     (cheap, its_law), *others = sorted(laws, key=lambda x: _draft_count(x[0]))
-    bounds = []
+    bounds, watch = [], Stopwatch()
     for fault in _candidate_faults(contract, cheap):
+        if watch.seconds() > _DIAGNOSIS_SECONDS:
+            break
         if (law := _fault_comparison(fault, contract, cheap)) is not None:
             bounds.append((_fault_distance(law, its_law), fault.name, law))
     diagnoses: list[Diagnosis] = []
     for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
-        if len(diagnoses) == most and least > diagnoses[-1].distance:
+        enough = len(diagnoses) == most and least > diagnoses[-1].distance
+        if enough or watch.seconds() > _DIAGNOSIS_SECONDS:
             break
         pairs = [(law, its_law)]
         for model, other in others:
