@@ -1,6 +1,7 @@
 """Rules compiled by numba: followed by their source, where it does what the compiled code does."""
 
 import pytest
+from support.levels import at_night
 from support.written_rules import outcome
 
 from simverify.symbolic.bindings import compiled_calls
@@ -90,7 +91,13 @@ def code(changes, **more):
     return CALL.format(**{**DEFAULTS, **changes, **more})
 
 
-@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.parametrize(
+    "name",
+    at_night(
+        FOLLOWED,
+        but=("seeded inside", "the caller's generator", "without a seed", "in an object", "a row"),
+    ),
+)
 @pytest.mark.thorough
 def test_compiled_rules_are_judged_exactly(name):
     assert outcome(code(FOLLOWED[name])) == "followed"
