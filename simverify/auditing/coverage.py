@@ -12,6 +12,7 @@ import math
 import operator
 import os
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -519,6 +520,9 @@ _IMPLICIT_METHODS = frozenset(
 )
 """Methods that run without being named by the code itself."""
 
+_MAKING_METHODS = frozenset({"__init__", "__new__", "__post_init__"})
+"""Those of them that run where an object is made."""
+
 _WRAPPERS: dict[Any, Callable[[Any], Iterable[Any]]] = {
     functools.partial: lambda value: (value.func, *value.args, *value.keywords.values()),
     MethodType: lambda value: (value.__func__, value.__self__),
@@ -562,6 +566,16 @@ class _ReachabilityWalk:
                     if name in self._names or name in implicit:
                         self._see(value)
                         self._bind([(name, value)])
+        # What makes an object runs where code names its class, or is its class.
+        kinds = [x for x in self._spaces if isinstance(x, type) and x is not rule]
+        unmade = [kind for kind in kinds if kind.__name__ not in self._names]
+        made_before = {
+            getattr(vars(kind).get(name), "__code__", None)
+            for kind in unmade
+            for name in _MAKING_METHODS - self._names
+        }
+        codes = self.reachable.codes
+        codes[:] = [code for code in codes if code not in made_before]
 
     def _see(self, value: Any) -> None:
         if isinstance(value, bool | np.bool_):
@@ -685,7 +699,10 @@ _TOOL_IDS = range(3, 5)
 
 
 class SettraceTracer:
-    """Notes in ``seen`` what the calling thread runs of these functions; it slows every line."""
+    """Notes in ``seen`` what runs of these functions, in the calling thread and those it starts.
+
+    It slows every line.
+    """
 
     is_cheap = False
 
@@ -697,12 +714,14 @@ class SettraceTracer:
         if sys.gettrace() is not None:
             return False
         sys.settrace(self._entered)
+        threading.settrace(self._entered)
         return True
 
     def end(self) -> None:
         """Stop."""
         if sys.gettrace() == self._entered:
             sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         seen = self._seen.get(frame.f_code)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,6 +73,10 @@ class Rule:
         return never(x)
 
 
+def makes(x):
+    return Rule().verify(x)
+
+
 def seen_by(rule, *calls, **options):
     watch = CoverageMonitor(find_reachable(rule).codes, **options)
     for arguments in calls:
@@ -91,7 +96,25 @@ def names(rule):
 def test_what_the_rule_names_counts_and_nothing_else():
     assert names(looped) == {"looped", "helper", "deeper"}
     assert names(functools.partial(looped, cap=3)) == {"looped", "helper", "deeper"}
-    assert names(Rule().verify) == {"__init__", "verify", "_named"}
+    assert names(Rule().verify) == {"verify", "_named"}  # it was made before
+    assert 77 in find_reachable(Rule().verify).numbers
+    assert names(makes) == {"makes", "__init__", "verify", "_named"}
+    assert "__init__" in names(Rule)
+
+
+def in_threads(x):
+    threads = [threading.Thread(target=helper, args=(n,)) for n in range(x)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+
+
+def test_what_a_thread_of_the_code_runs_counts():
+    assert names(in_threads) >= {"in_threads", "helper"}
+    assert (
+        watch_of(in_threads, (2,), always=True).not_reached
+        == watch_of(lambda n: [helper(i) for i in range(n)], (2,), always=True).not_reached
+    )
 
 
 def test_libraries_do_not_count():
