@@ -10,7 +10,7 @@ import pytest
 import simverify
 from simverify.api.audit import bridge_loader
 from simverify.auditing.sampled_runs import ContractMisuse, TrialRunner, default_sampled_instances
-from simverify.cli import main
+from simverify.cli import run
 from simverify.engines.bridge import CallRequest, CommandVerify, parse_request
 from simverify.errors import UsageError
 from simverify.results import Bridge
@@ -123,17 +123,16 @@ def simverify_tier():
 
 
 @pytest.fixture
-def simverify_command(monkeypatch, capsys):
+def simverify_command(capsys):
     """Return what runs a command in this process: its exit code, and its output on one line."""
 
-    def run(*words):
+    def command(*words):
         capsys.readouterr()
-        monkeypatch.setattr("sys.argv", ["simverify", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, " ".join(capsys.readouterr().out.split())
+        # Not main(), after which this process would ignore Ctrl-C, as one that is about to leave.
+        code = run(list(words))
+        return code, " ".join(capsys.readouterr().out.split())
 
-    return run
+    return command
 
 
 def test_a_run_is_replayed_from_its_file(tmp_path, simverify_command, unsearched):
