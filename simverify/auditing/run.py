@@ -306,6 +306,10 @@ def audit_failure(
     )
 
 
+_SETTLED_SECONDS = 15.0
+"""Limit of the exact tier where a probe has failed already: it says more, and decides nothing."""
+
+
 def _run_tiers(
     subject: Subject,
     chosen: Contract,
@@ -333,13 +337,16 @@ def _run_tiers(
     models = exact_instances(subject, chosen, scheme, settings, hints)
     hung = any(probe.hung for probe in probes)
     tier = exact_tier.ExactTier()
+    budget = settings.budget_for(subject)
+    if budget.seconds is not None and any(probe.outcome == "violation" for probe in probes):
+        budget = replace(budget, seconds=min(budget.seconds, _SETTLED_SECONDS))
     if not hung:  # more of it would only hang again
         tier = run_exact_tier(
             subject,
             chosen,
             models,
             tolerance=tolerance,
-            budget=settings.budget_for(subject),
+            budget=budget,
             seed=settings.seed,
         )
     sampled = None

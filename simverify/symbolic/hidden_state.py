@@ -214,9 +214,9 @@ class StateReader:
         self._alive.append(root)
         if x.nbytes > MAX_BYTES:
             raise UnreadableState("an array of too many bytes")
+        plain = x.view(np.ndarray)  # an array of draws holds objects, and says otherwise
         shape = (x.dtype.str, x.shape, x.strides, shared, place)
-        if x.dtype.hasobject:
-            plain = x.view(np.ndarray)
+        if plain.dtype.hasobject:
             return (*shape, *map(self.image, plain.ravel().tolist()))
         return (*shape, self._raw(x.tobytes()))
 
@@ -342,7 +342,7 @@ def restore_contents(x: Any, held: Any) -> None:
     elif isinstance(x, functools.partial):
         partial_object: Any = x  # whose attributes are read-only
         partial_object.__setstate__(tuple(held))
-    elif isinstance(x, np.ndarray) and x.dtype.hasobject:
+    elif isinstance(x, np.ndarray) and x.view(np.ndarray).dtype.hasobject:
         for place, item in zip(np.ndindex(x.shape), held, strict=False):
             x[place] = item
     elif isinstance(held, list):
@@ -450,7 +450,7 @@ def _content_reader(x: Any) -> Callable[[], Any] | None:
     if isinstance(x, list | set | frozenset | collections.deque):
         return lambda: list(x)
     if isinstance(x, np.ndarray):
-        if x.dtype.hasobject:
+        if x.view(np.ndarray).dtype.hasobject:
             return lambda: [*x.flat, *x.shape]
         return lambda: (x.shape, x.strides, x.tobytes())
     if kind is types.FunctionType:
