@@ -345,7 +345,7 @@ def _shows_by_draft(run: results.OutputRun) -> bool:
     for test in run.tests:
         if test.rejected:
             of = by_draft if any(x in test.name for x in _DRAFT_NAMES) else others
-            of.append(test.log_pvalue)
+            of.append(-math.inf if test.log_pvalue is None else test.log_pvalue)
     return min(by_draft) < _DRAFT_MARGIN * min(others)
 
 

@@ -183,6 +183,62 @@ def test_the_terminal_shows_a_few_and_verbose_all(run):
     assert all(len(line) <= 80 for line in run.as_text().splitlines())
 
 
+SHARED = "pairs, repeated stream neighbouring requests, token order"
+SAME = "pairs, same token as the request before"
+HEADS = {
+    "tokens": ({"score -log p": -99.0}, "the emitted tokens do not follow the target model."),
+    "one seed": (
+        {SHARED: -900.0},
+        "share their random numbers: one seed for all requests? Each request's own tokens follow",
+    ),
+    "one seed, and tokens": (
+        {SHARED: None, "PIT in token order": -30.0},
+        "share their random numbers: one seed for all requests? Answers that depend on each other",
+    ),
+    "one noise": (
+        {SAME: -90.0, "rates of single tokens": -95.0},
+        "emit the same tokens as those before them too often: one seed for all requests?",
+    ),
+    "one noise, and tokens": (
+        {SAME: -90.0, "score -log p": -95.0}, "the emitted tokens do not follow the target model."
+    ),
+    "by the draft": (
+        {"score q > p": -43.0, "PIT in q/p order": -30.0, "score -log p": -20.0},
+        "look at the rule that accepts drafts",
+    ),
+    "by the draft alone": ({"score min(1, q/p)": None}, "look at the rule that accepts drafts"),
+    "by the draft as by others": (
+        {"score q > p": -43.0, "score -log p": -40.0}, "They are consistent with x (p-value 0.5)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_headline_names_the_cause_that_the_tests_leave(run, name):
+    rejected, words = HEADS[name]
+    tests = tuple(
+        msgspec.structs.replace(run.tests[0], name=test, log_pvalue=log_p)
+        for test, log_p in rejected.items()
+    )
+    explained = results.Explained(
+        tokens=9, alpha=1e-3, tried=3, fits=(results.Explanation("x", 0.5),), rest_log_pvalue=-9.0
+    )
+    found = msgspec.structs.replace(run, tests=tests, explained=explained)
+    head = " ".join(found.as_text().split("Judged:")[0].split())
+    assert words in head
+    assert ("consistent with" in head) == (name in ("tokens", "by the draft as by others",
+                                                    "one noise, and tokens"))  # fmt: skip
+
+
+def test_a_pass_names_the_parameters_without_a_bound(run):
+    passed = msgspec.structs.replace(
+        run, verdict="PASS", findings=(), tests=(), untested=("logit-bias", "presence-penalty")
+    )
+    shown = " ".join(passed.as_text().split())
+    assert "No bound holds for logit-bias, presence-penalty, which requests name" in shown
+    assert "No bound holds" not in msgspec.structs.replace(passed, untested=()).as_text()
+
+
 def test_the_report_has_both_tables(run):
     text = " ".join(check(html_report(run)).text.split())
     for shown in (text, markdown_report(run)):
