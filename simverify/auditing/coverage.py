@@ -721,7 +721,7 @@ class SettraceTracer:
         """Stop."""
         if sys.gettrace() == self._entered:
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
+            threading.settrace(None)
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         seen = self._seen.get(frame.f_code)

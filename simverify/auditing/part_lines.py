@@ -12,13 +12,13 @@ from simverify.auditing.coverage import unmonitored
 from simverify.auditing.enumeration import read_tokens, takes_step_arguments
 from simverify.auditing.rerun import LineStep, StepTracer
 from simverify.auditing.sampled_runs import (
+    Contract,
     ContractMisuse,
     SampledInstance,
     StaleDraw,
     TimeLimitReached,
     TrialRunner,
 )
-from simverify.auditing.subject import Contract
 from simverify.symbolic.provenance import portable_path
 from simverify.symbolic.watchdog import Stopwatch
 

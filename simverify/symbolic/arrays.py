@@ -620,8 +620,8 @@ UFUNC_RULES[_CLIP] = _clip_ufunc
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc over draws, element by element."""
     draw = first_draw(inputs)
-    boxed = any(isinstance(x, np.ndarray | list | tuple) for x in inputs)
-    if draw is not None and not boxed and method == "__call__" and not kwargs:
+    in_arrays = any(isinstance(x, np.ndarray | list | tuple) for x in inputs)
+    if draw is not None and not in_arrays and method == "__call__" and not kwargs:
         note_precision(draw, inputs)
         if (rule := UFUNC_RULES.get(ufunc)) is not None:
             return rule(*_as_ufunc_scalars(inputs))

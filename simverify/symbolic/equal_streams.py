@@ -111,7 +111,7 @@ def _set_state(holder: Any, state: Any) -> None:
     if isinstance(holder, random.Random):
         holder.setstate(state)
     elif isinstance(holder, np.random.BitGenerator | CompiledGenerator):
-        holder.state = state  # type: ignore[misc]
+        holder.state = state
     else:
         holder.set_state(state)
 
