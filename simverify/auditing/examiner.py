@@ -239,7 +239,7 @@ def verify_as_step(verify: Callable[..., Any]) -> Callable[..., Any]:
     return step
 
 
-_FAULT_SECONDS, _DIAGNOSIS_SECONDS = 5.0, 10.0
+_FAULT_SECONDS, _DIAGNOSIS_SECONDS = 5.0, 5.0
 """Processor time for the law of one fault, and for those of all that a failure is compared with."""
 
 _LOSSLESS_TV = 1e-9

@@ -306,7 +306,7 @@ def audit_failure(
     )
 
 
-_SETTLED_SECONDS = 15.0
+_SETTLED_SECONDS = 6.0
 """Limit of the exact tier where a probe has failed already: it says more, and decides nothing."""
 
 
