@@ -230,6 +230,17 @@ def test_the_headline_names_the_cause_that_the_tests_leave(run, name):
                                                     "one noise, and tokens"))  # fmt: skip
 
 
+def test_copies_explain_a_stream_that_they_share(run):
+    tests = (msgspec.structs.replace(run.tests[0], name=SHARED, log_pvalue=-900.0),)
+    few, many = (
+        " ".join(msgspec.structs.replace(run, requests=40, tests=tests, copies=n).as_text().split())
+        for n in (1, 15)
+    )
+    assert "share their random numbers: one seed for all requests? 1 of 40 answers is a copy" in few
+    assert "Do not ship it: 15 of 40 answers are copies of another" in many
+    assert "share their random numbers" not in many
+
+
 def test_a_pass_names_the_parameters_without_a_bound(run):
     passed = msgspec.structs.replace(
         run, verdict="PASS", findings=(), tests=(), untested=("logit-bias", "presence-penalty")
