@@ -151,7 +151,7 @@ def _against_facts(run: results.AgainstRun) -> Iterator[Fact]:
         else ""
     )
     power = (
-        f"so few pairs find no deviation, not even the largest, with power {run.power:g}"
+        f"too few pairs to find any deviation with power {run.power:g}"
         if run.detectable >= 1.0
         else f"{run.power:g} against {run.deviation}, of {run.detectable:.2g} or more{alone}"
     )
@@ -242,13 +242,13 @@ def _matrix_facts(run: results.MatrixRun) -> Iterator[Fact]:
         yield Fact("Proxy for the draft", run.proxy)
     yield Fact(
         "Error rate",
-        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each, that what the server does is "
-        f"called something else",
+        f"{run.alpha:g} for all cells, {run.cell_alpha:.2g} each: the chance that a cell names "
+        f"something that the server does not do",
     )
     yield Fact(
         "Finds",
-        f"with power .9, so large a share of tokens drawn without the parameter; the budget is "
-        f"{run.budget:,} tokens a cell",
+        f"the smallest share of tokens drawn without the parameter that shows with power .9, with "
+        f"at most {run.budget:,} tokens a cell",
     )
     yield Fact("Ball", f"TV {run.ball:.2g} on average")
 
@@ -433,15 +433,16 @@ def _pass_basis(run: results.OutputRun) -> str:
         words = (
             f"No deviation from the target was found. A wrong temperature, top-k or top-p has a "
             f"mean TV of {bound:.2g} at most: its P'/P is monotone in descending P, in the same "
-            f"direction in every context. Of faults of the acceptance, of rows that are another "
-            f"context's, and of other weights, rounded ones say, no size is excluded: such P'/P "
-            f"need not be monotone, and nothing here can tell."
+            f"direction in every context. There is no bound for faults of the acceptance, for rows "
+            f"of another context or for other weights, such as rounded ones: their P'/P need not "
+            f"be monotone."
         )
     else:
         words = (
-            f"No deviation from the target was found. One whose P'/P is monotone in q/p, q the "
-            f"proxy's, in the same direction in every context, has a mean TV of {bound:.2g} at "
-            f"most; of any other no size is excluded, and nothing here can tell which it is."
+            f"No deviation from the target was found. If its P'/P is monotone in q/p (q from "
+            f"--draft), in the same direction in every context, its mean TV is {bound:.2g} at "
+            f"most. There is no bound for other deviations, and the tokens do not show which kind "
+            f"it is."
         )
     if run.ball <= run.ball_measured:
         return words
@@ -504,10 +505,10 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     if (text := run.text) is not None:
         yield Fact(
             "Text",
-            f"{pluralize(text.requests, 'request')} without token ids, read as the tokenizer reads "
-            f"them; {text.not_round_tripping:,} are not what their tokens spell; of "
-            f"{text.control_tokens:,} tokens that the target wrote itself {text.changed:,} came "
-            f"back as others, which the ball allows for",
+            f"{pluralize(text.requests, 'request')} without token ids, tokenized again; "
+            f"{text.not_round_tripping:,} of these texts are not what their tokens spell; of "
+            f"{text.control_tokens:,} tokens that the target wrote, {text.changed:,} came back as "
+            f"others, which the ball allows for",
         )
     yield Fact(
         "Power",
@@ -521,9 +522,9 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     if (explained := run.explained) is not None:
         yield Fact(
             "Explanations",
-            f"{explained.tried} ways to sample, what was asked for among them, were compared on "
-            f"the first {pluralize(explained.tokens, 'token')}: the true one is excluded at a rate "
-            f"of {explained.alpha:g} at most",
+            f"the first {pluralize(explained.tokens, 'token')} were compared with "
+            f"{explained.tried} ways to sample, including the one that was asked for; the true one "
+            f"is ruled out with probability {explained.alpha:g} at most",
         )
     if run.weights:
         yield Fact("Rounded weights", _weight_power_words(run))
@@ -727,8 +728,9 @@ def _triage_facts(run: results.TriageRun) -> Iterator[Fact]:
         )
     yield Fact(
         "Error rates",
-        "at temperature 0 nothing is drawn: that a token is off is certain unless the engine "
-        "rounds by more than that; a cause is a guess, with the chance of fitting so often by luck",
+        "at temperature 0 nothing is drawn, so a token that is off is certain, unless the engine "
+        "rounds by more than that; a cause is a guess, with the probability to fit so often by "
+        "chance",
     )
     if run.certificate is not None:
         yield Fact(
