@@ -436,6 +436,8 @@ def followed_processing(
         tokens = range(model.vocab_size)
         emitted = np.array([prefix_probability(found.emitted, (x,)) for x in tokens])
         firsts.append((model.target(model.prompt), emitted))
+        if next(_fitted_processings(firsts), None) is None:
+            return None  # what fits none of these fits none of more
     for law in _fitted_processings(firsts):
         made = (with_processing(model, law) for model in known)
         if law != failing.processing and all(
