@@ -705,7 +705,8 @@ def clock_stop_words(run: results.AuditRun) -> str:
     )
     if run.verdict == "PASS" and run.sampled is None:
         words += f": lossless on those {stop.judged}"
-    return f"{words}; the next is {stop.next} (raise --seconds)"
+    words += f"; the next is {stop.next}"
+    return words if run.verdict == "FAIL" else f"{words} (raise --seconds)"
 
 
 def failure_texts(run: results.AuditRun) -> list[str]:

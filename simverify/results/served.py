@@ -440,7 +440,8 @@ class OutputRun(Judged, frozen=True, tag_field="command", tag="audit-outputs"):
     ``weights``: which rounded weights would have failed; empty unless the verdict is PASS.
     ``processing``: what else the first request was asked for; null where nothing was.
     ``counters``: what the engine counted itself; null where no page was given. ``acceptance``: of
-    drafts whose place the log gives; null without it or without the engine's draft.
+    drafts whose place the log gives; null without it or without the engine's draft. ``untested``:
+    parameters that requests name and that no bound is stated for.
     ``certificate``: null unless the verdict is PASS. ``worst``: the tokens that were expected
     least; ``places``: where a mean is off; both empty unless the verdict is FAIL.
     ``explained``: which other ways to sample fit the tokens; null where the tokens fit what was

@@ -364,7 +364,7 @@ def _collapse_words(counters: Counters, least: float | None) -> str | None:
 def _low_worth_words(what: str, rate: float, due: str) -> str:
     return (
         f"The draft is worth less than it could be: {rate:.1%} of its {what} are accepted, and the "
-        f"token rule accepts {due} of this draft's: {_WRONG_DRAFT}."
+        f"token rule accepts {due} of this draft's: {_WRONG_DRAFT}, or --draft is not the engine's."
     )
 
 

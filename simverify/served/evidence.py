@@ -671,13 +671,11 @@ def drafted_blocks(request: Request) -> list[slice]:
     n = len(request.tokens)
     slots = request.slots or (-1,) * n
     last = max(slots)
-    begins = [
-        i
-        for i in range(n)
-        if i == 0
-        or (slots[i] == -1 and (slots[i - 1] == -1 or slots[i - 1] != last))
-        or (slots[i] >= 0 and (slots[i] == 0 or slots[i] != slots[i - 1] + 1))
-    ]
+
+    def goes_on(before: int, slot: int) -> bool:
+        return slot == before + 1 > 0 or (slot == -1 and before == last >= 0)
+
+    begins = [i for i in range(n) if i == 0 or not goes_on(slots[i - 1], slots[i])]
     blocks = [slice(begin, end) for begin, end in zip(begins, (*begins[1:], n), strict=True)]
     if blocks[0].stop == 1:  # the prompt's own token
         del blocks[0]

@@ -304,6 +304,9 @@ VARIANTS: tuple[SamplingVariant, ...] = (
 """All variants that are tried; each applies to the laws that ask for what it gets wrong."""
 
 
+_ALONE = " in requests that ask for nothing else"
+
+
 def _alone(variant: SamplingVariant) -> SamplingVariant:
     """Return the variant in requests that ask for nothing else, which a server may treat apart."""
 
@@ -311,8 +314,7 @@ def _alone(variant: SamplingVariant) -> SamplingVariant:
         # Greedy requests go another way through most servers.
         return variant.of(law) if law.temperature > 0.0 and len(asked_fields(law)) == 1 else None
 
-    words = f"{variant.words} in requests that ask for nothing else"
-    return replace(variant, words=words, of=of)
+    return replace(variant, words=variant.words + _ALONE, of=of)
 
 
 def _all_ignored(words: str, neutral: Mapping[str, Any]) -> SamplingVariant:
@@ -338,17 +340,14 @@ LOG_VARIANTS: tuple[SamplingVariant, ...] = (
 
 def log_variants(laws: Collection[Law]) -> list[SamplingVariant]:
     """Return the variants that differ from what was asked for in some of ``laws``, each once."""
-    found = {one.words: [law for law in laws if one.applies(law)] for one in LOG_VARIANTS}
-    return [
-        one
-        for one in LOG_VARIANTS
-        if found[one.words]
-        # What asks for nothing else is all that asks for it.
-        and not any(
-            one.words != other and one.words.startswith(f"{other} in ") and found[one.words] == same
-            for other, same in found.items()
-        )
-    ]
+    applying = {one.words: [law for law in laws if one.applies(law)] for one in LOG_VARIANTS}
+
+    def says_more(one: SamplingVariant) -> bool:
+        """Whether requests that ask for nothing else are not all that ask for it."""
+        whole = one.words.removesuffix(_ALONE)
+        return whole == one.words or applying[whole] != applying[one.words]
+
+    return [one for one in LOG_VARIANTS if applying[one.words] and says_more(one)]
 
 
 TOO_NEAR = ("0.95 times the temperature", "1.05 times the temperature")

@@ -620,12 +620,12 @@ UFUNC_RULES[_CLIP] = _clip_ufunc
 def apply_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a ufunc over draws, element by element."""
     draw = first_draw(inputs)
-    in_arrays = any(isinstance(x, np.ndarray | list | tuple) for x in inputs)
-    if draw is not None and not in_arrays and method == "__call__" and not kwargs:
+    rule = UFUNC_RULES.get(ufunc)
+    scalars = not any(isinstance(x, np.ndarray | list | tuple) for x in inputs)
+    if draw is not None and rule is not None and scalars and method == "__call__" and not kwargs:
         note_precision(draw, inputs)
-        if (rule := UFUNC_RULES.get(ufunc)) is not None:
-            return rule(*_as_ufunc_scalars(inputs))
-    function = UFUNC_RULES.get(ufunc) or _wrapped_function(ufunc)
+        return rule(*_as_ufunc_scalars(inputs))
+    function = rule or _wrapped_function(ufunc)
     out = kwargs.pop("out", None)
     if method == "at":
         if function is not None and draw is not None and len(inputs) == 3:

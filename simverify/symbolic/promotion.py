@@ -221,8 +221,12 @@ def promoted_struct(module: ModuleType, lift: Float64Promotion) -> dict[str, Any
 
 @dataclass
 class _Holders:
-    """The ``owners`` that a search found; ``relied``: whether one went without searching again."""
+    """The ``owners`` that a search of ``code`` found; ``relied``: whether one stood in for another.
 
+    It keeps the code, whose identity names it.
+    """
+
+    code: Any
     owners: list[Any]
     relied: bool = False
 
@@ -290,7 +294,7 @@ def promote_held(
         if holds:
             found.append(owner)
     if remembered is not None and known is None:
-        remembered[id(code), lift] = _Holders(found)
+        remembered[id(code), lift] = _Holders(code, found)
 
 
 _PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})

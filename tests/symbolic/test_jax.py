@@ -8,6 +8,13 @@ from jax.extend.core import set_current_trace
 from scipy.stats import chisquare
 
 import simverify
+from simverify.auditing.sampled_runs import (
+    ContractMisuse,
+    StaleDraw,
+    TrialRunner,
+    default_sampled_instances,
+)
+from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.jax_keys import Word
 from simverify.symbolic.jax_programs import Runner
 from simverify.symbolic.jax_trace import DrawTrace
@@ -276,3 +283,36 @@ def test_the_law_is_that_of_jax(name):
 def test_a_law_of_two_keys_is_not_that_of_one():
     counts, due = counted(LAWS["split is fold_in"], law_of(LAWS["two keys"]))
     assert chisquare(counts, due).pvalue < FALSE_ALARM
+
+
+STATE = {"key": jax.random.key(0)}
+
+
+def test_a_key_in_a_container_is_put_back():
+    def rule(*_):
+        STATE["key"], _ = jax.random.split(STATE["key"])
+
+    kept = HiddenState(rule, None)
+    before = STATE["key"]
+    assert kept.reason == ""
+    assert kept.image() == UNCHANGED_STATE
+    rule()
+    assert kept.image() != UNCHANGED_STATE
+    assert kept.put_back()
+    assert STATE["key"] is before
+    assert kept.image() == UNCHANGED_STATE
+
+
+class UnexpectedTracerError(Exception):
+    """As JAX's own, of an array that left the function that traced it."""
+
+
+@pytest.mark.parametrize(("kind", "stale"), [("DrawTracer", True), ("DynamicJaxprTracer", False)])
+def test_a_draw_that_code_keeps_from_the_exact_tier_is_no_fault_of_it(kind, stale):
+    def rule(*_):
+        raise UnexpectedTracerError(f"a value wrapped in a {kind} to escape the scope")
+
+    (instance, *_) = default_sampled_instances()
+    runner = TrialRunner(rule, "verify", instance, seconds=5.0)
+    with pytest.raises(StaleDraw if stale else ContractMisuse):
+        runner.run(4)

@@ -11,6 +11,8 @@ import pytest
 
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.instances import instance_battery
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 
@@ -231,3 +233,36 @@ def test_an_object_that_answers_no_name_is_read():
     assert kept.image() == UNCHANGED_STATE
     rule()
     assert kept.image() != UNCHANGED_STATE
+
+
+class Buffered:
+    """Its coin goes through an array of its own, and every other call uses the one before again."""
+
+    again = False
+
+    def __init__(self):
+        self.buffer = np.zeros(1)
+
+    def reset(self):
+        pass
+
+    def step(self, prefix, target, draft, gamma, rng):
+        p, q = target(prefix), draft(prefix)
+        x = int(rng.choice(len(q), p=q))
+        if not (self.again and len(prefix) % 2):
+            self.buffer[0] = rng.random()
+        if self.buffer[0] * q[x] < p[x]:
+            return [x]
+        rest = np.maximum(p - q, 0)
+        return [int(rng.choice(len(p), p=rest / rest.sum()))]
+
+
+class BufferedAgain(Buffered):
+    again = True
+
+
+@pytest.mark.parametrize(("rule", "verdict"), [(Buffered, "PASS"), (BufferedAgain, "FAIL")])
+def test_draws_in_an_array_of_the_rules_own_object_are_followed(rule, verdict):
+    settings = AuditSettings(gamma=1, vocab=2)
+    run = audit(Subject("rule", rule, "step"), "step", settings)
+    assert (run.verdict, run.tier) == (verdict, "exact"), run.not_enumerable

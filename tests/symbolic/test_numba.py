@@ -1,11 +1,15 @@
 """Rules compiled by numba: followed by their source, where it does what the compiled code does."""
 
+import numpy as np
 import pytest
 from support.levels import at_night
 from support.written_rules import outcome
 
+from simverify.auditing.run import audit
+from simverify.auditing.settings import AuditSettings
+from simverify.auditing.subject import load_subject
 from simverify.symbolic.bindings import compiled_calls
-from simverify.symbolic.compiled import seed_of
+from simverify.symbolic.compiled import COMPILED_GENERATOR, same_draws, seed_of
 
 numba = pytest.importorskip("numba")
 
@@ -185,3 +189,68 @@ def test_numba_draws_what_numpys_legacy_generator_draws(name):
     compiled = numba.njit(space["f"])
     for seed in (0, 5, 2**31, 2**32 - 1, 2**32 + 5):
         assert compiled(seed) == space["f"](seed_of(seed))
+
+
+ONE_SEED = """
+import numba, numpy as np
+
+@numba.njit
+def seed(value):
+    np.random.seed(value)
+
+@numba.njit
+def coin():
+    return np.random.random()
+
+seed({compiled})
+{numpys}
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    for i, x in enumerate(draft_tokens):
+        c, u = coin(), OTHER()
+        p, q = target_probs[i], draft_probs[i]
+        if c * q[x] >= p[x]:
+            cdf = np.cumsum(np.maximum(p - q, 0))
+            return [*draft_tokens[:i], int(np.searchsorted(cdf, u * cdf[-1], side="right"))]
+    c, u = coin(), OTHER()
+    cdf = np.cumsum(target_probs[-1])
+    return [*draft_tokens, int(np.searchsorted(cdf, u * cdf[-1], side="right"))]
+"""
+
+
+OTHERS = (
+    "np.random.seed(7); OTHER = np.random.random",
+    "KEPT = np.random.RandomState(7)\ndef OTHER(): return KEPT.random_sample()",
+)
+
+
+@pytest.fixture
+def generators_put_back():
+    """A rule that is loaded here seeds those of this process."""
+    states = np.random.get_state(), COMPILED_GENERATOR.state  # noqa: NPY002 - numba's is alike
+    yield
+    np.random.set_state(states[0])  # noqa: NPY002
+    COMPILED_GENERATOR.state = states[1]
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("generators_put_back")
+@pytest.mark.parametrize("numpys", OTHERS, ids=["global", "held"])
+@pytest.mark.parametrize("compiled", [7, 8])
+def test_a_seed_that_numba_and_numpy_share_is_one_stream(compiled, numpys, tmp_path):
+    file = tmp_path / "rule.py"
+    file.write_text(ONE_SEED.format(compiled=compiled, numpys=numpys))
+    run = audit(load_subject(f"{file}:verify"), "verify", AuditSettings(gamma=1, vocab=3))
+    assert (run.verdict, run.tier) == ("FAIL" if compiled == 7 else "PASS", "exact")
+    shared = [x.text for x in run.findings if x.text.startswith("equal-streams")]
+    assert bool(shared) == (compiled == 7)
+    assert all("numba's np.random" in text for text in shared)
+
+
+def test_comparing_compiled_code_leaves_its_generator_where_it_was():
+    before = COMPILED_GENERATOR.uniforms(5)
+    for source in (False, True):
+        with same_draws(3, source=source):
+            inside = COMPILED_GENERATOR.uniforms(5)
+        assert (COMPILED_GENERATOR.uniforms(5) == before).all()
+        assert (inside == np.random.RandomState(3).random_sample(5)).all()

@@ -1,6 +1,7 @@
 """Other ways to sample than a law asks for: what each keeps, and when it differs."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ pytest.importorskip("torch")
 
 from simverify.models.distribution import ORDERS, Law, Mask, check_order
 from simverify.served.variants import (
+    LOG_VARIANTS,
     VARIANT_TOKENS,
     VARIANTS,
     log_variants,
@@ -179,3 +181,8 @@ def test_one_kind_of_request_in_a_mixed_log_is_bet_on(ignores):
     assert bet_test(sums, alpha=1e-9).rejected == ignores
     if ignores:
         assert sums.best().startswith("temperature ignored in requests that ask for nothing else")
+
+
+def test_the_page_says_how_many_ways_are_bet_on():
+    page = (Path(__file__).parents[3] / "docs/how-to/served/audit.md").read_text(encoding="utf-8")
+    assert f"{len(LOG_VARIANTS)} in all" in " ".join(page.split())

@@ -10,7 +10,11 @@ from support.levels import at_night
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
-from simverify.symbolic.equal_streams import shared_starts
+from simverify.symbolic.equal_streams import (
+    noted_equal_streams,
+    put_back_equal_streams,
+    shared_starts,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -196,3 +200,14 @@ class RaisesAtAnyName:
 
 def test_an_object_that_raises_at_any_name_is_searched():
     assert not shared_starts(rule_of(RaisesAtAnyName(), np.random.default_rng(7)))
+
+
+def test_generators_of_equal_streams_are_put_back():
+    one, other, third = (np.random.default_rng(seed) for seed in (7, 7, 8))
+    rule = rule_of(one, other)
+    with noted_equal_streams(rule):
+        for generator, draws in ((one, 3), (other, 5), (third, 2)):
+            generator.random(draws)
+        put_back_equal_streams()
+        assert one.random() == other.random() == np.random.default_rng(7).random()
+    assert third.random() == np.random.default_rng(8).random(3)[2]
