@@ -11,8 +11,6 @@ from support.interpreted import choose_interpreter
 from support.kept_laws import FOLDER, keep_laws
 from support.levels import leave_to_the_night, thorough_ones
 
-from simverify.cli.commands import compare
-
 # A worker to a core: linear algebra on more threads would wait for one that the other worker keeps
 # from running. Read when numpy and torch are loaded, so set before any test is collected; processes
 # that tests start inherit it.
@@ -71,8 +69,6 @@ def pytest_collection_finish(session):
     # walk through their 780,000 objects again and again.
     gc.collect()
     gc.freeze()
-    # Asked before every comparison of the command line; Python would count the objects.
-    compare._is_frozen = lambda: True
 
 
 def pytest_runtest_setup(item):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import simverify
-from simverify.cli.commands import compare as module
 
 
 @pytest.mark.distribution
@@ -60,11 +59,14 @@ def test_the_smallest_alpha_where_the_optimum_is_sampled(command):
     assert command.compare("--models", "ngram", "--alpha", "1e-300") == 3
 
 
-def test_a_comparison_leaves_the_collector_as_it_was(command, monkeypatch):
-    before = gc.get_freeze_count()
-    monkeypatch.setattr(module, "_is_frozen", lambda: before > 0)
+@pytest.mark.parametrize(("frozen", "expected"), [(0, ["freeze", "unfreeze"]), (5, [])])
+def test_a_comparison_leaves_the_collector_as_it_was(command, monkeypatch, frozen, expected):
+    calls = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: calls.append("unfreeze"))
     command.compare()
-    assert gc.get_freeze_count() == before
+    assert calls == expected
 
 
 def test_a_fault_outweighs_what_is_inconclusive(command):
