@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ class Law(Sampling):
             if getattr(self, name) == neutral:
                 object.__setattr__(self, name, None)
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether a row depends on its logits alone, by temperature, top-k and top-p in order."""
         active = [stage for stage in self.order if stage in self.acting]
@@ -271,7 +272,7 @@ class Law(Sampling):
             stage for stage in STAGES if stage in active
         ]
 
-    @property
+    @cached_property
     def acting(self) -> frozenset[str]:
         """The stages that change anything."""
         return frozenset(name for name in STAGES if self._stage(name, _EMPTY_CONTEXT) is not None)

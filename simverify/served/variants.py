@@ -45,14 +45,17 @@ class SamplingVariant:
 
     def applies(self, law: Law) -> bool:
         """Whether the variant differs from a law, and leaves a token to draw in every row."""
-        return not _bans_what_is_left(law) and self.of(law) is not None
+        return self.rows_for(law) is not None
+
+    def rows_for(self, law: Law) -> Rows | None:
+        """Return the rows of an engine that is asked for ``law``, None if it does not apply."""
+        return None if _bans_what_is_left(law) else self.of(law)
 
     def rows(
         self, law: Law, logits: Any, prompt: Sequence[int], tokens: Sequence[int], first: int = 0
     ) -> Floats:
         """Return rows (n, V) of an engine that is asked for ``law``, as :meth:`Law.after` does."""
-        other = self.of(law) if self.applies(law) else None
-        return (other or law.after)(logits, prompt, tokens, first)
+        return (self.rows_for(law) or law.after)(logits, prompt, tokens, first)
 
 
 def _bans_what_is_left(law: Law) -> bool:
@@ -378,8 +381,8 @@ def variant_ratios(
     """
     ratios = np.ones((len(LOG_VARIANTS), 3, len(tokens)))
     for found, variant in zip(ratios, LOG_VARIANTS, strict=True):
-        if variant.applies(law):
-            rows = variant.rows(law, logits, prompt, tokens)
+        if (rows_of := variant.rows_for(law)) is not None:
+            rows = rows_of(logits, prompt, tokens, 0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 table = np.where(rows == p, 1.0, rows / p)
             found[:] = table[np.arange(len(rows)), np.array(tokens)], table.min(1), table.max(1)

@@ -266,11 +266,11 @@ def promote_held(
     known = None if remembered is None else remembered.get((id(code), lift))
     if known is not None:
         known.relied = True
-    seen: dict[int, Any] = {}
+    spaces = user_namespaces(code) if known is None else []
+    # What imports a module is not the code's: that of pytest leads to every test of the session.
+    seen = {id(x): x for space in spaces for x in map(space.get, _IMPORT_NAMES)}
     new: dict[int, Any] = {}
-    waiting: deque[Any] = deque(
-        [*user_namespaces(code), code, unwrap(code)] if known is None else known.owners
-    )
+    waiting = deque[Any]([*spaces, code, unwrap(code)] if known is None else known.owners)
     while waiting and len(seen) < _MAX_HELD:
         owner = waiting.popleft()
         if id(owner) in seen:
@@ -296,6 +296,9 @@ def promote_held(
     if remembered is not None and known is None:
         remembered[id(code), lift] = _Holders(code, found)
 
+
+_IMPORT_NAMES = ("__builtins__", "__loader__", "__spec__")
+"""Globals of a module that Python sets."""
 
 _PLAIN_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
 """Types of values that hold nothing and are lifted nowhere."""

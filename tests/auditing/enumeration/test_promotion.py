@@ -1,6 +1,8 @@
 """Casts to 16 bits, however the type is found: a right rule passes, a lenient one does not."""
 
 import itertools
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from simverify.auditing.examiner import Examiner
 from simverify.auditing.instances import instance_battery
 from simverify.auditing.subject import load_subject
+from simverify.symbolic.promotion import promote_held
 
 torch = pytest.importorskip("torch")
 
@@ -207,3 +210,16 @@ def test_tensors_and_arrays_made_before_are_put_back(tmp_path):
     assert Examiner(subject, "verify").judge(MODEL).deviates
     assert (kept["ARRAY"], kept["TENSOR"]) == before
     assert (before[0].dtype, before[1].dtype) == (np.float16, torch.bfloat16)
+
+
+def test_what_imports_a_module_is_not_searched(tmp_path):
+    """pytest's loader leads to every test of the session."""
+    rule = load_subject(f"{written(tmp_path, '', 'return v', 1)}:verify").rule
+    held, imported = {"half": np.float16}, {"half": np.float16}
+    rule.__globals__["HELD"] = SimpleNamespace(types=held)
+    rule.__globals__["__loader__"] = SimpleNamespace(types=imported)
+    with ExitStack() as stack:
+        promote_held(rule, "half", lambda x: np.float64 if x is np.float16 else None, stack)
+        assert held == {"half": np.float64}
+        assert imported == {"half": np.float16}
+    assert held == {"half": np.float16}
