@@ -69,6 +69,8 @@ def pytest_collection_finish(session):
     # walk through their 780,000 objects again and again.
     gc.collect()
     gc.freeze()
+    # Asked before every comparison of the command line; Python would count the objects.
+    gc.get_freeze_count = lambda: 1
 
 
 def pytest_runtest_setup(item):
