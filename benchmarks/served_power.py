@@ -227,7 +227,9 @@ def main() -> None:
     ]
     drafted = load_pair("tiny-llama", "tiny-llama")
     cell = "penalties that count no draft of their own block, in `matrix`"
-    measured.insert(-1, (cell, "presence-penalty", 2_048, partial(matrix_needs, drafted)))
+    measured.insert(
+        -1, (cell, "presence-penalty 2, temperature 0.2", 2_048, partial(matrix_needs, drafted))
+    )
     for name, asked, most, measure in measured:
         if given.kinds in name:
             found = measure(given.runs, given.first_seed)
