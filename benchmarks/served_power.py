@@ -3,8 +3,9 @@
 Engines decode with the bundled target in answers of 32 tokens, by rows that have one fault planted.
 An audit judges their first tokens at the default false-alarm rate, at numbers that grow by a fifth:
 the figure is the one at which nine tenths of the runs FAIL. Bets on rounded weights are left out,
-which are not what these kinds are found by. The matrix judges its cell of a presence penalty, in
-answers of 8 tokens. The row "none" has no fault.
+which are not what these kinds are found by. Of penalties that count no draft of their block the
+figure is the one at which nine tenths of the matrices name them, in answers of 8 tokens, at numbers
+that grow by two fifths. The row "none" has no fault.
 
     python benchmarks/served_power.py --runs 10 --write  # the page served-power.md
     python benchmarks/served_power.py --kinds 'top-k' --runs 50
@@ -33,7 +34,7 @@ from simverify.models.transformer import TransformerPair, load_pair, use_threads
 from simverify.served import OutputSettings
 from simverify.served.evidence import OutputEvidence, after_rejection
 from simverify.served.judge import choose_tolerance, judge_evidence
-from simverify.served.matrix import judge_cell, make_cells, make_pilot
+from simverify.served.matrix import Cell, judge_cell, make_cells, make_pilot
 from simverify.served.requests import Request
 from simverify.served.rescore import rescore
 from simverify.served.variants import VARIANTS
@@ -173,32 +174,38 @@ def found_after(pair: TransformerPair, kind: Kind, seed: int) -> int | None:
 def needed(pair: TransformerPair, kind: Kind, runs: int, first_seed: int) -> int | None:
     """Return after how many tokens a share ``POWER`` of the runs FAILed; None if fewer did."""
     found = [found_after(pair, kind, seed) for seed in range(first_seed, first_seed + runs)]
-    ranked = sorted(n if n is not None else math.inf for n in found)
-    value = ranked[math.ceil(POWER * runs) - 1]
+    return at_power([n if n is not None else math.inf for n in found])
+
+
+def at_power(found: list[float]) -> int | None:
+    """Return the number at which a share ``POWER`` of the runs were found; None if fewer were."""
+    value = sorted(found)[math.ceil(POWER * len(found)) - 1]
     return None if math.isinf(value) else int(value)
 
 
-def matrix_needs(pair: TransformerPair, runs: int, first_seed: int) -> int | None:
-    """Return after how many tokens nine tenths of the runs name penalties that see no drafts.
-
-    Of the cell "presence-penalty", by the same draft as target: 8 tokens an answer.
-    """
+def penalty_cell(pair: TransformerPair) -> Cell:
+    """The question of a matrix that shows penalties which count no draft of their own block."""
     cells = make_cells(make_pilot(PROMPTS, pair), STAGES, (3,), drafted=True)
-    cell = next(cell for cell in cells if cell.name == "presence-penalty")
+    return next(cell for cell in cells if cell.name == "presence-penalty")
+
+
+def needed_by_matrix(pair: TransformerPair, cell: Cell, runs: int, first_seed: int) -> int | None:
+    """Return after how many tokens a share ``POWER`` of the matrices name the fault of a cell."""
     prompts = [tuple(pair.encode(text)) for text in cell.prompts]
     named: list[float] = []
     for seed in range(first_seed, first_seed + runs):
         asked = [prompts[i % len(prompts)] for i in range(256)]
         law = everywhere(cell.law)
-        found = answers(pair, asked, law, length=8, seed=seed, start=cell.law, blind=True)
+        found = answers(
+            pair, asked, law, length=cell.max_tokens, seed=seed, start=cell.law, blind=True
+        )
         named.append(math.inf)
         for count in (8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256):
             judged = judge_cell(cell, found[:count], pair, True, 1e-6, 1e-6, 0)
             if judged.words == "counts no draft of its own block":
                 named[-1] = sum(len(request.tokens) for request in found[:count])
                 break
-    value = sorted(named)[math.ceil(POWER * runs) - 1]
-    return None if math.isinf(value) else int(value)
+    return at_power(named)
 
 
 def law_words(law: Law) -> str:
@@ -226,10 +233,10 @@ def main() -> None:
         for kind in KINDS
     ]
     drafted = load_pair("tiny-llama", "tiny-llama")
-    cell = "penalties that count no draft of their own block, in `matrix`"
-    measured.insert(
-        -1, (cell, "presence-penalty 2, temperature 0.2", 2_048, partial(matrix_needs, drafted))
-    )
+    cell = penalty_cell(drafted)
+    name = "penalties that count no draft of their own block, in `matrix`"
+    by_matrix = partial(needed_by_matrix, drafted, cell)
+    measured.insert(-1, (name, cell.value, 256 * (cell.max_tokens or LENGTH), by_matrix))
     for name, asked, most, measure in measured:
         if given.kinds in name:
             found = measure(given.runs, given.first_seed)
