@@ -25,6 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from support.counting_engine import counted_answers, first_drafts
 from support.emitted_tokens import PROMPTS
 from support.processed_engine import answers, everywhere
 from support.sampled_engine import sampled_answers
@@ -32,7 +33,8 @@ from support.sampled_engine import sampled_answers
 from simverify.models.distribution import STAGES, Law
 from simverify.models.transformer import TransformerPair, load_pair, use_threads
 from simverify.served import OutputSettings
-from simverify.served.evidence import OutputEvidence, after_rejection
+from simverify.served.counters import CountedTokens, judge_counters
+from simverify.served.evidence import OutputEvidence, ReportedSums, after_rejection
 from simverify.served.judge import choose_tolerance, judge_evidence
 from simverify.served.matrix import Cell, judge_cell, make_cells, make_pilot
 from simverify.served.requests import Request
@@ -40,7 +42,7 @@ from simverify.served.rescore import rescore
 from simverify.served.variants import VARIANTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "served-power.md"
-BEGIN, END = "<!-- served_power.py: begin -->", "<!-- served_power.py: end -->"
+TABLES = ("faults", "logprobs")
 
 LENGTH, MOST, POWER = 32, 8_192, 0.9
 GRID = [int(64 * 2 ** (k / 4)) for k in range(29)]
@@ -48,6 +50,9 @@ GRID = [int(64 * 2 ** (k / 4)) for k in range(29)]
 
 Rows = Callable[[Any, Sequence[int], Sequence[int], int], Any]
 """Rows (n, V) of logits (n, V), as ``Law.after`` takes and gives them."""
+
+Measure = Callable[[int, int], int | None]
+"""What gives the number of tokens for a number of runs and the first seed."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +213,66 @@ def needed_by_matrix(pair: TransformerPair, cell: Cell, runs: int, first_seed: i
     return at_power(named)
 
 
+def needed_by_counters(pair: TransformerPair, runs: int, first_seed: int) -> int | None:
+    """Return after how many tokens a share ``POWER`` of the counters are above the optimum.
+
+    The engine keeps its drafts with half again the probability that the token rule gives them.
+    """
+    found: list[float] = []
+    for seed in range(first_seed, first_seed + runs):
+        found.append(math.inf)
+        for count in (8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256):
+            lines, counters = counted_answers(
+                pair, 3, count, keep=lambda ratio: 1.5 * ratio, length=LENGTH, seed=seed
+            )
+            tokens = CountedTokens(count * LENGTH, count, 0, first_drafts(pair, lines), 1e-6)
+            if judge_counters(counters, tokens).findings:
+                found[-1] = count * LENGTH
+                break
+    return at_power(found)
+
+
+LOGPROBS_LAW = Law(0.8, 20, 0.9)
+LOGPROB_KINDS = (
+    "processed",
+    "raw",
+    "by temperature alone",
+    "after top-k",
+    "after top-p",
+    "after top-k at temperature 1",
+    "draft",
+    "row before",
+    "row after",
+    "token before",
+)
+
+
+def needed_to_name(pair: TransformerPair, kind: str, runs: int, first_seed: int) -> int | None:
+    """Return from how many tokens on a share ``POWER`` of the logs have their kind named."""
+    declared, most = replace(pair, sampling=LOGPROBS_LAW), 256
+    found: list[float] = []
+    for seed in range(first_seed, first_seed + runs):
+        answers = sampled_answers(pair, LOGPROBS_LAW.after, most, length=LENGTH, seed=seed)
+        asked = [replace(x, logprobs=(0.0,) * len(x.tokens)) for x in answers]
+        scored = list(rescore(asked, declared, True))
+        ours = {k: np.concatenate([x.stated[k] for x in scored]) for k in scored[0].stated}
+        again = {
+            k: np.concatenate([x.stated_again[k] for x in scored]) for k in ours if k != "draft"
+        }
+        needed = 0
+        for n in range(1, most + 1):
+            sums = ReportedSums(
+                [ours[kind][:n].round(2)],
+                [{k: x[:n] for k, x in ours.items()}],
+                [{k: x[:n] for k, x in again.items()}],
+            )
+            named = sums.identify(1e-6)
+            if named is None or named.kind != kind:
+                needed = n
+        found.append(math.inf if needed == most else needed + 1)
+    return at_power(found)
+
+
 def law_words(law: Law) -> str:
     """Return what a law asks for."""
     names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
@@ -216,37 +281,62 @@ def law_words(law: Law) -> str:
     return ", ".join(shown)
 
 
-def main() -> None:
-    """Print a row for each kind."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kinds", default="", help="those whose name has this in it")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
-    parser.add_argument("--first-seed", type=int, default=100)
-    given = parser.parse_args()
-    use_threads(1)
-    pair = load_pair("tiny-llama", None)
-    began = time.process_time()
-    rows = ["| fault | asked for | tokens |", "| --- | --- | --- |"]
-    measured = [
-        (kind.name, kind.asked or law_words(kind.law), MOST, partial(needed, pair, kind))
+def rows_of_faults(pair: TransformerPair) -> "list[tuple[str, int, Measure]]":
+    """Return the cells of each fault, the most tokens that are tried, and what measures it."""
+    rows: list[tuple[str, int, Measure]] = [
+        (f"{kind.name} | {kind.asked or law_words(kind.law)}", MOST, partial(needed, pair, kind))
         for kind in KINDS
     ]
     drafted = load_pair("tiny-llama", "tiny-llama")
     cell = penalty_cell(drafted)
-    name = "penalties that count no draft of their own block, in `matrix`"
-    by_matrix = partial(needed_by_matrix, drafted, cell)
-    measured.insert(-1, (name, cell.value, 256 * (cell.max_tokens or LENGTH), by_matrix))
-    for name, asked, most, measure in measured:
-        if given.kinds in name:
-            found = measure(given.runs, given.first_seed)
-            words = f"more than {most:,}" if found is None else f"{found:,}"
-            rows.append(f"| {name} | {asked} | {words} |")
-            print(rows[-1], flush=True)
-    if given.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        _, _, after = rest.partition(END)
-        PAGE.write_text("\n".join([f"{before}{BEGIN}", *rows, f"{END}{after}"]))
+    rows[-1:-1] = [
+        (
+            f"penalties that count no draft of their own block, in `matrix` | {cell.value}",
+            256 * (cell.max_tokens or LENGTH),
+            partial(needed_by_matrix, drafted, cell),
+        ),
+        (
+            "drafts kept with 1.5 times their probability, by `--counters` | temperature 1",
+            256 * LENGTH,
+            partial(needed_by_counters, drafted),
+        ),
+    ]
+    return rows
+
+
+def rows_of_logprobs() -> "list[tuple[str, int, Measure]]":
+    """Return the cell of each kind, the most tokens that are tried, and what measures it."""
+    drafted = load_pair("tiny-llama", "tiny-llama")
+    return [(kind, 256, partial(needed_to_name, drafted, kind)) for kind in LOGPROB_KINDS]
+
+
+def main() -> None:
+    """Print the tables' rows."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", default="", help="those whose name has this in it")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
+    parser.add_argument("--first-seed", type=int, default=100)
+    parser.add_argument("--table", choices=TABLES, help="this one alone")
+    given = parser.parse_args()
+    use_threads(1)
+    pair = load_pair("tiny-llama", None)
+    began = time.process_time()
+    for table in [given.table] if given.table else TABLES:
+        faults = table == "faults"
+        head = "| fault | asked for | tokens |" if faults else "| log probabilities | tokens |"
+        written = [head, "| --- " * (head.count("|") - 1) + "|"]
+        for cells, most, measure in rows_of_faults(pair) if faults else rows_of_logprobs():
+            if given.kinds in cells:
+                found = measure(given.runs, given.first_seed)
+                words = f"more than {most:,}" if found is None else f"{found:,}"
+                written.append(f"| {cells} | {words} |")
+                print(written[-1], flush=True)
+        if given.write:
+            begin, end = (f"<!-- served_power.py {table}: {at} -->" for at in ("begin", "end"))
+            before, _, rest = PAGE.read_text().partition(begin)
+            _, _, after = rest.partition(end)
+            PAGE.write_text("\n".join([f"{before}{begin}", *written, f"{end}{after}"]))
     print(f"{time.process_time() - began:.0f} s of processor", file=sys.stderr)
 
 

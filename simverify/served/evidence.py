@@ -413,7 +413,7 @@ class ReportedSums:
             return None
         known = values[there]
         ours = {n: np.concatenate([part[n] for part in self.ours])[there] for n in self.ours[0]}
-        errors = {name: float(np.nanmedian(np.abs(x - known))) for name, x in ours.items()}
+        errors = {name: _median_error(x - known) for name, x in ours.items()}
         right = min(VALID_KINDS, key=lambda name: errors[name])
         wrong = min((n for n in errors if n not in VALID_KINDS), key=lambda name: errors[name])
         unit = logprob_resolution(known.tolist())
@@ -525,6 +525,12 @@ class LogprobKind:
             f"answers: their log probabilities are stated to be {_KIND_WORDS[self.denied]}, and "
             f"{self.words()}"
         )
+
+
+def _median_error(errors: Floats) -> float:
+    """Return the median of absolute errors, infinity if none is known."""
+    known = errors[~np.isnan(errors)]
+    return float(np.median(np.abs(known))) if len(known) else math.inf
 
 
 def _positive_excess(ours: Floats, theirs: Floats) -> Floats:

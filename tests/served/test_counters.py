@@ -9,7 +9,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("prometheus_client")
 
-from support.emitted_tokens import PROMPTS, write_lines  # noqa: E402
+from support.counting_engine import counted_answers, first_drafts  # noqa: E402
+from support.emitted_tokens import write_lines  # noqa: E402
 
 from simverify.cli import run as command_line  # noqa: E402
 from simverify.errors import UsageError  # noqa: E402
@@ -132,51 +133,10 @@ def test_counters_that_cannot_be_are_a_finding(changed, words):
         assert words in found[0]
 
 
-def engine(pair, gamma, requests, *, keep=None, length=24, seed=0, greedy=False):
-    """Lines and counters of an engine that drafts by the pair's draft, by the token rule.
-
-    ``keep``: the acceptance of a ratio, instead of the ratio itself.
-    """
-    keep, rng = keep or (lambda ratio: ratio), np.random.default_rng(seed)
-    lines, drafts, each, emitted = [], 0, [0] * gamma, 0
-    for i in range(requests):
-        prompt = pair.encode(PROMPTS[i % len(PROMPTS)])[-24:]
-        out = [int(rng.choice(pair.vocab_size, p=pair.target(tuple(prompt))))]
-        while len(out) < length:
-            drafts += 1
-            for place in range(gamma + 1):
-                p = pair.target((*prompt, *out))
-                if place == gamma:
-                    out.append(int(rng.choice(len(p), p=p)))
-                    break
-                q = pair.draft((*prompt, *out))
-                q = np.eye(len(q))[int(q.argmax())] if greedy else q
-                x = int(rng.choice(len(q), p=q))
-                if rng.random() < keep(p[x] / q[x]):
-                    each[place] += 1
-                    out.append(x)
-                    continue
-                rest = np.maximum(p - q, 0.0)
-                out.append(int(rng.choice(len(p), p=rest / rest.sum())))
-                break
-        lines.append({"prompt": prompt, "tokens": out[:length], "finish_reason": "length"})
-        emitted += length
-    return lines, Counters(drafts, gamma * drafts, sum(each), tuple(each), emitted)
-
-
 @pytest.fixture(scope="module")
 def pair():
     torch.set_num_threads(1)
     return load_pair("tiny-llama", "tiny-llama")
-
-
-def first_drafts(pair, lines):
-    found = []
-    for line in lines:
-        texts = [(*line["prompt"], *line["tokens"][:i]) for i in range(len(line["tokens"]))]
-        p, q = (np.stack([model(text) for text in texts]) for model in (pair.target, pair.draft))
-        found.append(FirstDrafts.of(p, q))
-    return found
 
 
 def held(pair, lines, counters, first=()):
@@ -188,12 +148,12 @@ def held(pair, lines, counters, first=()):
 @pytest.mark.parametrize("greedy", [False, True])
 def test_first_drafts_are_held_against_the_optimum(pair, greedy):
     """The right engine is inside its bounds; one that keeps all drafts is above, and named."""
-    lines, counters = engine(pair, 2, 24, greedy=greedy)
+    lines, counters = counted_answers(pair, 2, 24, greedy=greedy)
     first = first_drafts(pair, lines)
     seen = held(pair, lines, counters, first)
     assert (seen.findings, seen.lead, seen.notes) == ((), None, ())
     assert counters.per_position[0] / counters.drafts < seen.optimum < 1.0
-    lines, counters = engine(pair, 2, 24, keep=lambda _: 1.0, greedy=greedy)
+    lines, counters = counted_answers(pair, 2, 24, keep=lambda _: 1.0, greedy=greedy)
     seen = held(pair, lines, counters, first_drafts(pair, lines))
     assert "of the first drafts were accepted, and no lossless rule keeps" in seen.findings[0]
 
@@ -216,7 +176,7 @@ def test_the_bound_is_that_of_the_best_places():
 
 @pytest.mark.distribution
 def test_a_draft_that_is_worth_nothing_is_said_first(pair):
-    lines, counters = engine(pair, 2, 8)
+    lines, counters = counted_answers(pair, 2, 8)
     lost = Counters(1000, 2000, 6, (6, 0, 0)[:2], counters.emitted)
     seen = held(pair, lines, lost)
     assert seen.findings == () or "verifications that accept" in seen.findings[0]
@@ -251,7 +211,7 @@ def test_counters_of_other_tokens_are_not_held_against_these(pair):
 
 
 def test_the_command_holds_counters_against_a_log(pair, tmp_path, capfd):
-    lines, counters = engine(pair, 2, 12)
+    lines, counters = counted_answers(pair, 2, 12)
     path = write_lines(tmp_path / "o.jsonl", lines)
     words = ["audit", "--outputs", str(path), "--target", "tiny-llama", "--threads", "1",
              "--tokens", "288", "--detect", ".5", "--alpha", "1e-9"]  # fmt: skip

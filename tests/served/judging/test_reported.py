@@ -26,6 +26,7 @@ from simverify.models.transformer import (  # noqa: E402
     Sampling,
     load_pair,
 )
+from simverify.served.evidence import VALID_KINDS, ReportedSums  # noqa: E402
 from simverify.served.requests import (  # noqa: E402
     Request,
     choice_logprobs,
@@ -287,6 +288,20 @@ def test_what_is_reported_is_named(pair, kind):
     assert run.reported.kind == kind
     assert any(KINDS[kind] in note for note in run.notes)
     assert run.verdict == "PASS"
+
+
+@pytest.mark.parametrize("kind", ["raw", "draft"])
+def test_answers_of_one_token_have_their_kind_named(kind):
+    """No answer of one token has a row before or after its own."""
+    nothing, rng = np.array([np.nan]), np.random.default_rng(0)
+    sums = ReportedSums()
+    for _ in range(8):
+        values = {name: rng.normal(-3.0, 1.0, 1) for name in (*VALID_KINDS, "draft")}
+        ours = {**dict.fromkeys(("row before", "row after", "token before"), nothing), **values}
+        sums.values.append(values[kind])
+        sums.ours.append(ours)
+        sums.again.append(ours)
+    assert sums.identify(1e-6).kind == kind
 
 
 def test_where_values_stand():
