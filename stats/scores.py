@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, special
+from scipy import special
 
 from simverify.stats._checks import (
     Floats,
@@ -99,6 +99,8 @@ def drift_test(
 
 def _minimum_misfit(misfit: Any, bound: float) -> float:
     """Least value on [-bound, bound]: on a grid, then around its best point."""
+    from scipy import optimize  # a tenth of a second that few processes need
+
     grid = np.linspace(-bound, bound, 41)
     values = misfit(grid[:, None])
     best = int(np.argmin(values))
@@ -110,6 +112,7 @@ def _minimum_misfit(misfit: Any, bound: float) -> float:
 @lru_cache(maxsize=64)
 def _noncentrality(df: int, alpha: float) -> float:
     """Noncentrality of a chi-square that is found with power .9; the same for every sample."""
+    from scipy import optimize
     from scipy import stats as laws
 
     critical = laws.chi2.isf(alpha, df)
@@ -858,6 +861,8 @@ class _ScoreTail:
     @cached_property
     def _normal_end(self) -> float:
         """Standard deviations up to which the expansion's next two terms are small enough."""
+        from scipy import optimize
+
         deviation = math.sqrt(self.variance) / self.width
         if deviation < _MIN_DEVIATION:
             return 0.0
@@ -890,6 +895,8 @@ class _ScoreTail:
 
     def critical(self, log_tail: float, reach: float) -> float:
         """Smallest x whose log tail is below ``log_tail``, inf if above ``reach``."""
+        from scipy import optimize
+
         if self.variance == 0.0:
             return self.drift + self.rounding
         if self.exact is not None:
@@ -992,6 +999,8 @@ def log_sum_bound(
     range over all tokens of the row, those of probability 0 included. Parameters are those
     of :func:`log_sum_sf`; no value is +inf.
     """
+    from scipy import optimize
+
     used = totals > 0
     rows, number = probabilities[used], totals[used].astype(np.float64)
     rows = rows / rows.sum(axis=1, keepdims=True)

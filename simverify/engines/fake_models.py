@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -216,6 +215,8 @@ _ZERO_PROBABILITY_LOGIT = -1e4
 @contextmanager
 def without_weight_draws() -> Iterator[None]:
     """Make layers without drawing their weights, which no draw of the engine's is."""
+    from unittest import mock  # brings asyncio, which no other part of an audit needs
+
     with mock.patch.object(torch.nn.Linear, "reset_parameters"):
         yield
 
