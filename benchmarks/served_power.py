@@ -33,7 +33,7 @@ from support.sampled_engine import sampled_answers
 from simverify.models.distribution import STAGES, Law
 from simverify.models.transformer import TransformerPair, load_pair, use_threads
 from simverify.served import OutputSettings
-from simverify.served.counters import CountedTokens, judge_counters
+from simverify.served.counters import CountedTokens, Counters, judge_counters
 from simverify.served.evidence import OutputEvidence, ReportedSums, after_rejection
 from simverify.served.judge import choose_tolerance, judge_evidence
 from simverify.served.matrix import Cell, judge_cell, make_cells, make_pilot
@@ -216,18 +216,24 @@ def needed_by_matrix(pair: TransformerPair, cell: Cell, runs: int, first_seed: i
 def needed_by_counters(pair: TransformerPair, runs: int, first_seed: int) -> int | None:
     """Return after how many tokens a share ``POWER`` of the counters are above the optimum.
 
-    The engine keeps its drafts with half again the probability that the token rule gives them.
+    The engine keeps every draft.
     """
     found: list[float] = []
     for seed in range(first_seed, first_seed + runs):
         found.append(math.inf)
-        for count in (8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256):
-            lines, counters = counted_answers(
-                pair, 3, count, keep=lambda ratio: 1.5 * ratio, length=LENGTH, seed=seed
+        drafts, kept, chances = 0.0, np.zeros(3), []
+        for count in range(1, 129):
+            lines, counted = counted_answers(
+                pair, 3, 1, keep=lambda _: 1.0, length=LENGTH, seed=1000 * seed + count, first=count
             )
-            tokens = CountedTokens(count * LENGTH, count, 0, first_drafts(pair, lines), 1e-6)
-            if judge_counters(counters, tokens).findings:
-                found[-1] = count * LENGTH
+            drafts, kept = drafts + counted.drafts, kept + counted.per_position
+            chances += first_drafts(pair, lines)
+            if count not in (4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128):
+                continue
+            n = count * LENGTH
+            counters = Counters(drafts, 3 * drafts, kept.sum(), tuple(kept.tolist()), n)
+            if judge_counters(counters, CountedTokens(n, count, 0, chances, 1e-6)).findings:
+                found[-1] = n
                 break
     return at_power(found)
 
@@ -296,8 +302,8 @@ def rows_of_faults(pair: TransformerPair) -> "list[tuple[str, int, Measure]]":
             partial(needed_by_matrix, drafted, cell),
         ),
         (
-            "drafts kept with 1.5 times their probability, by `--counters` | temperature 1",
-            256 * LENGTH,
+            "every draft kept, by `--counters` | temperature 1",
+            128 * LENGTH,
             partial(needed_by_counters, drafted),
         ),
     ]

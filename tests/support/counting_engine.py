@@ -6,15 +6,16 @@ from support.emitted_tokens import PROMPTS
 from simverify.served.counters import Counters, FirstDrafts
 
 
-def counted_answers(pair, gamma, requests, *, keep=None, length=24, seed=0, greedy=False):
+def counted_answers(pair, gamma, requests, *, keep=None, length=24, seed=0, greedy=False, first=0):
     """Lines and counters of an engine that drafts by the pair's draft, by the token rule.
 
-    ``keep``: the acceptance of a ratio, instead of the ratio itself.
+    ``keep``: the acceptance of a ratio, instead of the ratio itself. ``first``: number of the first
+    request, by which its prompt is taken.
     """
     keep, rng = keep or (lambda ratio: ratio), np.random.default_rng(seed)
     lines, drafts, each, emitted = [], 0, [0] * gamma, 0
     for i in range(requests):
-        prompt = pair.encode(PROMPTS[i % len(PROMPTS)])[-24:]
+        prompt = pair.encode(PROMPTS[(first + i) % len(PROMPTS)])[-24:]
         out = [int(rng.choice(pair.vocab_size, p=pair.target(tuple(prompt))))]
         while len(out) < length:
             drafts += 1
