@@ -484,7 +484,7 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
     seen = run.rescoring
     fine = "" if seen.precision is None else f", {run.dtype} against float32 {seen.precision:.2g}"
     yield Fact(
-        "Ball",
+        "Row tolerance",
         f"TV {run.ball:.2g} on average, {'as given' if run.ball_given else 'as was seen'}: "
         f"rows computed again differ by {seen.mean:.2g} ({seen.largest:.2g} at most){fine}",
     )
@@ -508,7 +508,7 @@ def _output_facts(run: results.OutputRun) -> Iterator[Fact]:
             f"{pluralize(text.requests, 'request')} without token ids, tokenized again; "
             f"{text.not_round_tripping:,} of these texts are not what their tokens spell; of "
             f"{text.control_tokens:,} tokens that the target wrote, {text.changed:,} came back as "
-            f"others, which the ball allows for",
+            f"others, which the row tolerance allows for",
         )
     yield Fact(
         "Power",
@@ -911,7 +911,7 @@ def _watch_facts(run: results.WatchRun) -> Iterator[Fact]:
             f"promised for them",
         )
     yield Fact(
-        "Ball",
+        "Row tolerance",
         f"rows are allowed to be off by {max(run.balls.values()):.2g} in an order, on average over "
         f"any stretch",
     )

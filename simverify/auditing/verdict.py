@@ -38,7 +38,7 @@ def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) 
         count = f"{len(tier.skipped)} instances were" if tier.skipped[1:] else "1 instance was"
         large = f"; on the largest of them it {tier.too_large}" if tier.too_large else ""
         notes.append(
-            f"{count} left out for want of paths, of which the first is {tier.skipped[0].name}: "
+            f"{count} left out because the paths ran out; the first is {tier.skipped[0].name}: "
             f"raise --max-paths{large}"
         )
     return notes
@@ -60,7 +60,7 @@ def clock_stop(tier: ExactTier) -> doc.ClockStop | None:
 def is_complete(tier: ExactTier) -> bool:
     """Whether the exact tier ran on the core of the instances, and met nothing it cannot follow.
 
-    What else was left out, for want of paths or of time, is told and takes nothing back.
+    What else was left out, as paths or time ran out, is told and takes nothing back.
     """
     undecided = any(judged.undecided for judged in tier.judged)
     core_left_out = any(model.core for model in (*tier.skipped, *tier.late))

@@ -102,7 +102,7 @@ def fit_time_model(measured: BlockTimes) -> TimeModel:
 
     T_add is what the group took beyond the rounds of T(A) that its workers needed, and the rest
     of a pass what an exact one took beyond its blocks; neither falls below 0. With one worker
-    nothing ran at once: T_add is then 0 for want of a measurement, and what is predicted for
+    nothing ran at once: T_add is then 0, as it was not measured, and what is predicted for
     several devices is the least that the model allows.
     """
     rounds = -(-measured.group_size // measured.workers)

@@ -712,7 +712,7 @@ class WatchRun(Judged, frozen=True, tag_field="command", tag="watch"):
     """What a watch has seen in all its life, over all its processes.
 
     ``source``: the log or the address; ``state``: the folder. ``requests``, ``tokens``: judged;
-    ``unread``: lines that could not be, ``text_alone`` of them for want of token ids; ``restarts``:
+    ``unread``: lines that could not be, ``text_alone`` of them without token ids; ``restarts``:
     times that the log was rotated, cut or replaced. ``alpha``: probability that there is ever an
     alarm where nothing is wrong. ``detect``: the deviation that ``delays`` are of. ``balls``: by
     how much a row's order may be off, by its name. ``log_evalue``: of all bets now, ``highest``:

@@ -485,7 +485,7 @@ class Watch:
 
 def _watch_notes(state: WatchState) -> Iterator[str]:
     if state.unread:
-        alone = f", {state.text_alone:,} of them for want of token ids" if state.text_alone else ""
+        alone = f", {state.text_alone:,} of them without token ids" if state.text_alone else ""
         yield (
             f"{state.unread:,} lines could not be judged{alone}: if they were left out for what "
             f"they say, the alarm rate does not hold"

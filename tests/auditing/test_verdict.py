@@ -225,7 +225,7 @@ def test_notes_say_what_does_not_decide(right):
     core = judged.model
     slow = replace(judged, comparison=replace(judged.comparison, expected_accepted=0.01))
     (below,) = optimality_notes([slow], 1e-9)
-    left_out = f"left out for want of paths, of which the first is {large.name}: raise --max-paths"
+    left_out = f"left out because the paths ran out; the first is {large.name}: raise --max-paths"
     lost = {"unrepeated": "1 path"}
     notes = [
         (ExactTier([judged]), []),
