@@ -61,7 +61,7 @@ from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
 from simverify.faults.drafters import misreported, unchanged_row
-from simverify.symbolic.equal_streams import noted_equal_streams
+from simverify.symbolic.equal_streams import equal_keys, noted_equal_streams
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.promotion import remembered_holders
@@ -209,7 +209,7 @@ def audit(
     hints = LiteralHints.among(reach.numbers, chosen, settings.gamma, settings.vocab)
     watch = CoverageMonitor(reach.codes, always=settings.strict_coverage, named=reach.named)
     state = HiddenState(subject.rule, None) if reach.codes else None
-    known = noted_equal_streams(subject.rule)
+    known, same_keys = noted_equal_streams(subject.rule), equal_keys(subject.rule)
     with contain_process() as noise, monitor_coverage(watch), known, remembered_holders():
         try:
             run = _run_tiers(subject, chosen, settings, hints, reproduce, say, state)
@@ -229,6 +229,8 @@ def audit(
         built = chosen == "step" and not takes_step_arguments(subject.rule)
         run = add_call_extent(run, watch, keeps=keeps or built)
     run = add_source_lines(run, subject.rule)
+    if same_keys and run.tier == "sampled":
+        run = msgspec.structs.replace(run, notes=(same_keys, *run.notes))
     if subject.note:
         run = msgspec.structs.replace(run, notes=(subject.note, *run.notes))
     if noise.size:

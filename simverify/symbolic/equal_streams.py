@@ -37,7 +37,7 @@ _TORCH_SEED = 67280421310721
 
 @dataclass(frozen=True)
 class HeldGenerator:
-    """A generator that code holds: the ``holder`` of its state, its name, and the line of that."""
+    """A generator that code holds: the ``holder`` of its state, or a key; its name and its line."""
 
     holder: Any
     name: str
@@ -160,9 +160,28 @@ def _lag(one: Any, other: Any) -> int | None:
     return None
 
 
+def equal_keys(code: Any) -> str:
+    """Say which two JAX keys that the functions of ``code`` hold are equal; "" if no two are."""
+    if "jax" not in sys.modules:
+        return ""
+    first: dict[bytes, HeldGenerator] = {}
+    for held in _search(code).keys.values():
+        data = _key_data(held.holder)
+        assert data is not None
+        if data in first:
+            one, other = (f"{x.name} ({x.line})" if x.line else x.name for x in (first[data], held))
+            return f"{one} and {other} were the same JAX key when the audit began"
+        first[data] = held
+    return ""
+
+
 def held_generators(code: Any) -> list[HeldGenerator]:
     """Return the generators that the functions of ``code`` reach by name, and the global ones."""
-    search = _Search({}, set())
+    return list(_search(code).found.values())
+
+
+def _search(code: Any) -> "_Search":
+    search = _Search({}, {}, set())
     search.look(np.random.mtrand._rand, "numpy.random", "", "")
     search.look(random._inst, "random", "", "")
     if COMPILED_GENERATOR.in_use:
@@ -186,12 +205,13 @@ def held_generators(code: Any) -> list[HeldGenerator]:
                 search.look(value, f"a default of {root.__name__}", root.__name__, file)
         else:
             search.look(root, "self", "", "")
-    return list(search.found.values())
+    return search
 
 
 @dataclass
 class _Search:
     found: dict[int, HeldGenerator]
+    keys: dict[int, HeldGenerator]
     seen: set[int]
 
     def look(self, value: Any, name: str, last: str, file: str) -> None:
@@ -205,6 +225,8 @@ class _Search:
         if holder is not None:
             if id(holder) not in self.found:
                 self.found[id(holder)] = HeldGenerator(holder, name, _binding_line(file, last))
+        elif _key_data(value) is not None:
+            self.keys[id(value)] = HeldGenerator(value, name, _binding_line(file, last))
         elif isinstance(value, dict):
             for key, item in list(value.items())[:_MAX_ITEMS]:
                 self.look(item, f"{name}[{key!r}]", last, file)
@@ -232,6 +254,18 @@ def _state_holder(value: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Generator) and value.device.type == "cpu":
         return value
+    return None
+
+
+def _key_data(value: Any) -> bytes | None:
+    """Return the words of a JAX key, of the new kind or the old; None for anything else."""
+    jax = sys.modules.get("jax")
+    if jax is None or not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+        return None
+    if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(value)).tobytes()
+    if value.dtype == np.uint32 and value.shape == (2,):
+        return np.asarray(value).tobytes()
     return None
 
 

@@ -11,6 +11,7 @@ from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
 from simverify.symbolic.equal_streams import (
+    equal_keys,
     noted_equal_streams,
     put_back_equal_streams,
     shared_starts,
@@ -211,3 +212,38 @@ def test_generators_of_equal_streams_are_put_back():
         put_back_equal_streams()
         assert one.random() == other.random() == np.random.default_rng(7).random()
     assert third.random() == np.random.default_rng(8).random(3)[2]
+
+
+def holding(**values):
+    """A rule that holds the values by name."""
+    source = f"def verify(p, q, tokens, rng):\n    return {', '.join(values)}, rng"
+    exec(source, values)
+    return values["verify"]
+
+
+@pytest.mark.parametrize("make", ["key", "PRNGKey"])
+def test_equal_keys_of_jax_are_named(make):
+    random = pytest.importorskip("jax").random
+    make = getattr(random, make)
+    said = equal_keys(holding(keys={"coin": make(0), "last": make(0)}))
+    assert said == "keys['coin'] and keys['last'] were the same JAX key when the audit began"
+    key = make(0)
+    assert equal_keys(holding(first=key, again=key)) == ""  # one key, by two names
+    assert equal_keys(holding(first=make(0), other=make(1), split=random.split(make(0)))) == ""
+
+
+@pytest.mark.thorough
+def test_equal_keys_are_a_note_of_a_sampled_audit_alone():
+    jax = pytest.importorskip("jax")
+    held = {"one": jax.random.key(0), "other": jax.random.key(0)}
+
+    def verify(p, q, tokens, rng):
+        written = repr(rng.random()) if held else ""  # which the exact tier cannot follow
+        return [locate(p[0], float(written))]
+
+    def followed(p, q, tokens, rng):
+        return [locate(p[0], rng.random())] if held else []
+
+    for rule, notes in ((verify, 1), (followed, 0)):
+        run = audit(Subject("rule", rule, "verify"), settings=SMALL)
+        assert sum("were the same JAX key" in note for note in run.notes) == notes
