@@ -302,10 +302,8 @@ def _output_ruling(run: results.OutputRun) -> str:
     # Answers that are copies are drawn with the same numbers, and say it themselves.
     few_copies = run.copies <= _MAX_COPIES * run.requests
     shared = few_copies and any(name.startswith(_SHARED_STREAM) for name in failed)
+    unknown = "Answers that depend on each other do not tell whether each one follows the target."
     if shared and not run.unsupported:
-        unknown = (
-            "Answers that depend on each other do not tell whether each one follows the target."
-        )
         each = "Each request's own tokens follow the target model." if tokens_pass else unknown
         return (
             f"Do not ship it: its requests share their random numbers: one seed for all requests? "
@@ -314,8 +312,7 @@ def _output_ruling(run: results.OutputRun) -> str:
     if _SAME_TOKEN in failed and set(failed) <= {_SAME_TOKEN, *_LEARNED} and not run.unsupported:
         return (
             "Do not ship it: its requests emit the same tokens as those before them too often: one "
-            "seed for all requests? Answers that depend on each other do not tell whether each one "
-            "follows the target."
+            f"seed for all requests? {unknown}"
         )
     if tokens_pass:
         if run.copies:
