@@ -10,17 +10,19 @@ import pytest
 STATS = Path(__file__).parent / "stats"
 FILE, FOLDER = str(STATS / "test_calibration.py"), str(STATS)
 
-FIRST, SECOND, FIFTH = (f"::test_binomial[1500-0.0001-{far}]" for far in (20, 270, 3000))
+FIRST, SPACED, BY_NIGHT = (
+    f"::test_binomial[{case}]" for case in ("1500-0.0001-20", "5000-0.3-270", "1500-0.0001-3000")
+)
 
 SELECTED = [
     ([FILE], ("::test_size[",), ("::test_size_at_length[",)),
     ([FILE, "-m", "distribution"], ("::test_size[",), ("::test_size_at_length[",)),
     ([FILE, "-m", "slow"], ("::test_size_at_length[",), ("::test_size[",)),
-    ([FOLDER], (FIRST, "::test_gamma["), (SECOND,)),
-    ([FOLDER, "--thorough"], (FIRST, SECOND), (FIFTH,)),
-    ([f"{FOLDER}/test_tails.py"], (FIRST, SECOND), (FIFTH,)),
-    ([FOLDER, "-m", "not gpu"], (FIRST, SECOND), (FIFTH,)),
-    ([FOLDER, "-m", "slow"], (FIFTH,), (FIRST, SECOND)),
+    ([FOLDER], (FIRST, "::test_gamma["), (SPACED,)),
+    ([FOLDER, "--thorough"], (FIRST, SPACED), (BY_NIGHT,)),
+    ([f"{FOLDER}/test_tails.py"], (FIRST, SPACED), (BY_NIGHT,)),
+    ([FOLDER, "-m", "not gpu"], (FIRST, SPACED), (BY_NIGHT,)),
+    ([FOLDER, "-m", "slow"], (BY_NIGHT,), (FIRST, SPACED)),
 ]
 """What is asked for; what is among the tests that are selected, and what is not."""
 

@@ -49,7 +49,7 @@ def audits(rule, runs):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("looks_early", [False, True])
 def test_whole_audits_of_right_code_fail_with_probability_alpha_at_most(monkeypatch, looks_early):
     if looks_early:
@@ -57,7 +57,7 @@ def test_whole_audits_of_right_code_fail_with_probability_alpha_at_most(monkeypa
     assert list(audits(lenient(0.0), RUNS)).count("FAIL") <= most_fails(RUNS)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_whole_audits_of_code_that_is_a_little_wrong_fail_more_often():
     assert list(audits(lenient(0.2), CONTROLS)).count("FAIL") > most_fails(CONTROLS)
 
@@ -70,13 +70,13 @@ def comparisons(model, verifier, runs, **options):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_whole_comparisons_of_right_rules_fail_with_probability_alpha_at_most():
     found = list(comparisons("compact", "block", COMPARISONS, blocks=BLOCKS, detect=0.05))
     assert found.count("FAIL") <= most_fails(COMPARISONS)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_whole_comparisons_of_a_rule_that_is_a_little_wrong_fail_more_often(monkeypatch):
     # A child for each of many runs adds nothing but time.
     module = importlib.import_module("simverify.api.compare")

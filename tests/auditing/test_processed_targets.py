@@ -112,7 +112,7 @@ RIGHT = {
 }  # fmt: skip
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 @pytest.mark.parametrize(
     "name",
     at_night(
@@ -162,7 +162,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=3)
 @pytest.mark.parametrize(
     "name",
     at_night(
@@ -266,6 +266,7 @@ def penalised(row, before, *, presence=0.0, frequency=0.0, repetition=1.0):
 @pytest.mark.parametrize(
     "penalty", [{"presence": 0.5}, {"frequency": 0.7}, {"presence": 0.4, "frequency": 0.3}]
 )
+@pytest.mark.thorough(by_day=1)
 def test_penalties_see_the_tokens_of_the_same_block(penalty):
     """What a block drafts counts, as in the target that is sampled token by token."""
 
@@ -297,7 +298,7 @@ def test_a_repetition_penalty_counts_the_prompt():
 # The sampled tier, of code that cannot be followed.
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 @pytest.mark.parametrize("stated", [{"top_k": 2}, {"top_k": 20}, {"temperature": 0.7}])
 def test_what_is_sampled_is_held_to_it_too(stated):
     process = partial(top_k, stated["top_k"]) if "top_k" in stated else T
@@ -312,6 +313,7 @@ def test_what_is_sampled_is_held_to_it_too(stated):
 
 
 @pytest.mark.parametrize("name", ["top-k", "temperature last", "min-p", "residual not cut"])
+@pytest.mark.thorough(by_day=1)
 def test_a_failure_says_what_the_output_follows(name):
     verify, stated = (WRONG if name in WRONG else RIGHT)[name]
     run = simverify.audit(verify)
@@ -334,6 +336,7 @@ def test_a_failure_says_what_the_output_follows(name):
         (rule(partial(top_k, 2)), {"top_k": 3}, "If that is intended, state --top-k 2 instead."),
     ],
 )  # fmt: skip
+@pytest.mark.thorough(by_day=1)
 def test_a_failure_says_what_to_state_instead(verify, stated, says):
     run = simverify.audit(verify, **stated)
     assert run.verdict == "FAIL"

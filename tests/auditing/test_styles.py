@@ -88,7 +88,7 @@ OUTCOMES = {}
 
 
 @pytest.mark.parametrize("style", cases(OPEN))
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=40)
 def test_exact_tier_is_not_wrong(style):
     # A clock that runs out refuses code, so what must be followed or caught has a long one. JAX
     # compiles for the first calls.

@@ -9,6 +9,7 @@ import pytest
 from cyclopts import MissingArgumentError
 from docs.examples import HOME, PAGES, ROOT, alike, blocks, stories, tell
 from rich.console import Console
+from support.levels import at_night
 
 from simverify.cli.app import app
 
@@ -25,10 +26,24 @@ def test_a_page_is_its_stories():
     assert ["".join(stories(text).values()) for text in TEXTS] == TEXTS
 
 
-@pytest.mark.parametrize("text", STORIES.values(), ids=STORIES)
+LONG = (
+    "docs/how-to/drafters.md",
+    "docs/how-to/drafters.md#easyspec",
+    "docs/how-to/gpu.md#gpu",
+    "docs/how-to/gpu.md#triton",
+    "docs/how-to/real-models.md",
+    "docs/how-to/trees.md#multi-draft",
+    "docs/how-to/batches.md",
+)
+
+
+@pytest.mark.parametrize(
+    "name", at_night(STORIES, but=[name for name in STORIES if name not in LONG])
+)
 @pytest.mark.thorough
-def test_a_page_is_what_happens(text):
+def test_a_page_is_what_happens(name):
     """To write outputs anew: python tests/docs/examples.py."""
+    text = STORIES[name]
     if "$ g++ " in text and shutil.which("g++") is None:
         pytest.skip("the page compiles its example, and there is no g++")
     assert "\n\n".join(tell(text).problems) == ""

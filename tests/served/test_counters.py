@@ -146,6 +146,7 @@ def held(pair, lines, counters, first=()):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.thorough(by_day=1)
 def test_first_drafts_are_held_against_the_optimum(pair, greedy):
     """The right engine is inside its bounds; one that keeps all drafts is above, and named."""
     lines, counters = counted_answers(pair, 2, 24, greedy=greedy)

@@ -2,8 +2,8 @@
 
 A test without a mark runs always. One that takes about two seconds, all its cases together, is
 marked ``thorough``, and a file whose tests share so much work: they run in ``.ci/run``. Of a test
-with many cases the first runs always; where they differ in numbers alone, ``by_day`` leaves all but
-the first few to the night, as is what takes minutes and is ``slow``.
+with many cases the first runs always. ``by_day`` of them, evenly spaced, run in ``.ci/run``, and
+the others at night, as does what takes ten seconds or more and is ``slow``.
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,13 @@ MANY = 4
 
 
 def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
-    """Mark as slow what is left of a thorough test's cases after the first ``by_day``."""
+    """Mark as slow all of a thorough test's cases but ``by_day``, which are evenly spaced."""
     for own in _cases(i for i in items if not i.get_closest_marker("slow")).values():
         mark = next(mark for mark in own[0].own_markers if mark.name == "thorough")
-        for item in own[mark.kwargs.get("by_day", len(own)) :]:
-            item.add_marker("slow")
+        count = min(mark.kwargs.get("by_day", len(own)), len(own))
+        by_day = {i * len(own) // count for i in range(count)}
+        for i in set(range(len(own))) - by_day:
+            own[i].add_marker("slow")
 
 
 def at_night(cases: Iterable[Any], *, but: Iterable[Any]) -> list[Any]:

@@ -145,7 +145,7 @@ QUICK = ("categorical", "choice", "randint", "while", "scan", "writes", "vmap fo
 
 @pytest.mark.parametrize("name", [*QUICK, *(x for x in PROGRAMS if x not in QUICK)])
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "as it is"])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=24)
 def test_programs_do_as_jax_does_on_its_own_bits(name, compiled, monkeypatch):
     program = jax.jit(PROGRAMS[name]) if compiled else PROGRAMS[name]
     for key in (jax.random.key(5), jax.random.key(6, impl="rbg"), jax.random.PRNGKey(7)):
@@ -274,7 +274,7 @@ def law_of(program):
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=5)
 def test_the_law_is_that_of_jax(name):
     counts, due = counted(LAWS[name], law_of(LAWS[name]))
     assert chisquare(counts, due).pvalue > FALSE_ALARM

@@ -102,7 +102,7 @@ def code(changes, **more):
         but=("seeded inside", "the caller's generator", "without a seed", "in an object", "a row"),
     ),
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_compiled_rules_are_judged_exactly(name):
     assert outcome(code(FOLLOWED[name])) == "followed"
     assert outcome(code(FOLLOWED[name], row="i + 1")) == "caught"
@@ -233,7 +233,7 @@ def generators_put_back():
     COMPILED_GENERATOR.state = states[1]
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 @pytest.mark.usefixtures("generators_put_back")
 @pytest.mark.parametrize("numpys", OTHERS, ids=["global", "held"])
 @pytest.mark.parametrize("compiled", [7, 8])

@@ -133,7 +133,7 @@ def audited(loop):
 
 
 @pytest.mark.parametrize("loop", [slow, walk, swallowing])
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_right_loop_of_a_long_tail_is_refused_by_name_and_a_wrong_one_fails(loop):
     audited(loop)
 

@@ -194,7 +194,7 @@ def judge(rule, model, **kwargs):
 
 @pytest.mark.parametrize("model", INSTANCES, ids=lambda m: m.name)
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=12)
 def test_rounding_passes_and_a_fault_does_not(name, model):
     rule, dtype, fault = RULES[name]
     judged = judge(rule, model)

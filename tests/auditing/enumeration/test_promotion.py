@@ -153,7 +153,7 @@ def judge(folder, held, cast, factor):
 
 
 @pytest.mark.parametrize("where", CASTS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=12)
 def test_a_cast_excuses_its_rounding_alone(where, tmp_path):
     held, cast = CASTS[where]
     right = judge(tmp_path, held, cast, 1.0)

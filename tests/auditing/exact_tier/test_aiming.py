@@ -103,7 +103,7 @@ def tried(rule, contract="verify", *, steered=True):
     ],
     ids=lambda x: getattr(x, "__qualname__", x),
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 def test_a_fault_behind_several_numbers_is_found(rule, contract, monkeypatch):
     # Negative control: nothing but what is unreached leads there.
     tier, _ = tried(rule, contract, steered=False)

@@ -169,7 +169,7 @@ def test_a_neighbour_that_is_wrong_is_an_error_that_names_it():
 @pytest.mark.parametrize(
     "name", [name for name, f in MIXED_BATCH_FAULTS.items() if f.kinds != "seeds"]
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=3)
 def test_a_fault_of_the_request_under_test_alone_is_a_deviation(name):
     """Its neighbours are right: what is left is its own law, at whatever place."""
     fault = MIXED_BATCH_FAULTS[name]

@@ -71,7 +71,7 @@ def test_a_right_batch_passes_in_the_company_that_its_adapter_knows(tmp_path):
 
 
 @pytest.mark.parametrize("kind", V1_FAULTS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_fault_that_only_a_batch_shows_is_found_in_its_company(tmp_path, kind):
     right, wrong = V1_FAULTS[kind]
     assert V1.count(right) == 1
@@ -93,7 +93,7 @@ DEAR = {("vllm-v2-token", "greedy"), ("vllm-v2-token", "padded"), ("sglang", "pa
         for kind in faults
     ],
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=2)
 def test_the_others_are_right_and_a_fault_of_each_kind_is_found(tmp_path, no_gpu, name, kind):
     text, faults = OTHERS[name]
     right, wrong = faults[kind]

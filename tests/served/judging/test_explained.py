@@ -53,7 +53,7 @@ def audited(pair, law, rows, seed=0):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("words", at_night(ASKED, but=DAILY))
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_what_an_engine_does_is_named(pair, words):
     law = ASKED[words]
     run = audited(pair, law, lambda *given: NAMED[words].rows(law, *given))

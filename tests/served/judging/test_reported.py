@@ -151,7 +151,7 @@ def test_an_engine_in_bfloat16_is_told_and_does_not_fail(pair, answers):
 
 
 @pytest.mark.usefixtures("all_roundings")
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_engine_of_that_precision_that_rounds_otherwise_does_not_fail(pair):
     """Both are off from exact rows, each in its own way: by twice what one is, at most."""
     coarse = load_pair("tiny-llama", "tiny-llama", dtype="bfloat16")

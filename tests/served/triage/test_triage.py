@@ -120,7 +120,7 @@ def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain,
         if n not in NEARLY
     ],
 )
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=1)
 def test_a_planted_fault_is_told_by_its_class(name, plain, fine):
     how, kind = FAULTS[name]
     run = told(plain, decoded(fine, **how), fine, proxy="draft" in name)
@@ -187,7 +187,7 @@ def test_an_engine_in_bfloat16_is_numerics_and_undeclared_it_is_open(plain, fine
     assert told(plain, other, fine).verdict == "FAIL"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_fault_is_not_excused_by_bfloat16(plain, fine, coarse):
     how, kind = FAULTS["row before"]
     run = told(plain, decoded(coarse, **how), coarse, fine)
@@ -358,6 +358,7 @@ def test_penalties_biases_and_bans_of_each_request_are_applied(by_their_own, fin
         ("the prompt, too", "penalties count the prompt, too"),
     ],
 )
+@pytest.mark.thorough(by_day=1)
 def test_penalties_that_count_other_tokens_are_named(name, cause, fine):
     """All requests ask for one penalty, which is strong enough to move many choices."""
     asked = ({"temperature": 0, "frequency_penalty": 3.0 if name == "blocks of four" else 1.5},)

@@ -55,6 +55,7 @@ N = 200_000
 
 
 @pytest.mark.parametrize("race", RACES)
+@pytest.mark.thorough(by_day=2)
 def test_the_law_is_that_of_numbers(race):
     law = exact_law(lambda rng: int(RACES[race](rng)))
     rng = np.random.default_rng(7)

@@ -291,7 +291,7 @@ def code(name, right):
 
 
 @pytest.mark.parametrize("name", WAYS)
-@pytest.mark.thorough
+@pytest.mark.thorough(by_day=40)
 def test_a_coin_for_each_draft_passes_and_one_for_all_fails(name):
     assert outcome(code(name, right=True)) == "followed"
     assert outcome(code(name, right=False)) == "caught"
