@@ -424,13 +424,15 @@ def followed_processing(
     if contract == "draft":
         return None
     examiner = Examiner(subject, contract, tolerance)
+    # The calls that look for what is hidden come after the first token.
+    first_calls = replace(examiner, beyond=NO_EXTRA_CALLS)
     short = [m for m in models if m.gamma == 1 and not (m.prompt or m.earlier_calls)]
     by_size = {m.vocab_size: m for m in reversed(short)}  # of each size the first
     some = sorted(by_size)[-_MAX_FITTED:]
     known = [replace(m, processing=None) for m in (failing, *(by_size[size] for size in some))]
     firsts: list[tuple[Row, Row]] = []
     for model in known:
-        found = _examine_fault(examiner, model)
+        found = _examine_fault(first_calls, model)
         if found is None or not found.complete or isinstance(found.emitted, Transcripts):
             return None
         tokens = range(model.vocab_size)

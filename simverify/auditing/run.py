@@ -398,10 +398,11 @@ def _run_tiers(
         if shown
         else None,
         diagnosis=nearest_faults(subject, shown, chosen) if shown else (),
+        # Draws of one stream are the cause, and no processing of rows.
         follows=processing_document(
             followed_processing(subject, chosen, shown.model, models, settings.tolerance)
         )
-        if shown
+        if shown and not verdict.equal_streams(tier)
         else None,
         refuted=refuted_faults(chosen, [judged.model for judged in tier.judged], tolerance)
         if decision == "PASS" and sampled is None
