@@ -286,6 +286,7 @@ def test_penalties_see_the_tokens_of_the_same_block(penalty):
     assert simverify.audit(wrong, **stated).verdict == "FAIL"
 
 
+@pytest.mark.slow
 def test_a_repetition_penalty_counts_the_prompt():
     def step(whole, row, before):
         return penalised(row, list(before[-whole:]), repetition=1.5)

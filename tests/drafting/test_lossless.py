@@ -94,7 +94,7 @@ def test_trees_are_lossless():
     assert tree(NOT_CALIBRATED, "traversal")[0] == "PASS"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_exact_laws_reported_of_fuzzy_drafts_are_lossy(monkeypatch):
     drafted = loop._draft_blocks
 

@@ -94,7 +94,7 @@ class Noisy(Sampling):
 
 @pytest.mark.distribution
 @pytest.mark.usefixtures("shallow_target")
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_edge_of_top_p_is_where_the_engines_own_rounding_puts_it():
     torch.set_num_threads(1)
     pair = load_pair("tiny-llama", "tiny-llama")

@@ -65,7 +65,7 @@ def bisect(good, bad):
     return simverify.bisect(SPEC, good, bad, package="fake-verifier")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_dependency_that_a_release_asks_for_decides(asked, shop, monkeypatch, tmp_path):
     """What cannot be installed is untestable, and gone around; the rest is installed once.
 

@@ -58,6 +58,7 @@ def run(pair):
     return compare_pair(pair, PROMPTS, rules, gamma=4, tokens=2000, lanes=40, detect=0.2)
 
 
+@pytest.mark.slow
 def test_as_many_calls_are_judged_whatever_was_accepted(run):
     """50 tokens a lane, at most 5 a call: the first 10 calls of 40 lanes are sure to be there."""
     assert {row.acceptance.tests[0].n for row in run.results} == {400}

@@ -114,7 +114,7 @@ def test_without_a_gpu_the_kernel_is_followed_path_by_path(tmp_path, no_gpu, nam
     check_double(name, tmp_path, DOUBLE.replace("ASKED", asked), "tl.load(Last)", "tl.load(Coins)")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_report_says_how_the_kernel_was_run(tmp_path, no_gpu, unsearched):
     folder = checkout(tmp_path, "sglang", DOUBLE.replace("ASKED", "False"))
     run = simverify.audit("sglang", engine_path=folder, gamma=1, vocab=2)

@@ -103,7 +103,7 @@ out, and no cause is named as found."""
 
 
 @pytest.mark.parametrize("name", NEARLY)
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_what_an_explanation_fits_in_part_is_unclear_and_says_which(name, plain, fine):
     """Positions go on by how many drafts were rejected, which is two of them in most places."""
     run = told(plain, decoded(fine, **FAULTS[name][0]), fine, proxy=True)
@@ -370,6 +370,7 @@ def test_penalties_that_count_other_tokens_are_named(name, cause, fine):
     assert (best.kind, cause in best.name) == ("verifier", True)
 
 
+@pytest.mark.slow
 def test_a_cache_fault_under_penalties_is_no_penalty(by_their_own, fine):
     run = told(
         by_their_own, penalised(fine, COUNTED["right"], FAULTS["row before"][0]["read"]), fine

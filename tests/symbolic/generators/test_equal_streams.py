@@ -161,7 +161,7 @@ def test_a_coupling_by_one_seed_is_right():
     assert any("yield the same numbers" in note for note in run.notes)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_rule_that_gives_two_generators_one_seed_is_judged_by_its_law():
     class Rule:
         coupled = False
