@@ -274,6 +274,11 @@ def audit_on_rows(
     findings = probe_findings(probes) + of_tier
     verdict: doc.Verdict = "FAIL" if findings else "PASS"
     inconclusive, notes = None, list(ground.notes)
+    if findings and contract != "tree":
+        notes.append(
+            "an audit without models names the lines, if the code fails on small instances too: "
+            f"{shlex.join(['simverify', 'audit', subject.name, '--contract', contract])}"
+        )
     if judged is not None:
         n = record.tokens.features.n
         notes.append(f"{n:,} tokens are judged; what is promised is of: {judged.deviation}")

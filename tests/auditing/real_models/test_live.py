@@ -96,6 +96,7 @@ def test_lossless_code_passes(rule, contract):
     assert found.sampled.tests[0].n == 416  # 32 lanes of 13
     assert found.sampled.samples < 380  # drafts are kept
     assert (found.sampled.optimality is None) == (contract == "step")
+    assert not any("names the lines" in note for note in found.notes)
     # Slots of a call, of which faults have laws, count only where a rule has no state.
     assert (not found.sampled.faults.refuted) == (contract == "step")
 
@@ -116,6 +117,8 @@ def test_lossy_code_fails(rule, contract, tokens, monkeypatch):
     found = audited(rule, contract, tokens=tokens)
     assert found.verdict == "FAIL"
     assert any(test.rejected for test in found.sampled.tests)
+    next_command = f"simverify audit {found.spec} --contract {contract}"
+    assert any(next_command in note for note in found.notes)
 
 
 @pytest.mark.slow
