@@ -229,6 +229,9 @@ def test_equal_keys_of_jax_are_named(make):
     assert said == "keys['coin'] and keys['last'] were the same JAX key when the audit began"
     key = make(0)
     assert equal_keys(holding(first=key, again=key)) == ""  # one key, by two names
+    gone = make(0)
+    gone.delete()
+    assert equal_keys(holding(gone=gone, other=make(0))) == ""
     assert equal_keys(holding(first=make(0), other=make(1), split=random.split(make(0)))) == ""
 
 
