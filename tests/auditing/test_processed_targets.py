@@ -314,7 +314,6 @@ def test_what_is_sampled_is_held_to_it_too(stated):
 
 
 @pytest.mark.parametrize("name", ["top-k", "temperature last", "min-p", "residual not cut"])
-@pytest.mark.thorough(by_day=1)
 def test_a_failure_says_what_the_output_follows(name):
     verify, stated = (WRONG if name in WRONG else RIGHT)[name]
     run = simverify.audit(verify)
@@ -337,7 +336,6 @@ def test_a_failure_says_what_the_output_follows(name):
         (rule(partial(top_k, 2)), {"top_k": 3}, "If that is intended, state --top-k 2 instead."),
     ],
 )  # fmt: skip
-@pytest.mark.thorough(by_day=1)
 def test_a_failure_says_what_to_state_instead(verify, stated, says):
     run = simverify.audit(verify, **stated)
     assert run.verdict == "FAIL"

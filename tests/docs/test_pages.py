@@ -35,6 +35,7 @@ LONG = (
     "docs/how-to/trees.md#multi-draft",
     "docs/how-to/batches.md",
 )
+"""Stories that take five seconds or more, run at night."""
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ TORCH = Signature(randomness="coins", arrays="torch", dtype="float32")
         (by_coins, TORCH, "top-k", "2", "PASS"),
     ],
 )
-@pytest.mark.thorough(by_day=1)
+@pytest.mark.thorough(by_day=3)
 def test_an_engines_function_on_trees_is_judged(function, signature, scheme, tree, verdict):
     run = simverify.audit(
         as_tree(function, signature), contract="tree", scheme=scheme, tree=tree, gamma=2, vocab=3

@@ -3,7 +3,8 @@
 A test without a mark runs always. One that takes about two seconds, all its cases together, is
 marked ``thorough``, and a file whose tests share so much work: they run in ``.ci/run``. Of a test
 with many cases the first runs always. ``by_day`` of them, evenly spaced, run in ``.ci/run``, and
-the others at night, as does what takes ten seconds or more and is ``slow``.
+the others at night, as does what takes ten seconds or more and is ``slow``. The cases by day hold
+the test's negative control.
 """
 
 from collections.abc import Iterable

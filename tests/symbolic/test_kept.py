@@ -262,7 +262,6 @@ class BufferedAgain(Buffered):
 
 
 @pytest.mark.parametrize(("rule", "verdict"), [(Buffered, "PASS"), (BufferedAgain, "FAIL")])
-@pytest.mark.thorough(by_day=1)
 def test_draws_in_an_array_of_the_rules_own_object_are_followed(rule, verdict):
     settings = AuditSettings(gamma=1, vocab=2)
     run = audit(Subject("rule", rule, "step"), "step", settings)

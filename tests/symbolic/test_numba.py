@@ -233,7 +233,7 @@ def generators_put_back():
     COMPILED_GENERATOR.state = states[1]
 
 
-@pytest.mark.thorough(by_day=1)
+@pytest.mark.thorough(by_day=2)
 @pytest.mark.usefixtures("generators_put_back")
 @pytest.mark.parametrize("numpys", OTHERS, ids=["global", "held"])
 @pytest.mark.parametrize("compiled", [7, 8])

@@ -76,7 +76,7 @@ def test_an_engine_in_another_precision_is_told_how_to_be_judged(pair):
 
 
 @pytest.mark.distribution
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_precision_excuses_a_mixture_with_the_draft(pair, coarse, mixed):
     run = judged(pair, mixed, MIXED)
     assert run.verdict == "FAIL"

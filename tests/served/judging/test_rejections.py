@@ -66,7 +66,6 @@ def lines_of(pair, kept, wrong_rows, requests=32):
     ],
     ids=["right", "state after a rejection", "wrong from the start"],
 )
-@pytest.mark.thorough(by_day=1)
 def test_the_pattern_is_named_where_it_is_one(pair, wrong_rows, verdict, named):
     run = judged(pair, lines_of(pair, 0.85, wrong_rows), 32 * LENGTH, detect=0.5)
     assert run.verdict == verdict
@@ -140,7 +139,7 @@ def drafted_lines(pair, stale, *, requests=24, length=48):
 
 
 @pytest.mark.distribution
-@pytest.mark.thorough(by_day=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("stale", "lead"),
     [

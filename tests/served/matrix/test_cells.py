@@ -194,7 +194,7 @@ def unknown_blocks(pair):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("name", at_night(PENALTIES, but=("presence-penalty",)))
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_penalties_that_see_no_drafts_of_their_block_are_named(pair, cells, unknown_blocks, name):
     """The directed request: two words that repeat, at a low temperature, in short answers."""
     for own, drafted in ((cells[name], True), (unknown_blocks[name], False)):

@@ -70,7 +70,7 @@ def outcomes(run):
 
 @pytest.mark.distribution
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
-@pytest.mark.thorough(by_day=1)
+@pytest.mark.thorough
 def test_a_matrix_of_a_server(pair, tmp_path, right):
     engine = Engine(pair) if right else Engine(pair, ("top_k",), ("min_p",), seeded=False)
     settings = MatrixSettings(tokens=256, alpha=1e-8, cells=("top-k", "min-p", "seed"))
