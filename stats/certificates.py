@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from simverify.stats._checks import Floats, Ints, check_count_rows, check_open_unit
 from simverify.stats.pits import edge_distance
@@ -209,13 +209,13 @@ def mean_deviation(true: Floats, p: Floats, n: Floats, *, above: bool) -> tuple[
 
 def _binomial_cdf(k: Floats, n: Floats, p: Floats) -> Floats:
     """P(X <= k), X binomial(n, p)."""
-    inside = special.betaincc(np.maximum(k + 1.0, 1.0), np.maximum(n - k, 1.0), p)
+    inside = scipy.special.betaincc(np.maximum(k + 1.0, 1.0), np.maximum(n - k, 1.0), p)
     result: Floats = np.where(k < 0.0, 0.0, np.where(k >= n, 1.0, inside))
     return result
 
 
 def _binomial_sf(k: Floats, n: Floats, p: Floats) -> Floats:
     """P(X > k), X binomial(n, p)."""
-    inside = special.betainc(np.maximum(k + 1.0, 1.0), np.maximum(n - k, 1.0), p)
+    inside = scipy.special.betainc(np.maximum(k + 1.0, 1.0), np.maximum(n - k, 1.0), p)
     result: Floats = np.where(k < 0.0, 1.0, np.where(k >= n, 0.0, inside))
     return result

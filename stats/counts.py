@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 from numpy.polynomial import chebyshev
-from scipy import special
 
 from simverify.stats._checks import (
     Floats,
@@ -141,7 +141,7 @@ def rare_hidden(rare: RareTokens, *, alpha: float, power: float = 0.9) -> float:
     least = smallest_true(lambda k: log_binom_sf(k - 1, n, p) < level, n + 1, above_mean)
     if least > n:
         return rare.pooled
-    mean = n * float(special.betaincinv(least, n - least + 1, power))
+    mean = n * float(scipy.special.betaincinv(least, n - least + 1, power))
     return min(rare.pooled, rare.expected + max(mean, float(least)))
 
 
@@ -197,8 +197,8 @@ def poisson_deviance_cumulants(mean: float) -> Floats:
     reach = 14.0 * np.sqrt(mean) + 40.0
     x = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1, dtype=np.float64)
     # As scipy.stats.poisson has it, whose import alone takes a worker half a second.
-    weight = np.exp(special.xlogy(x, mean) - special.gammaln(x + 1.0) - mean)
-    deviance = 2.0 * special.kl_div(x, mean)
+    weight = np.exp(scipy.special.xlogy(x, mean) - scipy.special.gammaln(x + 1.0) - mean)
+    deviance = 2.0 * scipy.special.kl_div(x, mean)
     first = float(weight @ deviance)
     centred = deviance - first
     return np.array([first, weight @ centred**2, weight @ centred**3])
@@ -259,11 +259,13 @@ class SingleRowLaw:
     def __init__(self, expected: Floats) -> None:
         n = round(float(expected.sum()))
         counts = enumerate_counts(len(expected), n)
-        statistic = 2.0 * special.kl_div(counts, expected).sum(axis=1)
-        log_mass = (special.xlogy(counts, expected / n) - special.gammaln(counts + 1.0)).sum(axis=1)
+        statistic = 2.0 * scipy.special.kl_div(counts, expected).sum(axis=1)
+        log_mass = (
+            scipy.special.xlogy(counts, expected / n) - scipy.special.gammaln(counts + 1.0)
+        ).sum(axis=1)
         order = np.argsort(-statistic, kind="stable")
         self._least = -statistic[order]
-        self._log_tail = np.logaddexp.accumulate(log_mass[order]) + special.gammaln(n + 1.0)
+        self._log_tail = np.logaddexp.accumulate(log_mass[order]) + scipy.special.gammaln(n + 1.0)
 
     def log_sf(self, statistic: float) -> float:
         """Log of P(G2 >= statistic)."""
@@ -291,7 +293,7 @@ def log_binomial_tail(cells: BinomialRow, radius: float) -> float:
         return min(0.0, math.log(2.0) + min(upper, lower))
 
     def deviance(k: int) -> float:
-        return float(special.kl_div(k, n * p) + special.kl_div(n - k, n * (1.0 - p)))
+        return float(scipy.special.kl_div(k, n * p) + scipy.special.kl_div(n - k, n * (1.0 - p)))
 
     # Equal values on the two sides of the mean must not be split by rounding.
     level = deviance(cells.count) * (1.0 - 1e-12)
@@ -323,7 +325,7 @@ class PooledCells:
         given = _ratio_threshold(lambda c: np.maximum(expected / c - seen, 0.0).sum(), moves)
         # The deviance is convex in every cell: the fullest give, the emptiest take.
         full = np.maximum(np.minimum(seen, taken * expected), expected / given)
-        return 2.0 * float(special.kl_div(full, expected).sum())
+        return 2.0 * float(scipy.special.kl_div(full, expected).sum())
 
 
 _MAX_LOG_RATIO = 64.0
@@ -467,8 +469,8 @@ def g2_min_detectable(
     else:
         alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
         shift = max_moves(n, radius, alpha=alpha) / n
-        noise = max(float(special.ndtri(power)), 0.0) / (2.0 * math.sqrt(n))
-        tv = math.sqrt(float(special.chdtri(df, alpha / 2.0)) / (4.0 * n)) + shift + noise
+        noise = max(float(scipy.special.ndtri(power)), 0.0) / (2.0 * math.sqrt(n))
+        tv = math.sqrt(float(scipy.special.chdtri(df, alpha / 2.0)) / (4.0 * n)) + shift + noise
     return tv if tv <= 1.0 else math.inf
 
 
@@ -493,7 +495,7 @@ def _noncentrality(df: int, alpha: float, power: float) -> float:
         return 0.0
     if power < _MIN_POWER:
         raise ValueError(f"power is {power:g}, expected {_MIN_POWER:g} or more")
-    return float(special.chndtrinc(special.chdtri(df, alpha), df, 1.0 - power))
+    return float(scipy.special.chndtrinc(scipy.special.chdtri(df, alpha), df, 1.0 - power))
 
 
 # Repeated contexts: transition counts against the rows they were drawn from, pooled to a G2.
@@ -541,7 +543,7 @@ def transition_g2(counts: Any, probabilities: Any) -> G2:
     if g2.rare is not None:
         rare = replace(g2.rare, count=int(sorted_counts[layout.rare].sum()))
     # Deviances of whole rows: sum O = sum E, so that the linear terms cancel.
-    statistic = 2.0 * float(special.kl_div(observed, layout.means).sum())
+    statistic = 2.0 * float(scipy.special.kl_div(observed, layout.means).sum())
     pooled = (PooledCells(observed, layout.means),) if g2.df else ()
     return replace(g2, statistic=statistic, two_cells=two_cells, rare=rare, pooled=pooled)
 

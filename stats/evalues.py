@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from simverify.stats._checks import (
     Floats,
@@ -119,7 +119,7 @@ def bet_test(
     """
     alpha, radius = check_open_unit("alpha", alpha), check_row_tolerance(ball)
     price = sums.n * np.log1p(radius * sums.widest)
-    log_evalue = float(special.logsumexp(sums.log_wealth - price)) - math.log(len(sums.names))
+    log_evalue = float(scipy.special.logsumexp(sums.log_wealth - price)) - math.log(len(sums.names))
     return TestResult(
         name=name,
         statistic=log_evalue if math.isfinite(log_evalue) else -1e308,
@@ -145,7 +145,7 @@ def bet_power(
     gain, needed = _gain_and_price(mean, variance, price, alpha, bets)
     if variance == 0.0:
         return float(n * gain > needed)
-    return float(special.ndtr((n * gain - needed) / math.sqrt(n * variance)))
+    return float(scipy.special.ndtr((n * gain - needed) / math.sqrt(n * variance)))
 
 
 def bet_samples(
@@ -156,7 +156,7 @@ def bet_samples(
     Raises ``ValueError`` as :func:`bet_power` does, or if power is outside (0, 1).
     """
     gain, needed = _gain_and_price(mean, variance, price, alpha, bets)
-    z = float(special.ndtri(check_open_unit("power", power)))
+    z = float(scipy.special.ndtri(check_open_unit("power", power)))
     if gain <= 0.0:
         return None
     # n gain - needed = z sqrt(n variance), solved for the root of n.
@@ -408,7 +408,7 @@ def eprocess_growth(alpha: float, *, weight: float = 1.0, power: float = 0.9) ->
     if not 0.0 < weight <= 1.0:
         raise ValueError(f"weight is {weight}, expected a share above 0 and up to 1")
     hurdle = -math.log(alpha) - math.log(weight)
-    z = float(special.ndtri(power))
+    z = float(scipy.special.ndtri(power))
     return (math.sqrt(hurdle + z * z / 2.0) + z / math.sqrt(2.0)) ** 2
 
 
@@ -478,7 +478,7 @@ def ratio_gate(
     """
     alpha = check_open_unit("alpha", alpha)
     cells = sums.log_evalues.size
-    log_evalue = float(special.logsumexp(sums.log_evalues)) - math.log(cells)
+    log_evalue = float(scipy.special.logsumexp(sums.log_evalues)) - math.log(cells)
     detected = sums.growth >= eprocess_growth(alpha, weight=1.0 / cells)
     test = TestResult(
         name=name,
@@ -525,7 +525,7 @@ def ratio_test(
             values = mixed_ratios(logs, strength, ball)
             log_pvalues[m, s] = _ratio_log_pvalue(array, rows, totals, values, ball)
     cells = log_pvalues.size
-    z = float(special.ndtri(0.9) - special.ndtri(alpha / cells))
+    z = float(scipy.special.ndtri(0.9) - scipy.special.ndtri(alpha / cells))
     worst = np.unravel_index(int(log_pvalues.argmin()), log_pvalues.shape)
     test = TestResult(
         name=name,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 from simverify.stats._checks import (
     Floats,
@@ -127,7 +127,7 @@ def _detectable_rise(n: int, p: float, log_tail: float, power: float) -> float:
     if most > n:
         return math.inf
     # P(X >= k) at probability x is the beta(k, n-k+1) cdf at x.
-    return float(special.betaincinv(most, n - most + 1, power)) - p
+    return float(scipy.special.betaincinv(most, n - most + 1, power)) - p
 
 
 def acceptance_samples(
@@ -290,7 +290,7 @@ def _check_values(values: Any, limit: float, alpha: float) -> tuple[Any, float, 
 
 def _bet_log_evalues(y: Any, limit: float) -> Any:
     wins = [np.cumsum(np.log1p(stake * (y / limit - 1.0))) for stake in BET_STAKES]
-    return special.logsumexp(wins, axis=0, b=1.0 / len(BET_STAKES))
+    return scipy.special.logsumexp(wins, axis=0, b=1.0 / len(BET_STAKES))
 
 
 # Confidence intervals for means of bounded variables.

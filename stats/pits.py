@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from simverify.stats._checks import (
     Floats,
@@ -120,7 +120,7 @@ def correlation_min_detectable(
     """
     n, radius = _check_pair_count(n), check_row_tolerance(ball)
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
-    z = float(special.ndtri(power) - special.ndtri(alpha / (2.0 * _TAIL_FACTOR)))
+    z = float(scipy.special.ndtri(power) - scipy.special.ndtri(alpha / (2.0 * _TAIL_FACTOR)))
     # A PIT lies 1/4 from 1/2 on average, and its law's ball adds half its radius at most.
     drift = 12.0 * radius * (0.25 + radius / 2.0)
     detectable = drift + z * math.sqrt(_max_pit_variance(radius) / n)
@@ -234,7 +234,7 @@ def ks_samples(
 
 def _ks_constant(alpha: float, power: float) -> float:
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
-    return math.sqrt(math.log(2.0 / alpha) / 2.0) + float(special.ndtri(power)) / 2.0
+    return math.sqrt(math.log(2.0 / alpha) / 2.0) + float(scipy.special.ndtri(power)) / 2.0
 
 
 # Randomised PITs of plain rows in any order of the vocabulary.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
+import scipy
 
 from simverify.stats._checks import (
     Floats,
@@ -194,8 +194,8 @@ def _certificate_constant(method: TVBound, cells: int, delta: float) -> float:
 def _detection_threshold(tail: float, power: float) -> float:
     """Standard deviations between the null's mean and that of what is found with ``power``."""
     return float(
-        special.ndtri(check_open_unit("power", power))
-        - special.ndtri(check_open_unit("alpha", tail))
+        scipy.special.ndtri(check_open_unit("power", power))
+        - scipy.special.ndtri(check_open_unit("alpha", tail))
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from simverify.stats._checks import (
     Floats,
@@ -438,8 +438,8 @@ def indicator_min_detectable(
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     radius = check_row_tolerance(ball)
-    z, deviation = float(special.ndtri(power)), math.sqrt(sums.variance)
-    far = -float(special.ndtri(alpha / 2.0))
+    z, deviation = float(scipy.special.ndtri(power)), math.sqrt(sums.variance)
+    far = -float(scipy.special.ndtri(alpha / 2.0))
     steep = far / deviation if deviation > 0.0 else math.inf
     sides = (
         (sums.mean, sums.bits, sums.rare),
@@ -643,7 +643,7 @@ def lugannani_rice(tilt: float, value: float, mean: float, variance: float) -> f
     signed, unsigned = math.sqrt(2.0 * exponent), tilt * math.sqrt(variance)
     if signed < 1e-3 or unsigned == 0.0:
         return -exponent
-    mills = math.sqrt(math.pi / 2.0) * float(special.erfcx(signed / math.sqrt(2.0)))
+    mills = math.sqrt(math.pi / 2.0) * float(scipy.special.erfcx(signed / math.sqrt(2.0)))
     factor = mills + 1.0 / unsigned - 1.0 / signed
     log_density = -exponent - 0.5 * math.log(2.0 * math.pi)
     return min(-exponent, log_density + math.log(factor)) if factor > 0.0 else -exponent
@@ -720,7 +720,7 @@ class ScoreSumLaw:
         # A sum of rare events deviates by less than one of them adds.
         scale = max(deviation, self.width)
         least = 0.05 / scale
-        tilt = max(-float(special.ndtri_exp(log_tail)) / scale, least)  # a normal sum's
+        tilt = max(-float(scipy.special.ndtri_exp(log_tail)) / scale, least)  # a normal sum's
         low, high = least, math.inf
         for _ in range(_MAX_STEPS):
             value, mean, variance = self.at(tilt)
@@ -889,7 +889,7 @@ class _ScoreTail:
         )
         bound = tilts**2 * self.variance / 2.0 + tilts**3 * self.third / 6.0
         bound += tilts**4 * self.fourth * rest
-        wealth = float(special.logsumexp(tilts * x - bound)) - math.log(tilts.size)
+        wealth = float(scipy.special.logsumexp(tilts * x - bound)) - math.log(tilts.size)
         # A two-sided p-value doubles it; half of 1 is as much as a tail can be.
         return min(math.log(0.5), -wealth)
 
@@ -920,7 +920,7 @@ def score_min_detectable(
     """
     alpha, power = check_open_unit("alpha", alpha), check_open_unit("power", power)
     radius = check_row_tolerance(ball)
-    z, width = float(special.ndtri(power)), sums.width
+    z, width = float(scipy.special.ndtri(power)), sums.width
     shifts = []
     for sign in (1.0, -1.0):
         tail = _ScoreTail(sums, sign, radius)
@@ -1046,7 +1046,7 @@ class _DeficitLaw:
         at_most = np.where(deficits == 0.0, self._log_rows, -math.inf)
         varies = (deficits > 0.0).any(axis=1)
         self.log_at_most = float(
-            self.totals @ np.where(varies, special.logsumexp(at_most, axis=1), 0.0)
+            self.totals @ np.where(varies, scipy.special.logsumexp(at_most, axis=1), 0.0)
         )
         self.widest = float(deficits.max(initial=0.0))
         self._values = -deficits / self.widest if self.widest > 0.0 else deficits

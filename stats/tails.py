@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from simverify.stats._checks import Floats
 
@@ -29,9 +29,9 @@ def log_gamma_sf(x: float, shape: float) -> float:
     """
     if not (x >= 0.0 and shape > 0.0):
         raise ValueError(f"x, shape are {x}, {shape}, expected x >= 0 and shape > 0")
-    tail = float(special.gammaincc(shape, x))
+    tail = float(scipy.special.gammaincc(shape, x))
     if tail > 0.5:
-        return math.log1p(-float(special.gammainc(shape, x)))
+        return math.log1p(-float(scipy.special.gammainc(shape, x)))
     if tail > _MIN_SAFE_TAIL:
         return math.log(tail)
     if math.isinf(x):
@@ -65,9 +65,15 @@ def _log_binom_upper(k: int, n: int, p: float, q: float) -> float:
         return 0.0
     # I_p(k, n-k+1); the smaller argument of betainc carries the digits.
     a, b = float(k), float(n - k + 1)
-    tail = float(special.betainc(a, b, p)) if p <= q else float(special.betaincc(b, a, q))
+    tail = (
+        float(scipy.special.betainc(a, b, p)) if p <= q else float(scipy.special.betaincc(b, a, q))
+    )
     if tail > 0.5:
-        rest = float(special.betaincc(a, b, p)) if p <= q else float(special.betainc(b, a, q))
+        rest = (
+            float(scipy.special.betaincc(a, b, p))
+            if p <= q
+            else float(scipy.special.betainc(b, a, q))
+        )
         return math.log1p(-rest)
     if tail > _MIN_SAFE_TAIL:
         return math.log(tail)
@@ -113,7 +119,7 @@ def _poisson_deviance(k: int, mean: float) -> float:
     off = (k - mean) / mean
     if abs(off) < 0.1:
         return mean * ((1.0 + off) * math.log1p(off) - off)
-    return float(special.kl_div(k, mean))
+    return float(scipy.special.kl_div(k, mean))
 
 
 def _stirling_error(n: int) -> float:
@@ -140,7 +146,7 @@ def log_kstwo_sf(d: float, n: int) -> float:
     if n > KSTWO_EXACT_MAX:
         if squared > 9.0:
             return math.log(2.0) - 2.0 * squared
-        return math.log(float(special.kolmogorov(math.sqrt(squared))))
+        return math.log(float(scipy.special.kolmogorov(math.sqrt(squared))))
     if squared <= 2.2:
         from scipy import stats  # half a second that few processes need
 
@@ -152,16 +158,20 @@ def _log_smirnov_sf(d: float, n: int) -> float:
     """Log of P(D+ >= d), the exact sum of positive terms, scaled by its largest."""
     j = np.arange(math.floor(n * (1.0 - d)) + 1, dtype=np.float64)
     above = np.maximum(1.0 - d - j / n, 0.0)
-    log_choose = special.gammaln(n + 1.0) - special.gammaln(j + 1.0) - special.gammaln(n - j + 1.0)
-    terms = log_choose + special.xlogy(n - j, above) + (j - 1.0) * np.log(d + j / n)
-    return math.log(d) + float(special.logsumexp(terms))
+    log_choose = (
+        scipy.special.gammaln(n + 1.0)
+        - scipy.special.gammaln(j + 1.0)
+        - scipy.special.gammaln(n - j + 1.0)
+    )
+    terms = log_choose + scipy.special.xlogy(n - j, above) + (j - 1.0) * np.log(d + j / n)
+    return math.log(d) + float(scipy.special.logsumexp(terms))
 
 
 def log_normal_sf(z: float) -> float:
     """Log of P(Z > z), Z standard normal."""
     if math.isnan(z):
         raise ValueError("z is nan, expected a number")
-    return float(special.log_ndtr(-z))
+    return float(scipy.special.log_ndtr(-z))
 
 
 # Log tails of sums of independent, unequal coins: exact at any depth.
@@ -207,7 +217,7 @@ def _log_far_tail(k: int, p: Floats, q: Floats, trials: Floats) -> float:
         return float(trials @ np.log(p))
     log_odds = np.log(p) - np.log(q)
     tilt = _solve_tilt(k, log_odds, trials)
-    r = special.expit(log_odds + tilt)
+    r = scipy.special.expit(log_odds + tilt)
     deviation = math.sqrt(float(trials @ (r * (1.0 - r))))
     half = math.ceil(_WINDOW_DEVIATIONS * deviation + _WINDOW_MARGIN)
     period = min(2 * half + 1, total + 1)
@@ -241,7 +251,7 @@ def _solve_tilt(k: int, log_odds: Floats, trials: Floats) -> float:
     low, high = 0.0, float(-log_odds.min()) + math.log(k / (trials.sum() - k)) + 1.0
     tilt = 0.0
     for _ in range(200):
-        r = special.expit(log_odds + tilt)
+        r = scipy.special.expit(log_odds + tilt)
         gap, slope = float(trials @ r) - k, float(trials @ (r * (1.0 - r)))
         low, high = (tilt, high) if gap < 0.0 else (low, tilt)
         # Of coins as rare as floating point goes, no step follows.

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from support import own_names
 from support.interpreted import choose_interpreter
-from support.kept_laws import FOLDER, keep_laws
 from support.levels import leave_to_the_night, thorough_ones
 
 # A worker to a core: linear algebra on more threads would wait for one that the other worker keeps
@@ -89,14 +88,16 @@ def forking_after_jax(monkeypatch):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def kept_laws(tmp_path_factory):
-    """What the catalogue's faults do on an instance is computed once, for both workers."""
+def kept_results(tmp_path_factory):
+    """What the catalogue's faults do on an instance is computed once for both workers.
+
+    What a test breaks stays out of the user's cache.
+    """
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "results"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER, str(folder))
-        keep_laws(folder, patch)
+        patch.setattr("simverify.disk_cache.cache_folder", lambda _: folder)
         yield
 
 
@@ -125,7 +126,7 @@ def unsearched_module():
 
 
 def _search_nothing(patch):
-    for search in ("search_failure", "search_branch_targets"):
+    for search in ("search_failure", "smallest_failure", "search_branch_targets"):
         patch.setattr(f"simverify.auditing.exact_tier.{search}", lambda *_, **__: None)
 
 

@@ -895,6 +895,18 @@ class CoverageMonitor:
 # The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
 
+_forks = 0
+"""How many forks of processes have led to this one: to ask for its number takes longer."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
 _CURRENT_MONITOR: ContextVar[CoverageMonitor | None] = ContextVar("watch", default=None)
 
 
@@ -926,11 +938,11 @@ def current_monitor() -> CoverageMonitor | None:
 
 def call_monitored(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call code under audit, seen by the monitor; ends a process that the code forked."""
-    watch, pid = _CURRENT_MONITOR.get(), os.getpid()
+    watch, forks = _CURRENT_MONITOR.get(), _forks
     try:
         return function(*args, **kwargs) if watch is None else watch.call(function, *args, **kwargs)
     finally:
-        if os.getpid() != pid:
+        if _forks != forks:
             _exit(1)
 
 

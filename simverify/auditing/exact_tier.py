@@ -34,7 +34,13 @@ from simverify.auditing.examiner import (
 )
 from simverify.auditing.instances import SmallModel, max_tree_count, with_processing
 from simverify.auditing.sampled_runs import InstanceTables, SampledInstance
-from simverify.auditing.search import make_search_space, search_branch_targets, search_failure
+from simverify.auditing.search import (
+    SearchSpace,
+    make_search_space,
+    search_branch_targets,
+    search_failure,
+    smallest_failure,
+)
 from simverify.auditing.subject import Contract, Subject
 from simverify.results import Branch
 from simverify.symbolic.engine import Budget, Spending
@@ -604,8 +610,6 @@ def _search_counterexample(
     beyond = None if failure else NO_EXTRA_CALLS
     examiner = replace(examiner, beyond=beyond).within(paths=max(SEARCH_PATHS, paths))
     report_activity("the search for a counterexample")
-    if enumeration is not None:
-        enumeration.release()
     battery = total_effort(enumeration.source) if enumeration else tier.paths
     targeted = TARGETED_SEARCH_SHARE * min(SEARCH_EFFORT, battery)
     budget: float = 3 * SEARCH_EFFORT if failure else targeted
@@ -631,14 +635,23 @@ def _search_counterexample(
             known[model], spent = False, math.inf
         except (CannotEnumerate, *BISECTION_FAILURES, TooManyCalls, TooManyPaths):
             known[model] = False
-        if enumeration is not None:
-            # Hypothesis draws random numbers of its own.
-            enumeration.release()
         spent += total_effort(enumeration.source) - before if enumeration else paths
         if known[model] and not found_one:
             found_one, budget = True, spent + 3 * SEARCH_EFFORT
         return known[model]
 
+    def release() -> None:
+        if enumeration is not None:
+            enumeration.release()
+
+    def fails_alone(model: SmallModel) -> bool:
+        """Return what ``fails`` does, where the next instance takes random numbers of its own."""
+        try:
+            return fails(model)
+        finally:
+            release()
+
+    release()
     start = failure.model if failure else None
     processing = models[0].processing
     contract, watch = examiner.contract, current_monitor()
@@ -648,13 +661,21 @@ def _search_counterexample(
         eos = next((model.eos for model in models if model.core), None)
         given: dict[str, Any] = {"eos": eos, "seed": seed}
         start = search_branch_targets(
-            fails, watch, contract, affordable=lambda: spent < budget, **given
+            fails_alone, watch, contract, affordable=lambda: spent < budget, **given
         )
-    if not found_one:
-        budget = SEARCH_EFFORT
     beyond_vocab = 3 if examiner.contract == "verify" else 2
-    within = make_search_space(models, start, examiner.subject.fits, beyond=beyond_vocab)
-    counterexample = search_failure(fails, within, examples=SEARCH_EXAMPLES, seed=seed)
+
+    def space() -> SearchSpace:
+        return make_search_space(models, start, examiner.subject.fits, beyond=beyond_vocab)
+
+    if start is None:
+        budget = SEARCH_EFFORT
+        start = search_failure(fails, space(), examples=SEARCH_EXAMPLES, seed=seed)
+    if start is None:
+        return
+
+    release()
+    counterexample = smallest_failure(fails_alone, space(), examples=SEARCH_EXAMPLES, seed=seed)
     if counterexample is None and failure is None:
         counterexample = start
     if counterexample is not None:

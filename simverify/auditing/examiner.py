@@ -1,10 +1,10 @@
 """The examiner: the code's exact law on one instance, held against the target's and the faults'."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,19 +35,26 @@ from simverify.auditing.enumeration import (
     takes_tree_arguments,
 )
 from simverify.auditing.instances import SmallModel, max_tree_count, with_processing
+from simverify.auditing.search import is_from_search
 from simverify.auditing.subject import Contract, Subject
 from simverify.auditing.trees import compare_trees, first_call_as_tree_rule, tree_as_step
+from simverify.disk_cache import cached_on_disk
 from simverify.faults import FAULTS
 from simverify.faults.base import Fault
 from simverify.models.distribution import ORDERS, STAGES, Law
 from simverify.options.option import Sizes
 from simverify.results import Diagnosis
+from simverify.roles import role_of_module
 from simverify.symbolic import Enumeration, Float64Promotion
 from simverify.symbolic.engine import Budget
 from simverify.symbolic.paths import TooManyPaths
 from simverify.symbolic.provenance import CannotEnumerate, OutOfTime
 from simverify.symbolic.source import charge_effort_to
 from simverify.symbolic.watchdog import Stopwatch
+from simverify.trees import SCHEMES
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_BATTERY_PATHS = 60_000
 """Paths of the whole battery."""
@@ -192,10 +199,13 @@ class Examiner:
         return compare_tokens(law, lambda tokens: target(model.prompt + tokens), **known)
 
     def fails(self, model: SmallModel) -> bool:
-        """Whether the code fails on ``model``; what cannot be enumerated does not count."""
+        """Whether the code fails on ``model``; what cannot be enumerated does not count.
+
+        Raises ``OutOfTime``.
+        """
         try:
             return self.judge(model).failed
-        except (CannotEnumerate, *BISECTION_FAILURES, OutOfTime, TooManyCalls, TooManyPaths):
+        except (CannotEnumerate, *BISECTION_FAILURES, TooManyCalls, TooManyPaths):
             return False
 
 
@@ -265,13 +275,13 @@ def nearest_faults(
     if contract == "tree" and judges_generations(subject, contract):
         # The catalogue's faults have no hidden state: compare the first call.
         subject = replace(subject, rule=first_call_as_tree_rule(subject.rule))
-        first = _examine_fault(Examiner(subject, contract, 0.0), judged.model)
+        first = _in_time(_examine_fault, Examiner(subject, contract, 0.0), judged.model)
         if first is None or first.tv <= _LOSSLESS_TV:
             return ()
         comparison = first
     laws = [(judged.model, comparison)]
     rich = rich_instance(contract, judged.model)
-    richer = _examine_fault(Examiner(subject, contract, 0.0), rich)
+    richer = _in_time(_examine_fault, Examiner(subject, contract, 0.0), rich)
     # A rule for draft trees may be made for one shape alone.
     if richer is not None and not (contract in ("tree", "draft") and richer.findings):
         laws.append((rich, richer))
@@ -284,7 +294,7 @@ def nearest_faults(
     for fault in _candidate_faults(contract, cheap):
         if watch.seconds() > _DIAGNOSIS_SECONDS:
             break
-        if (law := _fault_comparison(fault, contract, cheap)) is not None:
+        if (law := _in_time(_fault_comparison, fault, contract, cheap)) is not None:
             bounds.append((_fault_distance(law, its_law), fault.name, law))
     diagnoses: list[Diagnosis] = []
     for least, name, law in sorted(bounds, key=lambda bound: bound[:2]):
@@ -293,7 +303,8 @@ def nearest_faults(
             break
         pairs = [(law, its_law)]
         for model, other in others:
-            if (at := _fault_comparison(FAULTS[name], contract, model)) is not None:
+            at = _in_time(_fault_comparison, FAULTS[name], contract, model)
+            if at is not None:
                 pairs.append((at, other))
         # A fault that is right here is near every small deviation.
         if len(pairs) == len(laws) and any(at.tv > _LOSSLESS_TV for at, _ in pairs):
@@ -344,7 +355,7 @@ def refuted_faults(
     return tuple(
         fault.name
         for fault in (_candidate_faults(contract, telling[0]) if telling else ())
-        if any(_fault_deviates(fault, contract, *given) for given in tries)
+        if any(_in_time(_fault_deviates, fault, contract, *given) for given in tries)
     )
 
 
@@ -360,8 +371,31 @@ def _candidate_faults(contract: Contract, model: SmallModel) -> list[Fault]:
     return [f for f in FAULTS.values() if (f.scheme, f.contract == "draft") == (scheme, drafts)]
 
 
-# Both are cached: they depend on nothing but the catalogue.
-@lru_cache(maxsize=1024)
+def _in_time(judge: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """Return what ``judge`` does, None where its time is up."""
+    try:
+        return judge(*args, **kwargs)
+    except OutOfTime:
+        return None
+
+
+def _catalogue_key(fault: Fault, contract: Contract, model: SmallModel, *more: Any) -> Any:
+    """Return what a fault's law depends on, beside our sources.
+
+    None for a fault or a scheme of somebody else, and for instances that the search made: they
+    hardly come again.
+    """
+    scheme = model.drafting.scheme if model.drafting else None
+    ours = FAULTS.get(fault.name) is fault and role_of_module(fault.rule.__module__)
+    known = scheme is None or SCHEMES.get(scheme.name) is scheme
+    if not (ours and known) or is_from_search(model):
+        return None
+    # A scheme's functions show where they lie; its name tells it from the others.
+    plain = re.sub(r" at 0x[0-9a-f]+", "", repr(model))
+    return fault.name, contract, plain, *more
+
+
+@cached_on_disk(_catalogue_key)
 def _fault_deviates(
     fault: Fault,
     contract: Contract,
@@ -369,21 +403,24 @@ def _fault_deviates(
     tolerance: float | None,
     beyond: ExtraCalls | None,
 ) -> bool:
+    """Raises ``OutOfTime``: what a slow machine did not finish is not kept."""
     examiner = _fault_examiner(fault, contract, tolerance, beyond)
     given = instances.processed_model(model)
     return examiner is not None and given is not None and examiner.fails(given)
 
 
-@lru_cache(maxsize=1024)
+@cached_on_disk(_catalogue_key)
 def _fault_comparison(fault: Fault, contract: Contract, model: SmallModel) -> Comparison | None:
+    """Raises as :func:`_fault_deviates`."""
     examiner, given = _fault_examiner(fault, contract, 0.0), instances.processed_model(model)
     return None if examiner is None or given is None else _examine_fault(examiner, given)
 
 
 def _examine_fault(examiner: Examiner, model: SmallModel) -> Comparison | None:
+    """Raises ``OutOfTime``."""
     try:
         return examiner.within(seconds=_FAULT_SECONDS).judge(model).comparison
-    except (CannotEnumerate, OutOfTime, TooManyPaths):
+    except (CannotEnumerate, TooManyPaths):
         return None
 
 

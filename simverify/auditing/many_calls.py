@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from simverify.auditing.coverage import current_monitor
 from simverify.auditing.enumeration import cut_at_eos, takes_step_arguments
@@ -323,11 +323,26 @@ def equal_at_lag(
     """
     equal = np.array([int((tokens[lag:] == tokens[:-lag]).sum()) for lag in lags])
     pairs = len(tokens) - np.array(lags)
-    chance = special.bdtrc(equal - 1, calls - np.array(lags), likely)
+    trials, least = calls - np.array(lags), alpha / len(lags)
+    # A tail is at least its term at the count, or at the mean where that is more. This settles
+    # all but strange counts, and scipy's functions take a quarter of a second to import.
+    at = np.maximum(equal, np.floor(trials * likely))
+    if all(_log_binomial(n, k, likely) > math.log(least) for n, k in zip(trials, at, strict=True)):
+        return None
+    chance = scipy.special.bdtrc(equal - 1, trials, likely)
     best = int(chance.argmin())
-    if chance[best] > alpha / len(lags):
+    if chance[best] > least:
         return None
     return lags[best], int(equal[best]), int(pairs[best])
+
+
+def _log_binomial(trials: float, successes: float, p: float) -> float:
+    """Return the log of the binomial probability; -inf where it is 0."""
+    failures = trials - successes
+    if failures < 0 or p in (0.0, 1.0):
+        return -math.inf
+    ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(failures + 1)
+    return ways + successes * math.log(p) + failures * math.log1p(-p)
 
 
 def correlated_at_lag(

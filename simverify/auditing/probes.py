@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from msgspec.structs import replace
-from scipy import special
 
 from simverify.arrays import Row
 from simverify.auditing import invocation
@@ -569,7 +569,7 @@ def _law_depends_on_history(
     if len(table) == 2:  # Yates
         off -= np.minimum(0.5, off)
     statistic = float((off**2 / expected).sum())
-    return bool(special.chdtrc(len(table) - 1, statistic) < STATE_LAW_ALPHA)
+    return bool(scipy.special.chdtrc(len(table) - 1, statistic) < STATE_LAW_ALPHA)
 
 
 def _describe_outcome(outcome: Any) -> str:

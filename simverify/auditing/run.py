@@ -57,6 +57,7 @@ from simverify.auditing.settings import (
 )
 from simverify.auditing.subject import Contract, Subject, check_contract
 from simverify.battery.battery import start_meta
+from simverify.disk_cache import write_results
 from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import OptionError, SimverifyError, UsageError
 from simverify.faults import CONTROLS, FAULTS, MIXED_BATCH_RULES
@@ -223,6 +224,7 @@ def audit(
         else:
             if changed:
                 run = _as_failed(run, doc.Finding(kind="process", text=changed))
+        write_results(trusted=not changed)
     if watch.watched:
         run = add_coverage(run, watch, settings, hints.numbers)
         keeps = state is not None and state.image() != UNCHANGED_STATE

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 from simverify.auditing.coverage import FIRST_CALLS, BranchTarget, CoverageMonitor, branch_targets
@@ -483,6 +484,14 @@ _LATEST_RECIPES = 4  # of what led to something new are varied: the last have co
 _VARIATION_RATE = 0.6  # how often what led to something new is varied, where anything did
 
 
+_FROM_SEARCH = "found, "
+
+
+def is_from_search(model: SmallModel) -> bool:
+    """Whether the search made the instance: it hardly comes again."""
+    return model.name.startswith(_FROM_SEARCH)
+
+
 @dataclass(frozen=True)
 class SearchSpace:
     """Where to look."""
@@ -496,6 +505,59 @@ class SearchSpace:
 
 
 def search_failure(
+    fails: Callable[[SmallModel], bool], within: SearchSpace, *, examples: int, seed: int
+) -> SmallModel | None:
+    """Return the first of ``examples`` random instances that fails, None if none does."""
+    models = tuple(_random_models(within, examples, seed))  # before ``fails`` intercepts ``random``
+    return next(filter(fails, models), None)
+
+
+_WEIGHTS = (0, 0, *range(9), 50, 1000)
+
+
+def _random_models(within: SearchSpace, count: int, seed: int) -> Iterator[SmallModel]:
+    """Yield ``count`` instances, fewer where some have too many draft trees."""
+    rng = random.Random(seed)
+    shapes = [] if within.scheme is None else _search_shapes(within)
+    if within.scheme is not None and not shapes:
+        return
+    small = [shape for shape in shapes if len(shape) <= _SMALL_TREE_NODES] or shapes
+
+    def weights(vocab: int) -> RowWeights:
+        while not any(row := tuple(rng.choices(_WEIGHTS, k=vocab))):
+            pass
+        return row
+
+    for _ in range(count):
+        shape = None if within.scheme is None else rng.choice(rng.choice((small, shapes)))
+        gamma = rng.randint(1, within.gamma) if shape is None else shape.depth
+        vocab, rows = rng.randint(2, within.vocab), range(rng.randint(1, 4))
+        targets, drafts = (tuple(weights(vocab) for _ in rows) for _ in range(2))
+        drafting = (
+            None if shape is None or within.scheme is None else Drafting(shape, within.scheme)
+        )
+        model = _found_model(gamma, targets, drafts, drafting)
+        if _is_within(model, within):
+            yield model
+
+
+def _found_model(
+    gamma: int,
+    targets: tuple[RowWeights, ...],
+    drafts: tuple[RowWeights, ...],
+    drafting: Drafting | None,
+) -> SmallModel:
+    what = f"gamma={gamma}" if drafting is None else f"tree of {len(drafting.shape)}"
+    name = f"{_FROM_SEARCH}V={len(targets[0])}, {what}"
+    return SmallModel(name, gamma, targets, drafts, drafting=drafting)
+
+
+def _is_within(model: SmallModel, within: SearchSpace) -> bool:
+    free = model.drafting is None or model.drafting.shape == within.shape
+    return free or max_tree_count(model) <= MAX_SEARCH_TREES
+
+
+def smallest_failure(
     fails: Callable[[SmallModel], bool], within: SearchSpace, *, examples: int, seed: int
 ) -> SmallModel | None:
     """Return the simplest failing instance that Hypothesis finds and shrinks, if any.
@@ -527,13 +589,7 @@ def search_failure(
             drafting, gamma = Drafting(shape, within.scheme), shape.depth
         vocab = draw(st.integers(2, within.vocab))
         rows = st.tuples(*[weights(vocab)] * draw(st.integers(1, 4)))
-        what = f"gamma={gamma}" if drafting is None else f"tree of {len(drafting.shape)}"
-        name = f"found, V={vocab}, {what}"
-        return SmallModel(name, gamma, draw(rows), draw(rows), drafting=drafting)
-
-    def is_within(model: SmallModel) -> bool:
-        free = model.drafting is None or model.drafting.shape == within.shape
-        return free or max_tree_count(model) <= MAX_SEARCH_TREES
+        return _found_model(gamma, draw(rows), draw(rows), drafting)
 
     options = settings(
         max_examples=examples,
@@ -543,7 +599,7 @@ def search_failure(
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    strategy, rng = models().filter(is_within), random.Random(seed)
+    strategy, rng = models().filter(partial(_is_within, within=within)), random.Random(seed)
     # Without a database Hypothesis still writes what it reads from source files, by default to a
     # folder below the current one.
     home = storage_directory("constants", intent_to_write=False).path.parent

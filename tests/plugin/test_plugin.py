@@ -72,22 +72,14 @@ def test_unknown_spec(simverify_audit):
 """
 
 
-QUICK = f"""
-import os
-import sys
-
-import pytest
+QUICK = """
 from simverify.auditing import exact_tier, run
 
-exact_tier.search_failure = lambda *_, **__: None
+exact_tier.search_failure = exact_tier.smallest_failure = lambda *_, **__: None
 run.refuted_faults = lambda *_: ()
-sys.path.append({str(TESTS)!r})
-from support.kept_laws import FOLDER, keep_laws
-
-keep_laws(os.environ[FOLDER], pytest.MonkeyPatch())
 """
-"""What the fixtures ``unsearched`` and ``kept_laws`` do, for audits in a process of their own; and
-no test here asks which faults a PASS refutes."""
+"""What the fixture ``unsearched`` does, for audits in a process of their own; and no test here asks
+which faults a PASS refutes."""
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ def function(text):
 def documents():
     """What audits of the three rules say, by the rule's text."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simverify.auditing.exact_tier.search_failure", lambda *_, **__: None)
+        for search in ("search_failure", "smallest_failure"):
+            patch.setattr(f"simverify.auditing.exact_tier.{search}", lambda *_, **__: None)
         return {
             text: simverify.audit(function(text), gamma=1, vocab=2)
             for text in (RULE, SAMPLED, LOSSY)

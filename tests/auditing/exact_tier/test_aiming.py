@@ -110,7 +110,7 @@ def test_a_fault_behind_several_numbers_is_found(rule, contract, monkeypatch):
     assert tier.failure is None
     assert tier.not_enumerable is None
     # A smaller one need not be looked for.
-    monkeypatch.setattr("simverify.auditing.exact_tier.search_failure", lambda *_, **__: None)
+    monkeypatch.setattr("simverify.auditing.exact_tier.smallest_failure", lambda *_, **__: None)
     tier, _ = tried(rule, contract)
     assert tier.failure is not None
     assert tier.failure.model.name.startswith("aimed")

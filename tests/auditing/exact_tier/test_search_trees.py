@@ -22,6 +22,7 @@ from simverify.auditing.search import (
     SearchSpace,
     literal_tree_instances,
     search_failure,
+    smallest_failure,
 )
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import Subject
@@ -198,27 +199,30 @@ def test_a_search_draws_trees_and_shrinks_them():
         return len(shape) >= 3 and max(map(len, shape.children.values())) == 2
 
     within = SearchSpace(4, 3, SCHEMES["iid"])
-    found = search_failure(fails, within, examples=200, seed=0)
+    first = search_failure(fails, within, examples=200, seed=0)
+    assert fails(first)
+    found = smallest_failure(fails, within, examples=200, seed=0)
     assert (found.vocab_size, len(found.drafting.shape)) == (2, 3)
     assert found.drafting.scheme is SCHEMES["iid"]
-    assert search_failure(lambda model: False, within, examples=20, seed=0) is None
+    for search in (search_failure, smallest_failure):
+        assert search(lambda model: False, within, examples=20, seed=0) is None
 
 
-def test_a_search_keeps_to_the_shapes_that_the_code_takes():
+@pytest.mark.parametrize("search", [search_failure, smallest_failure])
+def test_a_search_keeps_to_the_shapes_that_the_code_takes(search):
     seen = []
 
     def fails(model):
         seen.append(model.drafting.shape)
         return False
 
-    search_failure(
-        fails, SearchSpace(3, 4, SCHEMES["iid"], fits=lambda s: s.is_chain), examples=20, seed=0
-    )
+    chains = SearchSpace(3, 4, SCHEMES["iid"], fits=lambda s: s.is_chain)
+    search(fails, chains, examples=20, seed=0)
     assert seen
     assert all(shape.is_chain for shape in seen)
     seen.clear()
     one = shape_of_levels([2, 1])
-    search_failure(fails, SearchSpace(3, 2, SCHEMES["iid"], shape=one), examples=5, seed=0)
+    search(fails, SearchSpace(3, 2, SCHEMES["iid"], shape=one), examples=5, seed=0)
     assert set(seen) == {one}
 
 

@@ -12,7 +12,7 @@ from simverify.auditing.coverage import find_reachable
 from simverify.auditing.exact_tier import run_exact_tier
 from simverify.auditing.examiner import verify_as_step
 from simverify.auditing.instances import SmallModel, instance_battery, instances_for
-from simverify.auditing.search import LiteralHints, SearchSpace, search_failure
+from simverify.auditing.search import LiteralHints, SearchSpace, search_failure, smallest_failure
 from simverify.auditing.subject import Subject
 from simverify.symbolic.engine import Budget
 from simverify.verifiers import VERIFIERS
@@ -211,9 +211,11 @@ def test_the_search_shrinks():
         p, q = model.target(()), model.draft(())
         return bool(abs(p - q).sum() > 0.5)
 
-    found = search_failure(fails, SearchSpace(4, 3), examples=100, seed=0)
+    assert fails(search_failure(fails, SearchSpace(4, 3), examples=100, seed=0))
+    found = smallest_failure(fails, SearchSpace(4, 3), examples=100, seed=0)
     assert (found.vocab_size, found.gamma, len(found.targets)) == (2, 1, 1)
-    assert search_failure(lambda _: False, SearchSpace(3, 2), examples=20, seed=0) is None
+    for search in (search_failure, smallest_failure):
+        assert search(lambda _: False, SearchSpace(3, 2), examples=20, seed=0) is None
 
 
 @pytest.mark.parametrize("contract", ["verify", "step"])

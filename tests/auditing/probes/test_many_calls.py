@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from support.probing import by_name
 
 from simverify.auditing.invocation import ProbeRecorder, run_probe
@@ -285,6 +286,21 @@ def test_calls_that_are_picked_by_their_own_tokens_show_no_dependence():
     assert repetition(picked, len(picked)) is not None
     ring = np.tile(rng.integers(16, size=64), 32)
     assert repetition(ring[ring < 8], len(ring)) is not None
+
+
+@pytest.mark.parametrize("repeats", range(0, 60, 6))
+def test_equal_tokens_are_judged_by_the_exact_tail(repeats):
+    """Whether the shorter way, by one term of a tail, or the whole tail decides."""
+    rng = np.random.default_rng(repeats)
+    tokens = rng.integers(16, size=300)
+    at = rng.choice(290, size=repeats, replace=False)
+    tokens[at + 10] = tokens[at]
+    lags = range(FIRST_LAG, len(tokens) - MIN_PAIRS)
+    for alpha in (1e-2, 1e-9):
+        tails = [binom.sf((tokens[k:] == tokens[:-k]).sum() - 1, 300 - k, 1 / 16) for k in lags]
+        found = equal_at_lag(tokens, 1 / 16, lags, alpha, 300)
+        assert (found is not None) == (min(tails) <= alpha / len(lags))
+    assert repeats < 50 or found is not None
 
 
 @pytest.mark.parametrize("at", ["the second object", "the second reset"])
