@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import UNSET
 
 from simverify import results
-from simverify.models.distribution import STAGES
 from simverify.options.option import words_of
 from simverify.reports.terminal import report_text
 from simverify.reports.view import (
@@ -48,7 +47,6 @@ from simverify.reports.words import (
     truncate_line,
     verdict_case,
 )
-from simverify.trees import TreeShape, tree_text
 
 _PROBE_OUTCOMES: dict[str, Outcome] = {"warning": "warned", "not run": "skipped"}
 _PROBE_MARKS: dict[str, Mark] = {"violation": "fail", "warning": "open", "ok": "pass"}
@@ -608,6 +606,8 @@ def instance_size(instance: results.Instance) -> str:
     words = f"V = {instance.vocab_size}, gamma = {instance.gamma}"
     if instance.parents is None:
         return words
+    from simverify.trees import TreeShape  # numpy, which most reports do not need
+
     shape = TreeShape(instance.parents)
     return f"{words}, draft trees of {shape.words()}, scheme {instance.scheme}"
 
@@ -618,6 +618,8 @@ def drafted_clause(breach: results.Breach) -> str:
         return ""
     if breach.parents is None:
         return f", draft tokens {token_text(breach.draft_tokens)}"
+    from simverify.trees import TreeShape, tree_text
+
     drawn = tree_text(TreeShape(breach.parents), breach.draft_tokens)
     return f", draft tree {drawn} (children in brackets)"
 
@@ -779,6 +781,8 @@ def followed_words(
     if given["temperature"] == 1.0:
         del given["temperature"]
     words = [word for name, value in given.items() for word in words_of(name, value)]
+    from simverify.models.distribution import STAGES
+
     if list(processing.order) != sorted(processing.order, key=STAGES.index):
         words += words_of("order", ",".join(processing.order))
     if not words:

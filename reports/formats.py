@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import jinja2
 import msgspec
 from markupsafe import Markup, escape
 
@@ -38,6 +37,9 @@ from simverify.reports.words import shell_line
 from simverify.results import Document
 from simverify.results.reading import document_text
 from simverify.results.registry import kind_of, load_view
+
+if TYPE_CHECKING:
+    import jinja2
 
 
 def build_report(run: Document) -> Report:
@@ -158,7 +160,9 @@ def _template_file(name: str) -> str:
 
 
 @cache
-def _jinja_environment() -> jinja2.Environment:
+def _jinja_environment() -> "jinja2.Environment":
+    import jinja2  # a twentieth of a second that most commands do not need
+
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_template_file),
         autoescape=True,

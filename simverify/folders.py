@@ -1,4 +1,4 @@
-"""Folders: the cache of what simverify can make again, and the sources of packages."""
+"""Folders: the cache of what simverify can make again, the record of runs, sources of packages."""
 
 __simverify_role__ = "shared"
 
@@ -15,6 +15,23 @@ from pathlib import Path
 import platformdirs
 
 from simverify.roles import folders, role_of_file
+
+STORE_VARIABLE = "SIMVERIFY_RUNS"
+"""The environment variable that names the store; empty for none."""
+
+DEFAULT_STORE = Path(".simverify") / "runs.db"
+"""The store that is used where the variable is not set, if ``simverify runs init`` made one."""
+
+
+def store_path() -> Path | None:
+    """Return the store that runs are recorded in: the variable's, or the folder's if it is there.
+
+    None where there is none; nothing is made unasked.
+    """
+    named = os.environ.get(STORE_VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    return DEFAULT_STORE if DEFAULT_STORE.exists() else None
 
 
 def cache_folder(name: str) -> Path | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from simverify.api.real import BUNDLED_MODEL, RealModelOptions
+from simverify.api.verdict_cache import VerdictRecorder
 from simverify.auditing import run as auditing
 from simverify.auditing.coins import MAX_COINS, MAX_REPORTED_COINS
 from simverify.auditing.enumeration import takes_draft_arguments
@@ -317,10 +318,11 @@ def audit(options: Options) -> AuditRun:
     return run_audit(options)
 
 
-def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
+def run_audit(options: Options, *, reproduce: str | None = None, keep: bool = False) -> AuditRun:
     """Audit code in a child process, where a process can be forked.
 
-    ``reproduce``: the command that shows a failure again; by default the audit itself.
+    ``reproduce``: the command that shows a failure again; by default the audit itself. ``keep``:
+    keep the verdict of code that this process has not loaded, for the next audit.
     """
     auditor: partial[AuditRun] | None = None
     contract: Contract | None = None
@@ -361,6 +363,7 @@ def run_audit(options: Options, *, reproduce: str | None = None) -> AuditRun:
         reproduce=reproduce,
         auditor=auditor,
         progress=options.progress,
+        record=partial(VerdictRecorder, options, reproduce) if keep else None,
     )
 
 

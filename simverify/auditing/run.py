@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from types import CodeType
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -453,6 +453,13 @@ Auditor = Callable[..., doc.AuditRun]
 """An audit of a subject, with keywords ``settings`` and ``progress``."""
 
 
+class Recorder(Protocol):
+    """Notes what a verdict depends on, from before the code is loaded."""
+
+    def keep(self, run: doc.AuditRun) -> None:
+        """Keep the verdict for the next audit."""
+
+
 def supervised_audit(
     load: Callable[[], Subject],
     contract: Contract | None,
@@ -462,10 +469,12 @@ def supervised_audit(
     reproduce: str | None = None,
     auditor: Auditor | None = None,
     progress: Callable[[str], None] | None = None,
+    record: Callable[[], Recorder] | None = None,
 ) -> doc.AuditRun:
     """Audit what ``load`` returns in a child process.
 
-    ``auditor`` replaces :func:`audit`; ``reproduce`` is then the command that repeats it. A child
+    ``auditor`` replaces :func:`audit`; ``reproduce`` is then the command that repeats it.
+    ``record`` begins to note what the verdict depends on, and keeps it. A child
     that dies is a FAIL that says how and where. Raises ``SimverifyError`` if the child dies while
     ``load`` runs, and as ``load`` and the audit do. After a probe that ends the use of the GPU the
     audit starts again in another child, without that probe.
@@ -474,13 +483,16 @@ def supervised_audit(
     stamp = start_meta()
 
     def work(report: Callable[[str], None]) -> doc.AuditRun:
-        shared = SharedModules()
+        shared, recorder = SharedModules(), record() if record else None
         subject = load()
         try:
             with closing(subject):
                 if auditor is not None:
                     return auditor(subject, settings=settings, progress=report)
-                return audit(subject, contract, settings, reproduce=reproduce, progress=report)
+                run = audit(subject, contract, settings, reproduce=reproduce, progress=report)
+            if recorder is not None:
+                recorder.keep(run)
+            return run
         except SimverifyError:
             raise
         except Exception:

@@ -23,6 +23,7 @@ from simverify.cli.settings import (
 )
 from simverify.cli.streams import discard_output, print_error
 from simverify.errors import UsageError
+from simverify.folders import store_path
 from simverify.options.modes import options_of
 from simverify.options.option import Options
 from simverify.reports.view import WIDTH, TrimmedStream
@@ -107,7 +108,6 @@ class Outputs:
 
         Makes the folder ``report``.
         """
-        from simverify.history.record import check_store, store_path
         from simverify.reports.present import prepare_folder
         from simverify.results.reading import check_writable
 
@@ -120,6 +120,8 @@ class Outputs:
             prepare_folder(self.report)
         store = store_path()
         if store is not None:
+            from simverify.history.record import check_store
+
             check_store(store)
 
     def write(self, run: "Document") -> None:
@@ -167,12 +169,13 @@ def document_command(
     outputs: Sequence[str] = tuple(_OUTPUT_OPTIONS),
     verbose: str = "",
     prepare: Prepare | None = None,
-) -> Callable[[Callable[[Any, Outputs], "Document | str"]], Callable[..., int]]:
+) -> Callable[[Callable[..., "Document | str"]], Callable[..., int]]:
     """Make a command of a function that takes options and outputs and returns a document.
 
     ``modes``: dataclasses whose options the command takes; the options decide which of them the
-    function gets. ``arguments``: options that are given by position, with their help where it is
-    not the option's, all of them ``optional`` or none. ``outputs``: which of the output options
+    function gets. Its keywords are options of this command alone. ``arguments``: options that are
+    given by position, with their help where it is not the option's, all of them ``optional`` or
+    none. ``outputs``: which of the output options
     there are; ``verbose``: what that one prints. ``prepare``: makes the options of what was given
     by name, and of the outputs, before anything is written; its keywords are options of this
     command alone. It may return the exit code of a command that is done. A function that makes no
@@ -180,14 +183,17 @@ def document_command(
     """
     positional = arguments or {}
 
-    def decorate(product: Callable[[Any, Outputs], "Document | str"]) -> Callable[..., int]:
+    def decorate(product: Callable[..., "Document | str"]) -> Callable[..., int]:
         fields = command_options(modes, without=tuple(positional))
         extra = inspect.signature(prepare).parameters.values() if prepare else ()
         switches = [one for one in extra if one.kind is one.KEYWORD_ONLY]
+        own = inspect.signature(product).parameters.values()
+        keywords = [one for one in own if one.kind is one.KEYWORD_ONLY]
 
         def command(*values: Any, options: Any = None, **more: Any) -> int:
             where = Outputs(**{name: more.pop(name) for name in outputs if name in more})
             given = given_by(modes, fields() if options is None else options)
+            asked = {one.name: more.pop(one.name, one.default) for one in keywords}
             given |= dict(zip(positional, (*values, *[None] * len(positional)), strict=False))
             chosen = options_of(modes, given) if not prepare else prepare(given, where, **more)
             if isinstance(chosen, int):
@@ -198,7 +204,7 @@ def document_command(
                 if isinstance(value, str | Path):
                     check_json_text(str(value))  # the document says it
             with progress(where.quiet) as say:
-                run = product(replace(chosen, progress=say), where)
+                run = product(replace(chosen, progress=say), where, **asked)
             if isinstance(run, str):
                 print(run)
                 return 0
@@ -207,7 +213,7 @@ def document_command(
 
         shown = [*argument_parameters(modes, positional, optional=optional)]
         shown.append(keyword("options", Annotated[fields, Parameter(name="*")], fields()))
-        shown += switches
+        shown += [*keywords, *switches]
         for name in outputs:
             kind, words = _OUTPUT_OPTIONS[name]
             words = verbose if name == "verbose" and verbose else words
@@ -231,11 +237,11 @@ def check_json_text(text: str) -> None:
 
 def _record_run(run: "Document") -> None:
     """Add the run to the store, if there is one; what goes wrong takes no verdict away."""
-    from simverify.history.record import add_run, store_path
-
     store = store_path()
     if store is None:
         return
+    from simverify.history.record import add_run
+
     try:
         add_run(store, run, ["simverify", *sys.argv[1:]])
     except UsageError as error:

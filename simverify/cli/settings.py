@@ -19,7 +19,16 @@ from simverify.checks import pick_name, read_toml
 from simverify.cli.streams import print_error
 from simverify.errors import UsageError
 from simverify.options.modes import renamed
-from simverify.options.option import GROUPS, OTHERS, OUTPUT, Option, Options, flag, option_of
+from simverify.options.option import (
+    BUDGET,
+    GROUPS,
+    OTHERS,
+    OUTPUT,
+    Option,
+    Options,
+    flag,
+    option_of,
+)
 
 _VARIABLE_PREFIX = "SIMVERIFY_"
 _LIST_OPTIONS = ("--models", "--verifiers", "--engines", "--audits", "--cells")
@@ -139,6 +148,7 @@ _GROUPS = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS
 IN_OUTPUT = _GROUPS[OUTPUT]
 """The group of a command's own options, which say where its result goes."""
 
+IN_BUDGET = _GROUPS[BUDGET]
 IN_OTHERS = _GROUPS[OTHERS]
 
 

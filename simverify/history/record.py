@@ -24,7 +24,13 @@ import msgspec
 
 from simverify.checks import clean_line, pick_name
 from simverify.errors import UsageError
-from simverify.folders import distribution_of, find_source, simverify_sources_sha256
+from simverify.folders import (
+    DEFAULT_STORE,
+    distribution_of,
+    find_source,
+    simverify_sources_sha256,
+    store_path,
+)
 from simverify.history.baseline import Check, check_baseline, make_folder, sweep_check
 from simverify.results import AuditRun, Document, Meta, SweepRun, Verdict
 from simverify.results.reading import document_text, read_text
@@ -437,12 +443,6 @@ def casefold(text: object) -> str:
 # The store itself: where it lies, adding a run, finding runs.
 
 
-STORE_VARIABLE = "SIMVERIFY_RUNS"
-"""The environment variable that names the store; empty for none."""
-
-DEFAULT_STORE = Path(".simverify") / "runs.db"
-"""The store that is used where the variable is not set, if ``simverify runs init`` made one."""
-
 _MAX_INTEGER = 2**63 - 1
 """The largest of SQLite's integers."""
 
@@ -454,17 +454,6 @@ _SEARCHED_COLUMNS = (
     *(name for name in _VERSION_2_COLUMNS if name not in _NUMBER_COLUMNS),
 )
 """What a search looks into."""
-
-
-def store_path() -> Path | None:
-    """Return the store that runs are recorded in: the variable's, or the folder's if it is there.
-
-    None where there is none; nothing is made unasked.
-    """
-    named = os.environ.get(STORE_VARIABLE)
-    if named is not None:
-        return Path(named) if named else None
-    return DEFAULT_STORE if DEFAULT_STORE.exists() else None
 
 
 def init_store(path: Path) -> None:

@@ -9,9 +9,9 @@ from cyclopts import Parameter
 
 from simverify.cli.common import Outputs, document_command
 from simverify.cli.interrupt import Terminated, handle_sigterm
-from simverify.cli.settings import IN_OTHERS
+from simverify.cli.settings import IN_BUDGET, IN_OTHERS
 from simverify.errors import UsageError
-from simverify.options.audit import CODE, SelfTestOptions
+from simverify.options.audit import CODE, AuditOptions, SelfTestOptions
 from simverify.options.modes import made, mode_of
 from simverify.options.option import Options
 from simverify.options.served import AgainstOptions, OutputOptions
@@ -25,6 +25,10 @@ MODES = (CODE[0], AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
 _INSTEAD = ("drafter", "verifier", "command", "library")
 """Options that name what is audited in the place of SPEC."""
 
+_NO_CACHE_HELP = (
+    "Audit again where the verdict of an earlier audit is kept: the code, the options and the "
+    "versions are the same."
+)
 _SELF_TEST_HELP = "Audit every catalogued fault and every must-pass control instead."
 
 
@@ -53,19 +57,32 @@ def _choose_mode(
     verbose="Print every note, and name every fault that is ruled out.",
     prepare=_choose_mode,
 )
-def audit(options: Options, outputs: Outputs) -> "AgainstRun | AuditRun | OutputRun | SelfTestRun":
+def audit(
+    options: Options,
+    outputs: Outputs,
+    *,
+    no_cache: Annotated[bool, Parameter(group=IN_BUDGET, help=_NO_CACHE_HELP)] = False,
+) -> "AgainstRun | AuditRun | OutputRun | SelfTestRun":
     """Put a verifier on trial, such as simverify audit my_sampler.py:verify."""
     if isinstance(options, AgainstOptions | OutputOptions):
         return _judge_emitted(options)
-    from simverify.api.audit import run_audit, self_test
     from simverify.reports.present import RUN_FILE
 
-    if isinstance(options, SelfTestOptions):
-        return self_test.run(options)
     file = None if outputs.json == "-" else outputs.json
     if file is None and outputs.report is not None:
         file = str(outputs.report / RUN_FILE)
-    return run_audit(options, reproduce=file and f"simverify replay {file}#0")
+    reproduce = file and f"simverify replay {file}#0"
+    keep = not no_cache and isinstance(options, AuditOptions)
+    if keep:
+        from simverify.api.verdict_cache import kept_run
+
+        if (run := kept_run(options, reproduce)) is not None:
+            return run
+    from simverify.api.audit import run_audit, self_test
+
+    if isinstance(options, SelfTestOptions):
+        return self_test.run(options)
+    return run_audit(options, reproduce=reproduce, keep=keep)
 
 
 def _judge_emitted(options: AgainstOptions | OutputOptions) -> "AgainstRun | OutputRun":

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from simverify import folders
 from simverify.cli.common import output_console, print_entries, print_lines, wrap_line
 from simverify.errors import UsageError
 from simverify.results.common import EXIT_CODES
@@ -65,7 +66,7 @@ def runs(
     """
     from simverify.history import record
 
-    where = store or record.store_path() or record.DEFAULT_STORE
+    where = store or folders.store_path() or folders.DEFAULT_STORE
     expected, count = _EXPECTED_WORDS[action]
     if len(which) != count if count is not None else not which:
         given = " ".join(which) or "nothing"
@@ -76,7 +77,7 @@ def runs(
         record.init_store(where)
         print_lines([f"runs are recorded in {where}"])
     elif action == "add":
-        if where == record.store_path():
+        if where == folders.store_path():
             record.check_store(where)  # a store that the variable names is made, as by any run
         _add_files(where, which)
     elif action == "show":

@@ -1,0 +1,182 @@
+"""Verdicts that a later audit gives at once, and all that makes them void."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+RULE = """
+import numpy as np
+{imports}
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    {first}
+    p, q, x = target_probs[0], draft_probs[0], int(draft_tokens[0])
+    if rng.random() * q[x] < p[x]:
+        return [x, rng.choice(len(p), p=target_probs[1])]
+    row = np.maximum(p - q, 0)
+    return [rng.choice(len(p), p=row / row.sum())]
+"""
+
+
+def rule(imports="", first="pass"):
+    return {"rule.py": RULE.format(imports=imports, first=first)}
+
+
+HELPER = {"helper.py": "SCALE = 1.0\n"}
+READS = "table = [float(x) for x in open('table.txt')]"
+MAY_READ = """
+try:
+    text = open("settings.txt").read()
+except FileNotFoundError:
+    text = ""
+"""
+CHANGES = {
+    "the rule": (rule(), {"rule.py": RULE.format(imports="# other", first="pass")}),
+    "a helper in another module": (
+        rule("from helper import SCALE") | HELPER,
+        {"helper.py": "SCALE = 2.0\n"},
+    ),
+    "a helper of a helper": (
+        rule("import package.one") | {"package/one.py": "from . import two", "package/two.py": ""},
+        {"package/two.py": "X = 1\n"},
+    ),
+    "a module that comes before it": (
+        rule("import sub.helper\nimport helper") | HELPER | {"sub/helper.py": "", "sub/x.py": ""},
+        {"numpy.py": "from sub import x\n"},
+    ),
+    "a file that is read": (rule(READS) | {"table.txt": "1.0\n"}, {"table.txt": "2.0\n"}),
+    "a file that was not there": (rule(MAY_READ), {"settings.txt": "temperature = 2\n"}),
+    "a file that numpy reads": (
+        rule("TABLE = np.loadtxt('table.txt')") | {"table.txt": "1.0\n"},
+        {"table.txt": "2.0\n"},
+    ),
+    "a variable of the environment": (rule(), {"$OTHER_RULE": "1"}),
+    "the options": (rule(), {"--seed": "1"}),
+    "a file that is gone": (rule("from helper import SCALE") | HELPER, {"helper.py": None}),
+}
+"""By what changes: the files, and the change."""
+
+NEVER_KEPT = {
+    "the clock": rule("import time", "time.time()"),
+    "the environment": rule("import os", "os.environ.get('X')"),
+    "a name that is looked up": rule("import os", "getattr(os, 'environ')"),
+    "whether a file is there": rule("import os", "os.path.exists('flag')"),
+    "a list of files": rule("from pathlib import Path", "list(Path().iterdir())"),
+    "another program": rule("import subprocess", "subprocess.run(['true'])"),
+    "a system file": rule(first="open('/proc/loadavg').read()"),
+    "a file that is written": rule(first="open('log.txt', 'a').write('x')"),
+    "a folder that compiled code may read": rule("WEIGHTS = 'weights'") | {"weights/w.bin": ""},
+    "the clock, in a helper": rule("import helper") | {"helper.py": "import datetime"},
+}
+
+AUDITS = """
+import json, os, sys, time
+from pathlib import Path
+from simverify.api.audit import run_audit
+from simverify.auditing.subject import load_subject
+from simverify.options.audit import AuditOptions
+from simverify.api.verdict_cache import VerdictRecorder, kept_run
+
+def write(files):
+    for name, text in files.items():
+        path = Path(name)
+        if text is None:
+            path.unlink()
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+class FIRST:
+    random = staticmethod(lambda: 0.0)
+    choice = staticmethod(lambda *_, **__: 0)
+
+def options(seed=0):
+    return AuditOptions("rule.py:verify", gamma=1, vocab=2, seed=seed)
+
+root, cases = Path.cwd(), json.load(sys.stdin)
+for name, (files, _) in cases.items():
+    (root / name).mkdir()
+    os.chdir(root / name)
+    write(files)
+os.chdir(root / "nothing")
+time.sleep(0.3)  # a file that has just been written may have changed since it was read
+run = run_audit(options(), keep=True)
+kept = {}
+for name, (_, change) in cases.items():
+    os.chdir(root / name)
+    if name != "nothing":
+        if os.fork() == 0:
+            # As an audit does, but for most of its calls.
+            recorder = VerdictRecorder(options(), None)
+            load_subject("rule.py:verify").rule([[1.0, 0.0]] * 2, [[1.0, 0.0]], [0], FIRST)
+            recorder.keep(run)
+            os._exit(0)
+        assert os.wait()[1] == 0, name
+    before = kept_run(options(), None)
+    seed = int(change.pop("--seed", 0))
+    variables = {x[1:]: change.pop(x) for x in list(change) if x.startswith("$")}
+    os.environ |= variables
+    write(change)
+    after = kept_run(options(seed), None)
+    for variable in variables:
+        del os.environ[variable]
+    kept[name] = before is not None, after is not None
+print(json.dumps(kept))
+"""
+
+
+def run(command, folder, **more):
+    environment = os.environ | {"SIMVERIFY_CACHE_DIR": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Return by case whether the verdict is kept, and whether it is after the change."""
+    folder = tmp_path_factory.mktemp("kept")
+    cases = CHANGES | {name: (files, {}) for name, files in NEVER_KEPT.items()}
+    cases["nothing"] = (rule(), {"notes.txt": "not read"})
+    done = run(["-c", AUDITS], folder, input=json.dumps(cases))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_verdict_is_kept_while_nothing_changes(kept):
+    assert kept["nothing"] == [True, True]
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_makes_it_void(what, kept):
+    assert kept[what] == [True, False]
+
+
+@pytest.mark.parametrize("what", NEVER_KEPT)
+def test_code_that_asks_the_machine_is_audited_each_time(what, kept):
+    assert kept[what] == [False, False]
+
+
+def test_the_command_says_so_and_can_audit_again(tmp_path):
+    (tmp_path / "rule.py").write_text(rule()["rule.py"])
+    os.utime(tmp_path / "rule.py", (1e9, 1e9))
+    run(["-c", "import time; time.sleep(0.3)"], tmp_path)
+    command = ["-m", "simverify", "audit", "rule.py:verify", "--gamma", "1", "--vocab", "2"]
+    first, again, anew = (run([*command, *x], tmp_path) for x in ([], [], ["--no-cache"]))
+    assert first.returncode == again.returncode == anew.returncode == 0
+    assert "kept from the audit of" not in first.stdout + anew.stdout
+    assert "kept from the audit of" in again.stdout
+    # The rest is the same; and a rule that has become wrong fails.
+    assert again.stdout.startswith(first.stdout.partition("\nNotes:")[0])
+    wrong = textwrap.dedent(RULE).format(imports="", first="pass").replace("p - q", "p")
+    (tmp_path / "rule.py").write_text(wrong)
+    assert run(command, tmp_path).returncode == 1
