@@ -363,7 +363,9 @@ def run_audit(options: Options, *, reproduce: str | None = None, keep: bool = Fa
         reproduce=reproduce,
         auditor=auditor,
         progress=options.progress,
-        record=partial(VerdictRecorder, options, reproduce) if keep else None,
+        record=partial(VerdictRecorder, options, reproduce)
+        if keep and isinstance(options, AuditOptions)
+        else None,
     )
 
 

@@ -72,8 +72,7 @@ def audit(
     if file is None and outputs.report is not None:
         file = str(outputs.report / RUN_FILE)
     reproduce = file and f"simverify replay {file}#0"
-    keep = not no_cache and isinstance(options, AuditOptions)
-    if keep:
+    if isinstance(options, AuditOptions) and not no_cache:
         from simverify.api.verdict_cache import kept_run
 
         if (run := kept_run(options, reproduce)) is not None:
@@ -82,7 +81,7 @@ def audit(
 
     if isinstance(options, SelfTestOptions):
         return self_test.run(options)
-    return run_audit(options, reproduce=reproduce, keep=keep)
+    return run_audit(options, reproduce=reproduce, keep=not no_cache)
 
 
 def _judge_emitted(options: AgainstOptions | OutputOptions) -> "AgainstRun | OutputRun":
