@@ -1,15 +1,18 @@
 """Verdicts of audits, kept until anything that they depend on changes.
 
-A verdict is kept for the code, the options and the versions that led to it: the source of every
-module that the audit loaded, the files that were read meanwhile, what the folders of imports hold,
-the environment, and the installed packages. Code that asks the machine for more, such as the clock
-or a list of files, is audited anew each time, and so is code that a Python process hands over: what
-that process has done to it is in no file.
+Only of code that reads nothing but its own modules: each of its sources may import a few packages
+that compute, and other sources of its own, and may name nothing that asks the machine for more. So
+a verdict depends on the request, the sources, what an import could have found, the environment and
+the installed packages, and all of these are compared. What else code does is watched as it runs: a
+file that it opens, another program, a connection, and nothing is kept.
 """
 
+import ast
 import hashlib
+import importlib.util
 import os
 import platform
+import stat
 import sys
 import sysconfig
 import time
@@ -18,7 +21,6 @@ from contextlib import suppress
 from functools import cache
 from importlib.machinery import all_suffixes
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import msgspec
@@ -28,51 +30,74 @@ from simverify.options.audit import AuditOptions
 from simverify.results import AuditRun
 from simverify.roles import folders
 
-_FORMAT = 1
+_FORMAT = 2
 
-_VOLATILE = frozenset(
-    ("_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "SIMVERIFY_CACHE_DIR", "TERM", "WINDOWID")
+_VOLATILE = (
+    *("COLUMNS", "DBUS_", "GITHUB_", "GPG_", "ITERM_", "KITTY_", "LINES", "LS_COLORS", "MAKE"),
+    *("MFLAGS", "OLDPWD", "PWD", "PYTEST_", "RUNNER_", "SHLVL", "SIMVERIFY_CACHE_DIR", "SSH_"),
+    *("TERM", "TMUX", "VSCODE_", "WINDOWID", "WT_", "XDG_"),
 )
-"""Variables of the environment that differ between two terminals and say nothing of code."""
+"""Beginnings of variables that differ between two terminals and that no package here reads."""
+
+_PURE = frozenset(
+    (
+        *("__future__", "abc", "array", "bisect", "cmath", "collections", "copy", "dataclasses"),
+        *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "jax"),
+        *("math", "numba", "numbers", "numpy", "operator", "random", "re", "scipy", "secrets"),
+        *("simverify", "statistics", "string", "struct", "torch", "typing", "typing_extensions"),
+    )
+)
+"""What code may import whose verdict is kept."""
 
 _ASKS = frozenset(
     (
-        *("time", "datetime", "platform", "socket", "subprocess", "multiprocessing", "threading"),
-        *("psutil", "uuid", "getpass", "pwd", "resource", "sysconf", "cpu_count", "uname"),
-        *("getpid", "gethostname", "getloadavg", "sched_getaffinity", "get_device_name", "devices"),
-        *("exists", "lexists", "is_file", "isfile", "is_dir", "isdir", "islink", "access", "stat"),
-        *("lstat", "getsize", "getmtime", "listdir", "scandir", "iterdir", "glob", "iglob", "walk"),
-        *("environ", "getenv", "environb", "getenvb", "argv", "stdin", "input", "getcwd", "cwd"),
-        *("CDLL", "cdll", "PyDLL", "LoadLibrary", "dlopen", "ffi", "mmap", "shared_memory"),
-        *("urlopen", "requests", "httpx", "aiohttp", "sqlite3", "redis"),
+        *("__builtins__", "__file__", "__import__", "__loader__", "__path__", "__spec__", "open"),
+        *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "input"),
+        *("locals", "vars", "load", "loads", "loadtxt", "load_library", "load_model", "fromfile"),
+        *("fromregex", "from_file", "genfromtxt", "memmap", "open_memmap", "DataSource", "tofile"),
+        *("save", "savetxt", "savez", "savez_compressed", "dump", "dumps", "datasets", "hub", "io"),
+        *("ops", "cpp_extension", "ctypes", "ctypeslib", "cffi_support", "f2py"),
+        *("os", "sys", "subprocess", "pathlib", "environ", "getenv", "importlib", "pkgutil"),
+        *("time", "datetime", "datetime64", "now", "today", "cuda", "mps", "xpu", "accelerator"),
+        *("devices", "local_devices", "device_count", "default_backend", "process_index"),
+        *("is_available", "get_device_name", "pure_callback", "io_callback", "callback"),
+        *("show_config", "__config__", "distributed", "multiprocessing", "PackageImporter"),
+        *("urandom", "SystemRandom", "seed_all", "_C"),
     )
 )
-"""Names in code that asks the machine for what no file of it says."""
+"""Names that read what no source of the code holds, or may."""
 
 _EVENTS = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
+_FORKS = ("os.fork", "os.forkpty", "ctypes.dlopen")
 """Audit events of Python after which the verdict may depend on something outside."""
-
-_SPECIAL_FOLDERS = ("/proc/", "/sys/", "/dev/")
-
-_MAX_PATH = 1_000
-_MAX_KEPT = 200
-"""Verdicts that are kept at most, of about 0.1 MB each; then the oldest goes."""
 
 _RACE_SECONDS = 0.1
 """Files that were changed later than so long before the audit began may differ from what it read:
 the time stamps of a file system are coarse."""
 
+_MAX_KEPT = 200
+"""Verdicts that are kept at most, of about 0.1 MB each; then the oldest goes."""
+
 
 class _Inputs(msgspec.Struct, frozen=True):
     """What a verdict depends on, beside its request.
 
-    ``sources``: SHA-256 of files by path, "" where there was none; ``installed``: size, times and
-    inode of files of packages; ``folders``: the names of what could be imported from each.
+    ``sources``: real path and SHA-256 of each module by its path; ``installed``: size, times and
+    inode of files of packages; ``folders``: real path of each, and the names of what could be
+    imported from it.
     """
 
-    sources: dict[str, str]
+    sources: dict[str, tuple[str, str]]
     installed: dict[str, tuple[int, ...]]
     folders: dict[str, tuple[str, ...]]
+
+    def hold(self) -> bool:
+        """Whether nothing has changed."""
+        return (
+            all(_source(file)[0] == value for file, value in self.sources.items())
+            and all(_stamp(file) == value for file, value in self.installed.items())
+            and all(_importable(name) == value for name, value in self.folders.items())
+        )
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -86,17 +111,12 @@ def kept_run(options: AuditOptions, reproduce: str | None) -> AuditRun | None:
     To be asked in a process that has loaded none of the code, which the options name by a SPEC.
     """
     path = _entry_path(options, reproduce)
-    if path is None:
+    if path is None or not path.is_file():
         return None
     try:
         entry = msgspec.json.decode(path.read_bytes(), type=_Entry)
-        known = entry.inputs
-        same = (
-            all(_sha256(file) == value for file, value in known.sources.items())
-            and all(_stamp(file) == value for file, value in known.installed.items())
-            and all(_importable(name) == value for name, value in known.folders.items())
-        )
-    except (OSError, ValueError, msgspec.DecodeError):
+        same = entry.inputs.hold()
+    except Exception:  # a damaged file, or one that cannot be read: audit again
         return None
     if not same:
         return None
@@ -113,27 +133,56 @@ class VerdictRecorder:
     def __init__(self, options: AuditOptions, reproduce: str | None) -> None:
         self._path = _entry_path(options, reproduce)
         self._began = time.time()
-        self._read: set[str] = set()
-        self._unknown = False
-        if self._path is not None:
-            sys.addaudithook(self._note)
+        self._sources: dict[str, tuple[tuple[str, str], bytes]] = {}
+        self._folders: dict[str, tuple[str, ...]] = {}
+        self._busy = False
+        # A start-up file of the user may have changed anything.
+        self._unknown = any(map(_is_user_file, _module_files()))
+        if self._path is not None and not self._unknown:
+            place = str(options.rule).rpartition(":")[0]
+            for folder in (*sys.path, os.path.dirname(place) if place.endswith(".py") else ""):
+                self._note_folder(folder)
+            sys.addaudithook(self._hook)
 
-    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # Called for all that happens: nothing may raise, and most events are of no interest.
-        if event == "open":
-            path, _, flags = arguments
-            if isinstance(path, bytes):
-                path = os.fsdecode(path)
-            if isinstance(path, str) and not path.startswith(_SPECIAL_FOLDERS):
-                if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-                    self._unknown |= not _is_ours(path)
-                elif "__pycache__" not in path:
-                    self._read.add(os.path.abspath(path))
-        elif event == "ctypes.dlopen":
-            name = arguments[0]
-            self._unknown |= bool(name) and not _is_installed(os.path.abspath(os.fspath(name)))
-        elif event.startswith(_EVENTS):
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # Called for all that happens in the code, which must not see an error of ours; and for what
+        # is read here.
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            if event == "open":
+                self._note_file(*arguments)
+            elif event.startswith(_EVENTS) or (event in _FORKS and not _is_library(arguments)):
+                self._unknown = True
+        except Exception:
             self._unknown = True
+        finally:
+            self._busy = False
+
+    def _note_file(self, path: object, _mode: object, flags: int) -> None:
+        if isinstance(path, int) or self._unknown:
+            return
+        place = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            self._unknown = not (_is_ours(place) or place == os.devnull)
+        elif place.endswith(".pyc"):
+            with suppress(ValueError):
+                place = importlib.util.source_from_cache(place)
+        if self._unknown or not _is_user_file(place) or place in self._sources:
+            return
+        if not place.endswith(".py"):
+            # Folders and archives of imports are noted, and the main module is the command line.
+            searched = place in self._folders or os.path.isdir(place)
+            self._unknown = not searched and place != _main_file()
+            return
+        self._sources[place] = _source(place)
+        self._note_folder(os.path.dirname(place))
+
+    def _note_folder(self, folder: str) -> None:
+        place = os.path.abspath(folder)
+        if place not in self._folders:
+            self._folders[place] = _importable(place)
 
     def keep(self, run: AuditRun) -> None:
         """Keep the verdict, if nothing but what was noted can change it."""
@@ -141,79 +190,103 @@ class VerdictRecorder:
         if path is None or self._unknown or run.verdict == "INCONCLUSIVE" or run.stopped:
             return
         self._path = None
-        with suppress(Exception):  # modules may hold anything; an audit does not fail for it
-            inputs = self._inputs()
-            if inputs is None:
-                return
-            part = path.with_suffix(f".{os.getpid()}")
-            part.write_bytes(msgspec.json.encode(_Entry(inputs, run)))
-            part.replace(path)
-            kept = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)
-            for one in kept[:-_MAX_KEPT]:
-                one.unlink()
+        part = path.with_suffix(f".{os.getpid()}")
+        try:
+            if (inputs := self._inputs()) is not None:
+                part.write_bytes(msgspec.json.encode(_Entry(inputs, run)))
+                part.replace(path)
+                kept = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime)
+                for one in kept[:-_MAX_KEPT]:
+                    one.unlink(missing_ok=True)
+        except Exception:
+            return  # an audit does not fail because its verdict cannot be kept
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
     def _inputs(self) -> _Inputs | None:
-        files = set(filter(None, map(_module_file, list(sys.modules.values()))))
-        files.discard(_module_file(sys.modules["__main__"]))  # the command line itself
-        sources, installed = dict[str, str](), dict[str, tuple[int, ...]]()
-        for file in files | self._read:
-            if _is_installed(file):
-                if file in files:
-                    installed[file] = _stamp(file)
-            elif not _is_ours(file):
-                if file in files and not self._is_plain(Path(file)):
-                    return None
-                if os.path.exists(file):
-                    status = os.stat(file)
-                    if max(status.st_mtime, status.st_ctime) > self._began - _RACE_SECONDS:
-                        return None
-                sources[file] = _sha256(file)
-        return _Inputs(sources, installed, {x: _importable(x) for x in _import_folders()})
-
-    def _is_plain(self, file: Path) -> bool:
-        """Whether a module is Python source that asks the machine for nothing.
-
-        Nor names a file that was read without Python's knowledge, as compiled code can.
-        """
-        if file.suffix != ".py":
-            return False
-        names, texts = set[str](), set[str]()
-        todo: list[object] = [compile(file.read_bytes(), str(file), "exec")]
-        while todo:
-            one = todo.pop()
-            if isinstance(one, CodeType):
-                names.update(one.co_names)
-                todo += one.co_consts
-            elif isinstance(one, tuple | frozenset):
-                todo += one
-            elif isinstance(one, str):
-                texts.add(one)
-        asks = (names | texts) & _ASKS
-        return not (asks or any(self._is_unread(text, file.parent) for text in texts))
-
-    def _is_unread(self, text: str, folder: Path) -> bool:
-        if text.startswith(_SPECIAL_FOLDERS):
-            return True
-        if len(text) > _MAX_PATH or "\n" in text or "\0" in text or text in ("", ".", "..", "/"):
-            return False
-        places = (os.path.abspath(text), os.path.abspath(folder / text))
-        return any(place not in self._read and os.path.exists(place) for place in places)
+        files = set(_module_files()) - {_main_file()}
+        mine = {file for file in files if _is_user_file(file)}
+        if not mine <= set(self._sources):
+            return None  # a module that no file was opened for: compiled, or put there by hand
+        names = {
+            name.partition(".")[0]
+            for name, module in list(sys.modules.items())
+            if _module_file(module) in mine
+        }
+        for _, text in self._sources.values():
+            if not _is_pure(text, names):
+                return None
+        installed = {file: _stamp(file) for file in files - mine}
+        late = max((max(times[1:3]) for times in installed.values() if times), default=0)
+        if late > (self._began - _RACE_SECONDS) * 1e9:
+            return None  # installed meanwhile
+        for file in self._sources:
+            status = os.stat(file)
+            if max(status.st_mtime, status.st_ctime) > self._began - _RACE_SECONDS:
+                return None
+        sources = {file: known for file, (known, _) in self._sources.items()}
+        inputs = _Inputs(sources, installed, dict(self._folders))
+        return inputs if inputs.hold() else None
 
 
 def _entry_path(options: AuditOptions, reproduce: str | None) -> Path | None:
     """Return where the verdict of a request is kept; None where none is."""
     if not isinstance(options.rule, str):
         return None
-    environment = sorted((k, v) for k, v in os.environ.items() if k not in _VOLATILE)
+    environment = sorted((k, v) for k, v in os.environ.items() if not _is_volatile(k))
     request = (
         *(_FORMAT, repr(options), reproduce, os.getcwd(), sys.path, environment),
-        *(sys.version, sys.executable, sys.flags, platform.machine()),
+        *(sys.version, sys.executable, sys.flags, platform.machine(), platform.node()),
+        os.path.exists(".numba_config.yaml"),
     )
     folder = cache_folder("verdicts")
     return folder and folder / f"{hashlib.sha256(repr(request).encode()).hexdigest()}.json"
 
 
-_SUFFIXES = tuple(all_suffixes())
+def _is_volatile(name: str) -> bool:
+    return name == "_" or name.startswith(_VOLATILE)
+
+
+def _is_pure(text: bytes, names: set[str]) -> bool:
+    """Whether a source imports nothing but ``names`` and what computes, and asks for no more."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=imported):
+                modules = [one.name for one in imported]
+            case ast.ImportFrom(module=module, level=level, names=imported):
+                modules = [module or ""] if not level else []
+                if any(one.name in _ASKS for one in imported):
+                    return False
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                if name in _ASKS or (name.startswith("__") and name not in _USUAL):
+                    return False
+                continue
+            case _:
+                continue
+        tops = {module.partition(".")[0] for module in modules}
+        asks = {part for module in modules for part in module.split(".")} & _ASKS
+        if asks or not tops <= _PURE | names:
+            return False
+    return True
+
+
+_USUAL = frozenset(
+    ("__all__", "__call__", "__init__", "__main__", "__name__", "__post_init__", "__version__")
+)
+"""Names with two underscores that do nothing else."""
+
+
+def _module_files() -> Iterator[str]:
+    main = sys.modules.get("__main__")
+    for module in list(sys.modules.values()):
+        if module is not main and (file := _module_file(module)) is not None:
+            yield file
+
+
+def _main_file() -> str:
+    """Return the file of the command line itself, which is no code under audit."""
+    return os.path.abspath(str(getattr(sys.modules["__main__"], "__file__", "")))
 
 
 def _module_file(module: object) -> str | None:
@@ -231,10 +304,12 @@ _INSTALLED = tuple(
 )
 
 
-def _is_installed(file: str) -> bool:
-    """Whether a file is of Python, of an installed package or of simverify itself."""
+@cache
+def _is_user_file(file: str) -> bool:
+    """Whether a file is neither of Python, of an installed package nor of simverify itself."""
     real = os.path.realpath(file)
-    return real.startswith(_INSTALLED) or real.startswith(_own_folders())
+    system = real.startswith(("/proc/", "/sys/", "/dev/"))
+    return not (system or real.startswith((*_INSTALLED, *_own_folders())) or _is_ours(file))
 
 
 @cache
@@ -242,17 +317,34 @@ def _own_folders() -> tuple[str, ...]:
     return tuple(os.path.join(os.path.realpath(folder), "") for folder in folders().values())
 
 
+_CACHES = ("hypothesis", "kernels-", "results-", "verdicts")
+
+
 def _is_ours(file: str) -> bool:
     """Whether a file lies in the cache, where only simverify reads and writes."""
-    folder = cache_folder("")
-    return folder is not None and os.path.realpath(file).startswith(os.path.realpath(folder))
+    root = cache_folder("")
+    if root is None:
+        return False
+    first, *below = os.path.relpath(os.path.realpath(file), os.path.realpath(root)).split(os.sep)
+    return bool(below) and first.startswith(_CACHES)
 
 
-def _sha256(file: str) -> str:
+def _is_library(arguments: tuple[Any, ...]) -> bool:
+    """Whether a shared library is that of an installed package."""
+    return bool(arguments) and (
+        arguments[0] is None or not _is_user_file(os.path.abspath(os.fsdecode(arguments[0])))
+    )
+
+
+def _source(file: str) -> tuple[tuple[str, str], bytes]:
+    """Return the real path and the hash of a source, and its text; nothing where there is none."""
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            return ("", ""), b""
+        text = Path(file).read_bytes()
     except OSError:
-        return ""
+        return ("", ""), b""
+    return (os.path.realpath(file), hashlib.sha256(text).hexdigest()), text
 
 
 def _stamp(file: str) -> tuple[int, ...]:
@@ -263,20 +355,17 @@ def _stamp(file: str) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _import_folders() -> Iterator[str]:
-    """Yield the folders from which the code's modules were, or could have been, imported."""
-    specs = (getattr(module, "__spec__", None) for module in list(sys.modules.values()))
-    packages = (getattr(spec, "submodule_search_locations", None) or () for spec in specs)
-    for folder in {*sys.path, *(x for path in packages for x in path)}:
-        place = os.path.abspath(folder)
-        if os.path.isdir(place):
-            yield place
+_SUFFIXES = tuple(all_suffixes())
 
 
 def _importable(folder: str) -> tuple[str, ...]:
     """Return the names in a folder that an import could mean; of installed ones when it changed."""
-    if _is_installed(os.path.join(folder, "")):
-        return (str(os.stat(folder).st_mtime_ns),)
-    with os.scandir(folder) as entries:
-        names = [x.name for x in entries if x.name.endswith(_SUFFIXES) or x.is_dir()]
-    return tuple(sorted(x for x in names if x.partition(".")[0].isidentifier()))
+    real = os.path.realpath(folder)
+    try:
+        if not _is_user_file(os.path.join(folder, "")):
+            return real, str(os.stat(folder).st_mtime_ns)
+        with os.scandir(folder) as entries:
+            names = [x.name for x in entries if x.name.endswith(_SUFFIXES) or x.is_dir()]
+    except OSError:
+        return (real,)
+    return real, *sorted(x for x in names if x.partition(".")[0].isidentifier())

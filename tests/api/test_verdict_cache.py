@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+from simverify.api import verdict_cache
+
 RULE = """
 import numpy as np
 {imports}
@@ -27,12 +29,11 @@ def rule(imports="", first="pass"):
 
 
 HELPER = {"helper.py": "SCALE = 1.0\n"}
-READS = "table = [float(x) for x in open('table.txt')]"
-MAY_READ = """
+MAY_IMPORT = """
 try:
-    text = open("settings.txt").read()
-except FileNotFoundError:
-    text = ""
+    from .settings import SCALE
+except ImportError:
+    SCALE = 1.0
 """
 CHANGES = {
     "the rule": (rule(), {"rule.py": RULE.format(imports="# other", first="pass")}),
@@ -44,33 +45,54 @@ CHANGES = {
         rule("import package.one") | {"package/one.py": "from . import two", "package/two.py": ""},
         {"package/two.py": "X = 1\n"},
     ),
-    "a module that comes before it": (
-        rule("import sub.helper\nimport helper") | HELPER | {"sub/helper.py": "", "sub/x.py": ""},
-        {"numpy.py": "from sub import x\n"},
+    "a module that comes before another": (
+        rule("import numbers"),
+        {"numbers.py": "X = 1\n"},
     ),
-    "a file that is read": (rule(READS) | {"table.txt": "1.0\n"}, {"table.txt": "2.0\n"}),
-    "a file that was not there": (rule(MAY_READ), {"settings.txt": "temperature = 2\n"}),
-    "a file that numpy reads": (
-        rule("TABLE = np.loadtxt('table.txt')") | {"table.txt": "1.0\n"},
-        {"table.txt": "2.0\n"},
+    "a package that comes before a module": (
+        rule("import helper") | HELPER,
+        {"helper/__init__.py": "SCALE = 2.0\n"},
+    ),
+    "a compiled module that comes before a source": (
+        rule("import helper") | HELPER,
+        {"helper.abi3.so": ""},
+    ),
+    "a module that was not there": (
+        rule("import package.one") | {"package/one.py": MAY_IMPORT},
+        {"package/settings.py": "SCALE = 2.0\n"},
     ),
     "a variable of the environment": (rule(), {"$OTHER_RULE": "1"}),
     "the options": (rule(), {"--seed": "1"}),
     "a file that is gone": (rule("from helper import SCALE") | HELPER, {"helper.py": None}),
+    "a link to another folder": (
+        {
+            "rule.py": "-> v1/rule.py",
+            "v1/rule.py": rule()["rule.py"],
+            "v2/rule.py": rule()["rule.py"],
+        },
+        {"rule.py": "-> v2/rule.py"},
+    ),
 }
-"""By what changes: the files, and the change."""
+"""By what changes: the files, and the change; "->" is a symbolic link."""
 
+REPLACED = "import sys\n\nclass Config:\n    scale = 1.0\n\nsys.modules[__name__] = Config()\n"
 NEVER_KEPT = {
     "the clock": rule("import time", "time.time()"),
+    "the clock of numpy": rule(first="np.datetime64('now')"),
     "the environment": rule("import os", "os.environ.get('X')"),
-    "a name that is looked up": rule("import os", "getattr(os, 'environ')"),
+    "a name that is looked up": rule(first="getattr(np, 'lo' + 'ad')"),
+    "a file that is read": rule("TABLE = open('table.txt').read()") | {"table.txt": "1.0\n"},
+    "a file that numpy reads": rule("T = np.loadtxt('table.txt')") | {"table.txt": "1.0\n"},
+    "a file that a class of numpy reads": rule("T = np.memmap('t.bin', mode='r')")
+    | {"t.bin": "1.0\n"},
     "whether a file is there": rule("import os", "os.path.exists('flag')"),
     "a list of files": rule("from pathlib import Path", "list(Path().iterdir())"),
     "another program": rule("import subprocess", "subprocess.run(['true'])"),
-    "a system file": rule(first="open('/proc/loadavg').read()"),
-    "a file that is written": rule(first="open('log.txt', 'a').write('x')"),
-    "a folder that compiled code may read": rule("WEIGHTS = 'weights'") | {"weights/w.bin": ""},
+    "code that is executed": rule("exec('SCALE = 1.0')"),
+    "a package that may read anything": rule("import msgspec"),
+    "a package that is not there": rule("try:\n    import faster\nexcept ImportError: pass"),
     "the clock, in a helper": rule("import helper") | {"helper.py": "import datetime"},
+    "a module that replaces itself": rule("import config") | {"config.py": REPLACED},
 }
 
 AUDITS = """
@@ -81,11 +103,16 @@ from simverify.auditing.subject import load_subject
 from simverify.options.audit import AuditOptions
 from simverify.api.verdict_cache import VerdictRecorder, kept_run
 
+sys.path[:] = [folder for folder in sys.path if folder]  # as the command has it
+
 def write(files):
     for name, text in files.items():
         path = Path(name)
         if text is None:
             path.unlink()
+        elif text.startswith("-> "):
+            path.unlink(missing_ok=True)
+            path.symlink_to(text[3:])
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -180,3 +207,37 @@ def test_the_command_says_so_and_can_audit_again(tmp_path):
     wrong = textwrap.dedent(RULE).format(imports="", first="pass").replace("p - q", "p")
     (tmp_path / "rule.py").write_text(wrong)
     assert run(command, tmp_path).returncode == 1
+
+
+HOOKS = """
+import ctypes, sys, time
+from simverify.api.verdict_cache import VerdictRecorder
+from simverify.options.audit import AuditOptions
+
+recorder = VerdictRecorder(AuditOptions("rule.py:verify"), None)
+sys.audit("open", "odd")
+sys.audit("ctypes.dlopen")
+ctypes.CDLL(None)
+assert recorder._unknown
+"""
+
+
+def test_code_sees_no_error_of_the_cache(tmp_path):
+    assert run(["-c", HOOKS], tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[" * 100_000, b"\xff", b"null"])
+def test_damaged_entries_are_audited_anew(damage, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMVERIFY_CACHE_DIR", str(tmp_path))
+    options = verdict_cache.AuditOptions("rule.py:verify")
+    verdict_cache._entry_path(options, None).write_bytes(damage)
+    assert verdict_cache.kept_run(options, None) is None
+
+
+@pytest.mark.parametrize("folder", [".", "build"])
+def test_rules_beside_the_cache_are_no_part_of_it(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMVERIFY_CACHE_DIR", folder)
+    assert not verdict_cache._is_ours("rule.py")
+    assert not verdict_cache._is_ours("build-rules/rule.py")
+    assert verdict_cache._is_ours(f"{folder}/verdicts/x.json")
