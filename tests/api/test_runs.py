@@ -147,7 +147,17 @@ def test_bad_input_is_one_line_in_pythons_words(call, words):
     assert "--" not in str(error.value)
 
 
-NOT_KEYWORDS = {"json", "report", "quiet", "verbose", "self_test", "list", "spec", "against"}
+NOT_KEYWORDS = {
+    "no_cache",
+    "json",
+    "report",
+    "quiet",
+    "verbose",
+    "self_test",
+    "list",
+    "spec",
+    "against",
+}
 """Where results go is the caller's business in Python; the rest has functions of its own, whose
 second argument is what ``--against`` names."""
 
