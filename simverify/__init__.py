@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simverify.api.audit import self_test as self_test
     from simverify.api.compare import compare as compare
     from simverify.api.compare import plan as plan
+    from simverify.api.samplers import sampler as sampler
     from simverify.api.served import audit_against as audit_against
     from simverify.api.served import audit_outputs as audit_outputs
     from simverify.api.served import matrix as matrix
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from simverify.results import MatrixRun as MatrixRun
     from simverify.results import OutputRun as OutputRun
     from simverify.results import PlanRun as PlanRun
+    from simverify.results import SamplerRun as SamplerRun
     from simverify.results import SelfTestRun as SelfTestRun
     from simverify.results import SweepRun as SweepRun
     from simverify.results import TableRun as TableRun
@@ -59,6 +61,7 @@ _HOME = {
     "MatrixRun": "results",
     "OutputRun": "results",
     "PlanRun": "results",
+    "SamplerRun": "results",
     "SelfTestRun": "results",
     "SimverifyError": "errors",
     "SweepRun": "results",
@@ -83,6 +86,7 @@ _HOME = {
     "plan": "api.compare",
     "replay": "api.audit",
     "runs": "history.record",
+    "sampler": "api.samplers",
     "self_test": "api.audit",
     "sweep": "api.surveys",
     "table": "api.surveys",

@@ -56,7 +56,36 @@ def faults() -> str:
     return "\n".join(lines)
 
 
-_PAGES = {f.__name__: f for f in (commands, result_file, statistics, faults)}
+def generators() -> str:
+    """Return what was measured of generators and samplers: simverify/samplers/table.json."""
+    from simverify.reports.samplers import measured_part, pairs_words, uniform_words
+    from simverify.samplers.table import VOCABULARIES, measured_table
+
+    table = measured_table()
+    versions = ", ".join(f"{name or 'Python'} {value}" for name, value in table.versions.items())
+    lines = [f"Measured with {versions}.", "", "## Uniform random numbers", ""]
+    lines += ["| generator | type | numbers | seeds |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{one.grid.name}` | {one.grid.dtype} | {uniform_words(one.grid)} | "
+        f"{pairs_words(one.seeds)} |"
+        for one in table.uniforms
+    ]
+    sizes = " | ".join(f"V = {vocab:,}" for vocab in VOCABULARIES)
+    lines += ["", "## Samplers", "", f"| sampler | type | {sizes} | rows that are none |"]
+    lines += [" | ".join(["| ---", *["---"] * len(VOCABULARIES), "---", "--- |"])]
+    for one in table.samplers:
+        cells = [
+            ", ".join(measured_part(row) for row in one.rows if row.vocab == vocab)
+            for vocab in VOCABULARIES
+        ]
+        name = f"| `{one.name}` | {one.dtype} | "
+        lines.append(name + " | ".join([*cells, pairs_words(one.strange)]) + " |")
+    methods = {one.name: one.method for one in table.samplers}
+    lines += ["", *(f"- `{name}` draws by {method}." for name, method in methods.items())]
+    return "\n".join(lines)
+
+
+_PAGES = {f.__name__: f for f in (commands, result_file, statistics, faults, generators)}
 
 
 def expand(text: str) -> str:

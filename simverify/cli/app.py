@@ -203,6 +203,18 @@ for _name, _command in {
             "simverify runs diff 3 4",
         ),
     ),
+    "sampler": Command(
+        _HERE + "samplers:sampler",
+        "Judge a library's sampler alone, such as torch.multinomial.",
+        (
+            "simverify sampler torch.multinomial --vocab 1000",
+            "simverify sampler jax.random.categorical --dtype bfloat16",
+        ),
+    ),
+    "generators": Command(
+        _HERE + "samplers:generators",
+        "Show what random numbers and samplers of libraries give.",
+    ),
     "verifiers": Command(_HERE + "info:verifiers", "List the built-in verifiers."),
     "models": Command(_HERE + "info:models", "List the built-in models."),
     "faults": Command(_HERE + "info:faults", "List the catalogue of faulty verifiers."),

@@ -11,6 +11,7 @@ from simverify.results.audit import *  # noqa: F403
 from simverify.results.common import *  # noqa: F403
 from simverify.results.common import Run
 from simverify.results.compare import *  # noqa: F403
+from simverify.results.samplers import *  # noqa: F403
 from simverify.results.served import *  # noqa: F403
 from simverify.results.surveys import *  # noqa: F403
 

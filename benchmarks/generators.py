@@ -1,0 +1,158 @@
+"""Measures the table of ``simverify generators`` on the libraries that are installed.
+
+``python benchmarks/generators.py --write`` writes ``simverify/samplers/table.json``, where entries
+of libraries that are not installed stay. Without it, it says whether that file is still right. It
+takes ten minutes, most of it races that are sampled.
+"""
+
+import argparse
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from simverify.samplers import judge, table, uniforms
+from simverify.samplers.base import Sampler, UniformGenerator
+from simverify.samplers.catalogue import GENERATORS, SAMPLERS, installed_version
+
+FILE = Path(table.__file__).with_name("table.json")
+LEAST_TV = 0.03
+"""What sampled rows are to find, where that takes no more than the numbers below."""
+
+NUMBERS = 300_000_000
+"""Random numbers of a sampled row at most, some ten seconds."""
+
+
+SEEDS = {"-1": -1, "2^32": 1 << 32, "2^32 + 1": (1 << 32) + 1, "2^64": 1 << 64}
+"""Compared with the seeds 0 and 1."""
+
+
+def seeds_of(generator: UniformGenerator) -> dict[str, str]:
+    """Return what seeds are, and what comes without one in two processes."""
+    dtype = generator.dtypes[0]
+    usual = {seed: generator.draw(dtype, 8, seed).tolist() for seed in (0, 1)}
+    words = {}
+    for name, seed in SEEDS.items():
+        try:
+            drawn = generator.draw(dtype, 8, seed).tolist()
+        except Exception as error:
+            words[name] = f"raises {type(error).__name__}"
+            continue
+        words[name] = next((f"as {x}" for x, y in usual.items() if y == drawn), "its own")
+    if not generator.unseeded:
+        return words | {"none": "is not possible"}
+    command = [sys.executable, "-c", generator.unseeded]
+    first, second = (subprocess.check_output(command, text=True) for _ in range(2))
+    return words | {"none": "the same in each process" if first == second else "other numbers"}
+
+
+STRANGE = {
+    "all zero": [0.0] * 8,
+    "all NaN": [math.nan] * 8,
+    "one NaN": [math.nan, *[1 / 7] * 7],
+    "sum 2": [0.25] * 8,
+    "one negative": [-0.1, 0.2, *[0.15] * 6],
+}
+
+
+def strange_rows(sampler: Sampler, dtype: str) -> dict[str, str]:
+    """Return what comes of rows that are no distributions."""
+    words = {}
+    for name, row in STRANGE.items():
+        try:
+            with np.errstate(all="ignore"):
+                tokens = sampler.draw(np.array(row), dtype, 1_000, 0)
+        except Exception as error:
+            words[name] = f"raises {type(error).__name__}"
+            continue
+        seen = np.unique(tokens)
+        words[name] = f"token {seen[0]}" if len(seen) == 1 else f"{len(seen)} tokens"
+    return words
+
+
+def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
+    """Measure a sampler in one type."""
+    rows = []
+    for vocab in table.VOCABULARIES:
+        for kind in judge.ROWS:
+            judged = judge.judge_row(
+                sampler, kind, dtype, vocab, seed=0, alpha=1e-6, detect=LEAST_TV, power=0.9
+            )
+            print(f"{sampler.name} {dtype} {vocab} {kind}: {judged.tv}", file=sys.stderr)
+            rows.append(
+                table.MeasuredRow(
+                    row=kind,
+                    vocab=vocab,
+                    tv=judged.tv,
+                    never=judged.never,
+                    never_mass=judged.never_mass,
+                    detectable=judged.detectable,
+                    rejected=judged.tier == "sampled" and judged.verdict == "FAIL",
+                )
+            )
+    return table.MeasuredSampler(
+        sampler.name,
+        sampler.package,
+        dtype,
+        sampler.method,
+        tuple(rows),
+        strange_rows(sampler, dtype),
+    )
+
+
+def installed(packages: set[str]) -> dict[str, str]:
+    """Return the versions of those that are installed, "" for Python itself."""
+    versions = {}
+    for package in sorted(packages):
+        here = installed_version(package)
+        if here is None:
+            print(f"{package} is not installed: its entries stay", file=sys.stderr)
+        else:
+            versions[package] = here
+    return versions
+
+
+def main() -> int:
+    """Measure what is installed, and write it or compare it."""
+    parser = argparse.ArgumentParser(description="Measure generators and samplers of libraries.")
+    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    parser.add_argument("--only", metavar="PACKAGE", help="measure one library alone")
+    parser.add_argument("--into", type=Path, default=FILE, help="write another file")
+    options = parser.parse_args()
+    judge.MAX_SAMPLED_NUMBERS = NUMBERS
+    before = table.measured_table() if FILE.exists() else table.MeasuredTable({}, (), ())
+    every = {one.package for one in (*GENERATORS, *SAMPLERS.values())}
+    here = installed(every if options.only is None else {options.only})
+    known = {(one.grid.name, one.grid.dtype): one for one in before.uniforms}
+    entries = {(one.name, one.dtype): one for one in before.samplers}
+    made = table.MeasuredTable(
+        versions={x: y for x, y in sorted((before.versions | here).items()) if x in every},
+        uniforms=tuple(
+            table.MeasuredGenerator(uniforms.measure_grid(one, dtype), seeds_of(one))
+            if one.package in here
+            else known[one.name, dtype]
+            for one in GENERATORS
+            for dtype in one.dtypes
+            if one.package in here or (one.name, dtype) in known
+        ),
+        samplers=tuple(
+            measured(one, dtype) if one.package in here else entries[one.name, dtype]
+            for one in SAMPLERS.values()
+            for dtype in one.dtypes
+            if one.package in here or (one.name, dtype) in entries
+        ),
+    )
+    text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"
+    if options.write:
+        options.into.write_bytes(text)
+        return 0
+    same = FILE.read_bytes() == text
+    print("as in the table" if same else "differs from the table: run with --write, and compare")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The options of ``simverify sampler``."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from simverify.options.option import BUDGET, DETECT, INSTANCES, SUBJECT, Options, Range, option
+from simverify.options.option import SEED as SEED_RANGE
+
+RowKind = Literal["flat", "peaked", "heavy"]
+Dtype = Literal["float64", "float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class SamplerOptions(Options):
+    """Of a library's function that draws tokens."""
+
+    title: ClassVar[str] = "a sampler"
+
+    function: str | None = option(
+        "The function, such as torch.multinomial; simverify generators lists them.", SUBJECT
+    )
+    dtype: Dtype | None = option(
+        "Type of the row; by default, the one that the function is usually given.", SUBJECT
+    )
+    vocab: int = option(
+        "Number of tokens, 2 to 1,000,000.", INSTANCES, Range(low=2, high=1_000_000), default=32_000
+    )
+    row: RowKind | None = option(
+        "Judge one row alone. flat: all tokens alike; peaked: .75 for the first token; heavy: "
+        "1/rank. All three by default.",
+        INSTANCES,
+    )
+    seed: int = option("Seed of the draws.", BUDGET, SEED_RANGE, default=0)
+    alpha: float = option(
+        "Probability that a right sampler fails where it is sampled.",
+        BUDGET,
+        Range(above=0, below=1),
+        default=1e-6,
+    )
+    detect: float = option(
+        "Total variation from the row above which the sampler fails, and which a sampled run finds "
+        "with probability .9.",
+        BUDGET,
+        DETECT,
+        default=0.03,
+    )

@@ -1,0 +1,322 @@
+"""Samplers and uniform numbers of Python, numpy, torch and JAX."""
+
+import bisect
+import importlib
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from simverify.arrays import Floats, Ints, Row
+from simverify.samplers.base import (
+    HALF,
+    Lookup,
+    Race,
+    Sampler,
+    UniformGenerator,
+    as_float64,
+    in_parts,
+    logits_of,
+    normalised,
+    numpy_cast,
+)
+
+# Python and numpy.
+
+
+def _numpy_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
+    sums = row.astype(dtype).astype(np.float64).cumsum()
+    sums /= sums[-1]
+    return lambda u: sums.searchsorted(u, side="right")
+
+
+def _choices(row: Row, _dtype: str, count: int, seed: int) -> Ints:
+    tokens = random.Random(seed).choices(range(len(row)), weights=row.tolist(), k=count)
+    return np.array(tokens, dtype=np.int64)
+
+
+def _choices_index(row: Row, _dtype: str) -> Callable[[Floats], Ints]:
+    sums = list(itertools.accumulate(row.tolist()))
+    last = len(sums) - 1
+    return lambda u: np.array(
+        [bisect.bisect(sums, x * sums[-1], 0, last) for x in u.tolist()], dtype=np.int64
+    )
+
+
+def _python_uniforms(_dtype: str, count: int, seed: int) -> Floats:
+    numbers = random.Random(seed)
+    return np.array([numbers.random() for _ in range(count)])
+
+
+# torch.
+
+
+def torch_module() -> Any:
+    """Return torch, which is imported where it is judged alone."""
+    return importlib.import_module("torch")
+
+
+def _torch_row(row: Row, dtype: str) -> Any:
+    torch = torch_module()
+    return torch.tensor(row, dtype=torch.float64).to(getattr(torch, dtype))
+
+
+def _torch_cast(row: Row, dtype: str) -> Row:
+    return normalised(_torch_row(row, dtype).double().numpy())
+
+
+def _torch_generator(seed: int) -> Any:
+    return torch_module().Generator().manual_seed(seed)
+
+
+def _torch_many(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    numbers = _torch_generator(seed)
+    drawn = torch_module().multinomial(_torch_row(row, dtype), count, True, generator=numbers)
+    return np.asarray(drawn.numpy(), dtype=np.int64)
+
+
+def _torch_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
+    given = _torch_row(row, dtype)
+    # Half precision is added up in float32.
+    sums = np.cumsum((given.float() if dtype in HALF else given).numpy())
+    sums = (sums / sums[-1]).astype(np.float64)
+    sums[-1] = 1.0
+    return lambda u: np.minimum(sums.searchsorted(u, side="left"), len(sums) - 1)
+
+
+def _torch_uniforms(_dtype: str, count: int, seed: int) -> Floats:
+    torch = torch_module()
+    drawn = torch.rand(count, dtype=torch.float64, generator=_torch_generator(seed))
+    return np.asarray(drawn.numpy())
+
+
+def _torch_one(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    torch, numbers, given = torch_module(), _torch_generator(seed), _torch_row(row, dtype)
+    parts = [
+        torch.multinomial(given.expand(part, -1), 1, generator=numbers).ravel().numpy()
+        for part in in_parts(count, len(row))
+    ]
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _torch_race(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    torch, numbers, given = torch_module(), _torch_generator(seed), _torch_row(row, dtype)
+    parts = []
+    for part in in_parts(count, len(row)):
+        noise = torch.empty((part, len(row)), dtype=given.dtype).exponential_(generator=numbers)
+        parts.append((given / noise).argmax(-1).numpy())
+    return np.concatenate(parts).astype(np.int64)
+
+
+# JAX.
+
+
+_JAX_BITS = {"float32": 23, "float16": 10, "bfloat16": 7}
+
+
+def jax_module() -> Any:
+    """Return JAX, as torch."""
+    return importlib.import_module("jax")
+
+
+def _jax_array(values: Any, dtype: str) -> Any:
+    return jax_module().numpy.asarray(np.asarray(values), dtype)
+
+
+def _jax_cast(row: Row, dtype: str) -> Row:
+    return normalised(np.asarray(_jax_array(row, dtype).astype("float32"), dtype=np.float64))
+
+
+def _jax_cast_logits(row: Row, dtype: str) -> Row:
+    given = np.asarray(_jax_array(logits_of(row), dtype).astype("float32"), dtype=np.float64)
+    return normalised(np.exp(given - given.max()))
+
+
+def _jax_choice(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    key = jax_module().random.key(seed)
+    drawn = jax_module().random.choice(key, len(row), (count,), p=_jax_array(row, dtype))
+    return np.asarray(drawn).astype(np.int64)
+
+
+def _jax_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
+    jnp = jax_module().numpy
+    sums = jnp.cumsum(_jax_array(row, dtype))
+
+    def index(u: Floats) -> Ints:
+        looked_up = sums[-1] * (1 - _jax_array(u, dtype))
+        return np.asarray(jnp.searchsorted(sums, looked_up)).astype(np.int64)
+
+    return index
+
+
+def _jax_uniforms(dtype: str, count: int, seed: int) -> Floats:
+    drawn = jax_module().random.uniform(jax_module().random.key(seed), (count,), dtype)
+    return np.asarray(drawn.astype("float32"), dtype=np.float64)
+
+
+def _jax_categorical(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    jax, given = jax_module(), _jax_array(logits_of(row), dtype)
+    parts = in_parts(count, len(row))
+    keys = jax.random.split(jax.random.key(seed), len(parts))
+    drawn = [
+        np.asarray(jax.random.categorical(key, given, shape=(part,)))
+        for key, part in zip(keys, parts, strict=True)
+    ]
+    return np.concatenate(drawn).astype(np.int64)
+
+
+def _jax_gumbel(uniforms: Any) -> Any:
+    """Return the Gumbel numbers of uniform ones k / 2^bits, in their type, as JAX does."""
+    jnp = jax_module().numpy
+    tiny = jnp.asarray(jnp.finfo(uniforms.dtype).tiny, uniforms.dtype)
+    floored = jnp.maximum(tiny, uniforms * (1 - tiny) + tiny)
+    return -jnp.log(-jnp.log(floored))
+
+
+def _jax_gumbel_race(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    jax, given = jax_module(), _jax_array(logits_of(row), dtype)
+    parts = in_parts(count, len(row))
+    keys = jax.random.split(jax.random.key(seed), len(parts))
+    drawn = []
+    for key, part in zip(keys, parts, strict=True):
+        noise = _jax_gumbel(jax.random.uniform(key, (part, len(row)), given.dtype))
+        drawn.append(np.asarray(jax.numpy.argmax(noise + given, axis=-1)))
+    return np.concatenate(drawn).astype(np.int64)
+
+
+def _jax_scores(row: Row, dtype: str) -> tuple[Floats, Ints]:
+    points = 1 << _JAX_BITS[dtype]
+    noise = _jax_gumbel(_jax_array(np.arange(points) / points, dtype))
+    given = _jax_array(logits_of(row), dtype)
+    exact = np.asarray(given.astype("float32"))
+    different, place = np.unique(exact, return_inverse=True)
+    scores = _jax_array(different, dtype)[:, None] + noise
+    return np.asarray(scores.astype("float32"), dtype=np.float64), place.astype(np.int64)
+
+
+def _torch_uniform(dtype: str, count: int, seed: int) -> Floats:
+    torch = torch_module()
+    numbers = torch.Generator().manual_seed(seed)
+    drawn = torch.rand(count, dtype=getattr(torch, dtype), generator=numbers)
+    return as_float64(drawn.double().numpy())
+
+
+def _jax_uniform(dtype: str, count: int, seed: int) -> Floats:
+    jax = jax_module()
+    return as_float64(jax.random.uniform(jax.random.key(seed), (count,), dtype).astype("float32"))
+
+
+SAMPLERS = (
+    Sampler(
+        "random.choices",
+        "",
+        ("float64",),
+        "one uniform number of 53 bits, looked up in a float64 running sum",
+        numpy_cast,
+        _choices,
+        Lookup({"float64": 53}, _choices_index, _python_uniforms),
+    ),
+    Sampler(
+        "numpy.Generator.choice",
+        "numpy",
+        ("float64", "float32"),
+        "one uniform number of 53 bits, looked up in a float64 running sum",
+        numpy_cast,
+        lambda row, dtype, count, seed: np.random.default_rng(seed).choice(
+            len(row), size=count, p=row.astype(dtype)
+        ),
+        Lookup(
+            {"float64": 53, "float32": 53},
+            _numpy_index,
+            lambda _dtype, count, seed: np.random.default_rng(seed).random(count),
+        ),
+    ),
+    Sampler(
+        "numpy.RandomState.choice",
+        "numpy",
+        ("float64", "float32"),
+        "one uniform number of 53 bits, looked up in a float64 running sum",
+        numpy_cast,
+        lambda row, dtype, count, seed: np.random.RandomState(seed).choice(
+            len(row), size=count, p=row.astype(dtype)
+        ),
+        Lookup(
+            {"float64": 53, "float32": 53},
+            _numpy_index,
+            lambda _dtype, count, seed: np.random.RandomState(seed).random_sample(count),
+        ),
+    ),
+    Sampler(
+        "torch.multinomial",
+        "torch",
+        ("float32", "float64", *HALF),
+        "a race: the largest of p / e, with an exponential number e of the row's type for "
+        "each token",
+        _torch_cast,
+        _torch_one,
+        again=_torch_race,
+    ),
+    Sampler(
+        "torch.multinomial-replacement",
+        "torch",
+        ("float32", "float64", *HALF),
+        "many draws from one row: one uniform number of 53 bits each, looked up in a running "
+        "sum of the row's type, or of float32 for half precision",
+        _torch_cast,
+        _torch_many,
+        Lookup(dict.fromkeys(("float32", "float64", *HALF), 53), _torch_index, _torch_uniforms),
+    ),
+    Sampler(
+        "jax.random.choice",
+        "jax",
+        ("float32", *HALF),
+        "one uniform number, looked up in a running sum; both have the row's type",
+        _jax_cast,
+        _jax_choice,
+        Lookup(_JAX_BITS, _jax_index, _jax_uniforms),
+    ),
+    Sampler(
+        "jax.random.categorical",
+        "jax",
+        ("float32", *HALF),
+        "a race: the largest of logit + g, with a Gumbel number g of the row's type for each token",
+        _jax_cast_logits,
+        _jax_categorical,
+        race=Race(HALF, _jax_scores),
+        again=_jax_gumbel_race,
+    ),
+)
+
+GENERATORS = (
+    UniformGenerator(
+        "random.random", "", ("float64",), _python_uniforms, "import random; print(random.random())"
+    ),
+    UniformGenerator(
+        "numpy.Generator.random",
+        "numpy",
+        ("float64", "float32"),
+        lambda dtype, count, seed: as_float64(
+            np.random.default_rng(seed).random(
+                count, np.float32 if dtype == "float32" else np.float64
+            )
+        ),
+        "import numpy; print(numpy.random.default_rng().random())",
+    ),
+    UniformGenerator(
+        "numpy.RandomState.random_sample",
+        "numpy",
+        ("float64",),
+        lambda _dtype, count, seed: np.random.RandomState(seed).random_sample(count),
+        "import numpy; print(numpy.random.random_sample())",
+    ),
+    UniformGenerator(
+        "torch.rand",
+        "torch",
+        ("float32", "float64", *HALF),
+        _torch_uniform,
+        "import torch; print(torch.rand(1, dtype=torch.float64).item())",
+    ),
+    UniformGenerator("jax.random.uniform", "jax", ("float32", *HALF), _jax_uniform),
+)
