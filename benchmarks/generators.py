@@ -41,19 +41,21 @@ def seeds_of(generator: UniformGenerator) -> dict[str, str]:
         except Exception as error:
             words[name] = f"raises {type(error).__name__}"
             continue
-        words[name] = next((f"as {x}" for x, y in usual.items() if y == drawn), "its own")
+        words[name] = next((f"same as {x}" for x, y in usual.items() if y == drawn), "distinct")
     if not generator.unseeded:
-        return words | {"none": "is not possible"}
+        return words | {"no seed": "a seed is required"}
     command = [sys.executable, "-c", generator.unseeded]
     first, second = (subprocess.check_output(command, text=True) for _ in range(2))
-    return words | {"none": "the same in each process" if first == second else "other numbers"}
+    return words | {
+        "no seed": "the same in each process" if first == second else "differs in each process"
+    }
 
 
 STRANGE = {
     "all zero": [0.0] * 8,
     "all NaN": [math.nan] * 8,
     "one NaN": [math.nan, *[1 / 7] * 7],
-    "sum 2": [0.25] * 8,
+    "sums to 2": [0.25] * 8,
     "one negative": [-0.1, 0.2, *[0.15] * 6],
 }
 

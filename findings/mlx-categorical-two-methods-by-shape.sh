@@ -5,11 +5,11 @@
 # Guess:    one key and one row of logits give one token, whether the row comes as (V,), as (1, V) or
 #           as the first of (2, V); at least (V,) and (1, V) agree, as they do in JAX.
 # Seen:     for 300 keys and a row of 1,000 logits, (1, V) gives the token of (V,) once and the
-#           token of the first of two rows once. (V,) and several rows run a race of Gumbel
-#           numbers; (1, V), and any call with num_samples, look one number up in a running sum.
+#           token of the first of two rows once. With num_samples=1, (V,) always gives the
+#           token of (1, V). The source has two methods, and the shape chooses.
 # Matters:  a decoding loop that is replayed with another batch size, or with num_samples=1 in the
 #           place of none, gives other tokens from the same keys, so that "same seed, same text"
-#           fails for one request alone. Both methods follow the row.
+#           fails when the batch size is 1.
 #
 # Exits 0 while this is so, 1 when the shapes agree.
 set -euo pipefail

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The first random number of an ONNX Runtime node is its seed times 7.8e-6.
+# The first number of ONNX Runtime's RandomUniform is its seed times 7.8e-6.
 #
 # Library:  onnxruntime 1.32.0, onnx 1.23.2, Python 3.11, CPU, Linux.
 # Guess:    different seeds give unrelated numbers: over the seeds 1 to 1,000 the first number of
 #           RandomUniform has a mean of about .5.
 # Seen:     the first numbers of the seeds 1 to 1,000 run from 0.0000078 to 0.0078264, in order;
-#           their mean is 0.00392. Seeds 1, 1.7 and 0.5 give one number, since the seed is a float
-#           that is cut to a whole number, and 0 counts as 1.
-# Matters:  a model that is seeded with a request's number accepts its first draft nearly always:
-#           `u < p / q` holds for each p / q above .008. The same seeds in numpy or torch do not
-#           show it. Seed with large, scattered numbers, and throw the first draws away.
+#           their mean is 0.00392. Seeds 0, 0.5, 1 and 1.7 give the same first number: the seed is a
+#           float that is truncated to an integer, and 0 counts as 1.
+# Matters:  a graph that is built with a small seed, such as a request's number, accepts its first
+#           draft nearly always: `u < p / q` holds for each p / q above .008. Use large, scattered
+#           seeds.
 #
 # Exits 0 while this is so, 1 when first numbers are spread over (0, 1).
 set -euo pipefail

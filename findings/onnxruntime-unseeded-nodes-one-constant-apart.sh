@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Unseeded random nodes of one ONNX graph give each other's numbers, shifted by a constant.
+# Two unseeded random nodes of one ONNX graph give the same numbers, shifted by a constant.
 #
 # Library:  onnxruntime 1.32.0, onnx 1.23.2, Python 3.11, CPU, Linux.
-# Guess:    nodes without a seed draw independently of each other, as the specification's "generated
-#           automatically" suggests.
+# Guess:    nodes without a seed draw independently of each other: the specification says that a
+#           seed is generated for each.
 # Seen:     two RandomUniform nodes of one graph, without seeds, in three processes. The difference
 #           of their numbers, modulo 1, is the same in each process:
 #             first number 0.00001, second 0.13154, third 0.75561, fourth 0.45865
-#           The first numbers agree to four digits. The nodes' seeds differ by 1, and the generator
-#           is linear: std::minstd_rand0, x = 16807 x modulo 2^31 - 1.
+#           The first numbers agree to four digits. That fits seeds that differ by 1, and
+#           a linear generator: x = 16807 x modulo 2^31 - 1.
 # Matters:  a graph that draws an accept number and a token, or two proposals, with two nodes has
 #           numbers of which one follows from the other. Acceptance and tokens look right one by
 #           one. Give every node a seed of its own that is far from the others, or draw outside.

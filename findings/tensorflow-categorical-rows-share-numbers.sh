@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Rows of one call of tf.random.categorical get the same random numbers, from 4 samples a row on.
+# Rows of one call of tf.random.categorical share random numbers, and threads decide how many.
 #
 # Library:  tensorflow-cpu 2.21.0, Python 3.11, CPU, Linux.
 # Guess:    the rows of a batch are drawn independently, whatever the number of threads; one seed
 #           gives one result.
 # Seen:     16 rows of 1,000,000 equal logits, 64 samples each, seed 1. Independent rows share a
 #           token once in some 250 pairs. Tokens of 64 that a row shares with the one before it:
-#             2 threads: 62 at most, and row 2 begins as row 1 does from its third token on
+#             2 threads: 62 at most
 #             1 thread: 0
 #           So the same seed gives other tokens on another number of threads. With 3 samples a row
-#           nothing is shared. Where the batch is cut between threads, each row skips fewer random
-#           numbers than it takes.
+#           nothing is shared.
 # Matters:  sampling a batch of requests, or many tokens a row, gives tokens that depend on each
-#           other, though each row by itself follows its logits. Averages over a batch are worth
-#           half as many rows. Draw with tf.random.stateless_categorical and a seed for each row.
+#           other, though each row by itself follows its logits. Compare rows before you take
+#           them as independent.
 #
 # Exits 0 while this is so, 1 when rows share nothing.
 set -euo pipefail

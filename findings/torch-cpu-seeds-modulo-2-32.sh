@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# torch's CPU generator reports a 64-bit seed and uses its last 32 bits.
+# torch's CPU generator reports a 64-bit seed and uses its low 32 bits.
 #
 # Library:  torch 2.13.0, Python 3.11, CPU, Linux.
-# Guess:    manual_seed documents seeds up to 0xffff_ffff_ffff_ffff, refuses larger ones, and
-#           initial_seed() gives the seed back. Different seeds give different numbers.
-# Seen:     seeds that agree in their last 32 bits give the same numbers, for all functions:
+# Guess:    manual_seed documents seeds up to 0xffff_ffff_ffff_ffff, and initial_seed() gives the
+#           seed back. Different seeds give different numbers.
+# Seen:     seeds that agree in their low 32 bits give the same numbers, of rand and of randperm:
 #             seed 5: rand 0.8303, randperm 2 0 3 1
 #             seed 4294967301: rand 0.8303, randperm 2 0 3 1
 #             seed 8589934597: rand 0.8303, randperm 2 0 3 1
 #           initial_seed() says 5, 4294967301 and 8589934597. Nothing warns.
 # Matters:  a server that seeds each request with 64 random bits, or with request_id << 32, repeats
 #           its draws: after 77,000 random seeds two requests share all of them with probability
-#           one half, and seeds shifted by 32 bits are all one. Tests of independence by seed
-#           fail, or pass on fewer streams than they count.
+#           one half, and seeds shifted by 32 bits are all one. Tests that
+#           count on one stream for each seed have fewer than they think.
 #
 # Exits 0 while this is so, 1 when such seeds give different numbers.
 set -euo pipefail
@@ -42,5 +42,5 @@ PY
 if venv/bin/python seeds.py; then
     exit 0
 fi
-echo "seeds differ in more than their last 32 bits: torch no longer behaves as stated" >&2
+echo "seeds differ in more than their low 32 bits: torch no longer behaves as stated" >&2
 exit 1

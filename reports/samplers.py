@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from simverify import results
-from simverify.reports.view import Cell, Fact, Items, On, Prose, Report, Section, Table
+from simverify.reports.view import Cell, Fact, Items, On, Report, Section, Table
 from simverify.reports.words import (
     capitalize,
     command_section,
@@ -22,64 +22,86 @@ _ROW_WORDS = {"flat": "equal probabilities", "peaked": ".75 for token 0", "heavy
 
 def sampler_report(run: results.SamplerRun) -> Report:
     """Return the report of a judged sampler."""
-    version = f"{run.package or 'Python'} {run.package_version}"
-    known = "" if run.known else "; this version is not in the table of simverify generators"
     title = f"{run.name} in {run.dtype} at V = {run.vocab_size:,}"
-    message = "; ".join(_row_words(row) for row in run.rows if row.verdict != "PASS")
+    message = "; ".join(_row_words(run, row) for row in run.rows if row.verdict != "PASS")
     return make_report(
         run,
         "sampler",
         title,
         capitalize(f"it {_ruling(run)}"),
-        (
-            Fact("Library", f"{version}{known}"),
-            Fact("Method", run.method),
-            Fact(
-                "Limits",
-                f"fails from a TV of {run.detect:g} on; where it is sampled, a right sampler fails "
-                f"with probability {run.alpha:g} at most",
-            ),
-        ),
+        tuple(_facts(run)),
         _sections(run),
         [verdict_case(f"sampler {run.name}", run.verdict, message)],
         headline=f"{run.verdict}: {title} {_ruling(run)}",
     )
 
 
+def _facts(run: results.SamplerRun) -> Iterator[Fact]:
+    version = f"{run.package or 'Python'} {run.package_version}"
+    known = "" if run.known else "; this version is not in the table of simverify generators"
+    yield Fact("Library", f"{version}{known}")
+    yield Fact("Method", run.method)
+    if compared := sum(row.compared for row in run.rows):
+        same = sum(row.same for row in run.rows)
+        yield Fact("Replayed", f"{same:,} of {compared:,} draws are those expected of their seed")
+    limits = f"exact rows fail above a TV of {run.detect:g}"
+    if any(row.tier == "sampled" for row in run.rows):
+        limits = (
+            f"sampled rows fail on any significant difference, with probability {run.alpha:g} at "
+            f"most if there is none; {limits}"
+        )
+    yield Fact("Limits", limits)
+
+
 def _ruling(run: results.SamplerRun) -> str:
-    if run.verdict == "PASS":
-        return "emits the rows that it is given."
     if run.verdict == "FAIL":
-        return "does not emit the rows that it is given: use a wider type, or another function."
-    return "needs more draws than a few minutes allow: pass a larger --detect."
+        return "does not emit the rows that it is given."
+    if run.verdict == "INCONCLUSIVE":
+        return "needs more draws than a few minutes allow: pass a larger --detect."
+    furthest = max((row.tv for row in run.rows if row.tv is not None), default=None)
+    found = max((row.detectable for row in run.rows if row.detectable is not None), default=None)
+    words = [] if furthest is None else [f"is within a TV of {furthest:.2g} of exact rows"]
+    words += [] if found is None else [f"shows no deviation, where a TV of {found:.2g} would show"]
+    if found is None:
+        return f"is within a TV of {furthest:.2g} of its rows."
+    return f"{' and '.join(words)}."
 
 
 def _sections(run: results.SamplerRun) -> Iterator[Section]:
-    items = tuple(_row_words(row) for row in run.rows)
+    items = tuple(_row_words(run, row) for row in run.rows)
     yield Section("Rows", (Items(items, on=On.TERMINAL), _row_table(run)), On.ALL)
     tests = [(row.row, test) for row in run.rows for test in row.tests]
     if tests:
-        yield Section("Tests", (tests_table("The tests of the sampled rows", tests),), On.DETAIL)
-    yield command_section(run, Prose("The same seed gives the same draws."))
+        table = tests_table("The tests of the sampled rows", tests)
+        yield Section("Tests", (table,), On.DETAIL)
+    yield command_section(run)
 
 
-def _row_words(row: results.SamplerRow) -> str:
-    words = f"{row.row} ({_ROW_WORDS[row.row]}): {row.verdict}, "
+def _row_words(run: results.SamplerRun, row: results.SamplerRow) -> str:
+    words = f"{row.row} ({_ROW_WORDS[row.row]}): {row.verdict} ({row.tier}): "
     if row.tv is not None:
-        words += f"exactly: TV {row.tv:.2g} from the row"
+        words += f"TV {row.tv:.2g}"
         if row.never and row.never_mass is not None:
-            words += f"; {row.never:,} tokens of mass {row.never_mass:.2g} never come out"
+            words += (
+                f"; {row.never:,} tokens, total probability {row.never_mass:.2g}, never come out"
+            )
         if row.impossible:
             words += f"; tokens of probability 0 come out with probability {row.impossible:.2g}"
     else:
-        found = "nothing" if row.detectable is None else f"a TV of {row.detectable:.2g}"
-        words += f"{row.samples:,} draws, which find {found}"
+        words += f"{row.samples:,} draws"
+        if row.verdict != "FAIL":
+            words += ", no deviation found"
+        if row.detectable is not None:
+            words += (
+                f"; a TV of {row.detectable:.2g} is found 9 times in 10 if it groups by token id "
+                "or by probability"
+            )
         if row.impossible:
-            words += f"; {row.impossible:.2g} of them have probability 0"
+            words += f"; a share of {row.impossible:.2g} has probability 0"
     if row.verdict == "FAIL":
-        words += f"; token {row.worst:,} has {row.expected:.3g} and comes with {row.emitted:.3g}"
+        words += f"; token {row.worst:,}: expected {row.expected:.3g}, observed {row.emitted:.3g}"
     if row.cast_tv > _SMALL_TV:
-        words += f"; the type itself moves the row by {row.cast_tv:.2g}"
+        words += f"; rounding the row to {run.dtype} costs TV {row.cast_tv:.2g} (not counted)"
     return words
 
 
@@ -88,9 +110,9 @@ _SMALL_TV = 1e-4
 
 def _row_table(run: results.SamplerRun) -> Table:
     return make_table(
-        "The rows. TV: total variation between what comes out and the row in its type",
-        "row | verdict | how | TV | by the type | never come out | their mass | token furthest off "
-        "| its probability | comes with | compared draws | equal",
+        "The rows. TV: total variation distance between what comes out and the row after rounding",
+        "row | verdict | tier | TV | rounding TV | tokens never emitted | their probability | "
+        "worst token | expected | observed | draws replayed | draws matched",
         (
             (
                 row.row,
@@ -117,11 +139,12 @@ def _row_table(run: results.SamplerRun) -> Table:
 
 def uniform_words(grid: UniformGrid) -> str:
     """Return what was measured of a generator, in a line."""
-    zeros = "never 0" if not grid.zeros else f"0 once in {DRAWS / grid.zeros:,.0f}"
+    zeros = "0 never" if not grid.zeros else f"0 once in {DRAWS / grid.zeros:,.0f}"
     ones = "" if not grid.ones else f", 1 once in {DRAWS / grid.ones:,.0f}"
     return (
-        f"multiples of 2^-{grid.bits}, {grid.different:,} different; {zeros}{ones}; from "
-        f"{grid.least:.3g} to {grid.largest:.9g}; mean {grid.mean:.4f}"
+        f"multiples of 2^-{grid.bits}; of {DRAWS:,} draws {grid.different:,} are different, "
+        f"{zeros}{ones}; smallest above 0 {grid.least:.3g}, largest {grid.largest:.9g}, mean "
+        f"{grid.mean:.4f}"
     )
 
 
@@ -169,10 +192,10 @@ def sampler_entries() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _lines(sampler: MeasuredSampler) -> tuple[str, ...]:
-    strange = f"Rows that are no distributions: {pairs_words(sampler.strange)}"
+    strange = f"Invalid rows: {pairs_words(sampler.strange)}"
     return capitalize(sampler.method), *measured_words(sampler.rows), strange
 
 
 def pairs_words(words: Mapping[str, str]) -> str:
     """Return names with what is said of them."""
-    return ", ".join(f"{name} {value}" for name, value in words.items())
+    return "; ".join(f"{name}: {value}" for name, value in words.items())

@@ -71,7 +71,7 @@ def generators() -> str:
         for one in table.uniforms
     ]
     sizes = " | ".join(f"V = {vocab:,}" for vocab in VOCABULARIES)
-    lines += ["", "## Samplers", "", f"| sampler | type | {sizes} | rows that are none |"]
+    lines += ["", "## Samplers", "", f"| sampler | type | {sizes} | invalid rows |"]
     lines += [" | ".join(["| ---", *["---"] * len(VOCABULARIES), "---", "--- |"])]
     for one in table.samplers:
         cells = [

@@ -40,7 +40,7 @@ def sampler(options: SamplerOptions) -> SamplerRun:
     version = check_installed(judged)
     dtype = options.dtype or cast("Dtype", judged.dtypes[0])
     if dtype not in judged.dtypes:
-        raise UsageError(f"{judged.name} is judged in {', '.join(judged.dtypes)}: got {dtype}")
+        raise UsageError(f"{judged.name} is judged in {', '.join(judged.dtypes)}, not in {dtype}")
     rows = []
     for kind in ROWS if options.row is None else (options.row,):
         options.say(f"{judged.name} on a {kind} row")

@@ -10,6 +10,7 @@ file that it opens, another program, a connection, and nothing is kept.
 import ast
 import hashlib
 import importlib.util
+import marshal
 import os
 import platform
 import stat
@@ -41,31 +42,43 @@ _VOLATILE = (
 
 _PURE = frozenset(
     (
-        *("__future__", "abc", "array", "bisect", "cmath", "collections", "copy", "dataclasses"),
-        *("decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "jax"),
-        *("math", "numba", "numbers", "numpy", "operator", "random", "re", "scipy", "secrets"),
-        *("simverify", "statistics", "string", "struct", "torch", "typing", "typing_extensions"),
+        *("__future__", "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy"),
+        *("dataclasses", "decimal", "enum", "fractions", "functools", "hashlib", "heapq"),
+        *("itertools", "jax", "math", "numba", "numbers", "numpy", "operator", "random", "re"),
+        *("scipy", "secrets", "statistics", "string", "struct", "torch", "types", "typing"),
+        *("typing_extensions", "warnings"),
     )
 )
 """What code may import whose verdict is kept."""
 
 _ASKS = frozenset(
     (
-        *("__builtins__", "__file__", "__import__", "__loader__", "__path__", "__spec__", "open"),
-        *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "input"),
-        *("locals", "vars", "load", "loads", "loadtxt", "load_library", "load_model", "fromfile"),
-        *("fromregex", "from_file", "genfromtxt", "memmap", "open_memmap", "DataSource", "tofile"),
-        *("save", "savetxt", "savez", "savez_compressed", "dump", "dumps", "datasets", "hub", "io"),
-        *("ops", "cpp_extension", "ctypes", "ctypeslib", "cffi_support", "f2py"),
-        *("os", "sys", "subprocess", "pathlib", "environ", "getenv", "importlib", "pkgutil"),
-        *("time", "datetime", "datetime64", "now", "today", "cuda", "mps", "xpu", "accelerator"),
-        *("devices", "local_devices", "device_count", "default_backend", "process_index"),
-        *("is_available", "get_device_name", "pure_callback", "io_callback", "callback"),
-        *("show_config", "__config__", "distributed", "multiprocessing", "PackageImporter"),
-        *("urandom", "SystemRandom", "seed_all", "_C"),
+        *("open", "breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals"),
+        *("input", "locals", "vars", "load", "loads", "loadtxt", "load_library", "load_model"),
+        *("load_npz", "fromfile", "fromregex", "from_file", "genfromtxt", "memmap"),
+        *("open_memmap", "DataSource", "tofile", "save", "savetxt", "savez", "savez_compressed"),
+        *("save_npz", "dump", "dumps", "datasets", "hub", "io", "ops", "cpp_extension", "ctypes"),
+        *("ctypeslib", "cffi_support", "f2py", "os", "sys", "subprocess", "pathlib", "environ"),
+        *("getenv", "importlib", "pkgutil", "time", "timeit", "Timer", "benchmark", "datetime"),
+        *("datetime64", "now", "today", "cuda", "mps", "xpu", "accelerator", "devices"),
+        *("local_devices", "local_device_count", "device_count", "default_backend", "platform"),
+        *("process_index", "is_available", "get_device_name", "get_num_threads", "cpu_count"),
+        *("get_num_interop_threads", "pure_callback", "io_callback", "callback", "show_config"),
+        *("distributed", "multiprocessing", "PackageImporter", "urandom", "SystemRandom"),
     )
 )
 """Names that read what no source of the code holds, or may."""
+
+_DEVICES = ("cuda", "mps", "xpu", "tpu")
+_USUAL = frozenset(
+    (
+        *("__all__", "__author__", "__call__", "__doc__", "__enter__", "__eq__", "__exit__"),
+        *("__float__", "__getitem__", "__hash__", "__index__", "__init__", "__int__", "__iter__"),
+        *("__len__", "__lt__", "__main__", "__name__", "__post_init__", "__repr__", "__slots__"),
+        *("__str__", "__version__"),
+    )
+)
+"""Names with two underscores that read nothing."""
 
 _EVENTS = ("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
 _FORKS = ("os.fork", "os.forkpty", "ctypes.dlopen")
@@ -136,11 +149,12 @@ class VerdictRecorder:
         self._sources: dict[str, tuple[tuple[str, str], bytes]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._busy = False
+        self._place = str(options.rule).rpartition(":")[0]
+        self._compiled: set[str] = set()
         # A start-up file of the user may have changed anything.
         self._unknown = any(map(_is_user_file, _module_files()))
         if self._path is not None and not self._unknown:
-            place = str(options.rule).rpartition(":")[0]
-            for folder in (*sys.path, os.path.dirname(place) if place.endswith(".py") else ""):
+            for folder in sys.path:
                 self._note_folder(folder)
             sys.addaudithook(self._hook)
 
@@ -166,9 +180,11 @@ class VerdictRecorder:
         place = os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             self._unknown = not (_is_ours(place) or place == os.devnull)
-        elif place.endswith(".pyc"):
-            with suppress(ValueError):
-                place = importlib.util.source_from_cache(place)
+        elif place.endswith(".pyc") and _is_user_file(place):
+            compiled, place = place, importlib.util.source_from_cache(place)
+            self._compiled.add(compiled)  # if only to see that there is none
+            if os.path.exists(compiled):
+                self._unknown = not _is_compiled_from(Path(compiled), Path(place))
         if self._unknown or not _is_user_file(place) or place in self._sources:
             return
         if not place.endswith(".py"):
@@ -177,7 +193,11 @@ class VerdictRecorder:
             self._unknown = not searched and place != _main_file()
             return
         self._sources[place] = _source(place)
-        self._note_folder(os.path.dirname(place))
+        folder = os.path.dirname(place)
+        self._note_folder(folder)
+        while _is_package(folder):  # up to where its name begins
+            folder = os.path.dirname(folder)
+            self._note_folder(folder)
 
     def _note_folder(self, folder: str) -> None:
         place = os.path.abspath(folder)
@@ -207,17 +227,22 @@ class VerdictRecorder:
     def _inputs(self) -> _Inputs | None:
         files = set(_module_files()) - {_main_file()}
         mine = {file for file in files if _is_user_file(file)}
-        if not mine <= set(self._sources):
+        if not mine or not mine <= set(self._sources) or self._rule_file() not in mine:
             return None  # a module that no file was opened for: compiled, or put there by hand
-        names = {
-            name.partition(".")[0]
-            for name, module in list(sys.modules.items())
-            if _module_file(module) in mine
+        modules = [(name, one) for name, one in list(sys.modules.items()) if _module_file(one)]
+        names = {name.partition(".")[0] for name, one in modules if _module_file(one) in mine}
+        others = {name.partition(".")[0] for name, one in modules if _module_file(one) not in mine}
+        packages = {
+            _module_file(one): str(one.__spec__.parent)
+            for _, one in modules
+            if getattr(one, "__spec__", None)
         }
-        for _, text in self._sources.values():
-            if not _is_pure(text, names):
+        if names & others:
+            return None  # half of it is installed
+        for file, (_, text) in self._sources.items():
+            if not _is_pure(text, packages.get(file, ""), names):
                 return None
-        installed = {file: _stamp(file) for file in files - mine}
+        installed = {file: _stamp(file) for file in (files - mine) | self._compiled}
         late = max((max(times[1:3]) for times in installed.values() if times), default=0)
         if late > (self._began - _RACE_SECONDS) * 1e9:
             return None  # installed meanwhile
@@ -229,52 +254,66 @@ class VerdictRecorder:
         inputs = _Inputs(sources, installed, dict(self._folders))
         return inputs if inputs.hold() else None
 
+    def _rule_file(self) -> str | None:
+        if self._place.endswith(".py"):
+            return os.path.abspath(self._place)
+        return _module_file(sys.modules.get(self._place))
+
 
 def _entry_path(options: AuditOptions, reproduce: str | None) -> Path | None:
     """Return where the verdict of a request is kept; None where none is."""
-    if not isinstance(options.rule, str):
+    if not isinstance(options.rule, str) or ":" not in options.rule:
+        return None
+    root = cache_folder("")
+    if root is None or os.path.realpath(options.rule).startswith(os.path.realpath(root) + os.sep):
         return None
     environment = sorted((k, v) for k, v in os.environ.items() if not _is_volatile(k))
     request = (
         *(_FORMAT, repr(options), reproduce, os.getcwd(), sys.path, environment),
         *(sys.version, sys.executable, sys.flags, platform.machine(), platform.node()),
-        os.path.exists(".numba_config.yaml"),
+        *(os.path.exists(".numba_config.yaml"), os.cpu_count(), _affinity()),
     )
     folder = cache_folder("verdicts")
     return folder and folder / f"{hashlib.sha256(repr(request).encode()).hexdigest()}.json"
+
+
+def _affinity() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def _is_volatile(name: str) -> bool:
     return name == "_" or name.startswith(_VOLATILE)
 
 
-def _is_pure(text: bytes, names: set[str]) -> bool:
+def _is_pure(text: bytes, package: str, names: set[str]) -> bool:
     """Whether a source imports nothing but ``names`` and what computes, and asks for no more."""
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Import(names=imported):
-                modules = [one.name for one in imported]
-            case ast.ImportFrom(module=module, level=level, names=imported):
-                modules = [module or ""] if not level else []
-                if any(one.name in _ASKS for one in imported):
-                    return False
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
-                if name in _ASKS or (name.startswith("__") and name not in _USUAL):
-                    return False
-                continue
-            case _:
-                continue
-        tops = {module.partition(".")[0] for module in modules}
-        asks = {part for module in modules for part in module.split(".")} & _ASKS
-        if asks or not tops <= _PURE | names:
-            return False
+    return all(_is_harmless(node, package, names) for node in ast.walk(ast.parse(text)))
+
+
+def _is_harmless(node: ast.AST, package: str, names: set[str]) -> bool:
+    match node:
+        case ast.Import(names=imported):
+            return all(_may_import(one.name, names) for one in imported)
+        case ast.ImportFrom(module=module, level=level, names=imported):
+            if any(one.name in _ASKS or one.name.startswith("_") for one in imported):
+                return False
+            if not level:
+                return _may_import(module or "", names)
+            # One that is not there now may be there later.
+            base = "." * level + (module or "")
+            return importlib.util.resolve_name(base, package) in sys.modules
+        case ast.Attribute(value=ast.Name(id=owner), attr=name) if name.startswith("_"):
+            return name in _USUAL or owner in ("self", "cls")
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+            dunder = name.startswith("__") and name not in _USUAL
+            return not (dunder or name in _ASKS or name.startswith(_DEVICES))
     return True
 
 
-_USUAL = frozenset(
-    ("__all__", "__call__", "__init__", "__main__", "__name__", "__post_init__", "__version__")
-)
-"""Names with two underscores that do nothing else."""
+def _may_import(module: str, names: set[str]) -> bool:
+    parts = module.split(".")
+    hidden = any(part in _ASKS or part.startswith("_") for part in parts if part != "__future__")
+    return parts[0] in _PURE | names and not hidden
 
 
 def _module_files() -> Iterator[str]:
@@ -304,12 +343,18 @@ _INSTALLED = tuple(
 )
 
 
+_SYSTEM_FILES = ("/dev/null", "/dev/random", "/dev/urandom", "/dev/tty")
+
+
 @cache
 def _is_user_file(file: str) -> bool:
     """Whether a file is neither of Python, of an installed package nor of simverify itself."""
     real = os.path.realpath(file)
-    system = real.startswith(("/proc/", "/sys/", "/dev/"))
-    return not (system or real.startswith((*_INSTALLED, *_own_folders())) or _is_ours(file))
+    system = real.startswith(("/proc/", "/sys/")) or real in _SYSTEM_FILES
+    installed = real.startswith((*_INSTALLED, *_own_folders())) or any(
+        part in real for part in ("/site-packages/", "/dist-packages/")
+    )
+    return not (system or installed or _is_ours(file))
 
 
 @cache
@@ -326,7 +371,7 @@ def _is_ours(file: str) -> bool:
     if root is None:
         return False
     first, *below = os.path.relpath(os.path.realpath(file), os.path.realpath(root)).split(os.sep)
-    return bool(below) and first.startswith(_CACHES)
+    return bool(below) and first.startswith(_CACHES) and not file.endswith(".py")
 
 
 def _is_library(arguments: tuple[Any, ...]) -> bool:
@@ -358,6 +403,16 @@ def _stamp(file: str) -> tuple[int, ...]:
 _SUFFIXES = tuple(all_suffixes())
 
 
+def _is_package(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, f"__init__{end}")) for end in _SUFFIXES)
+
+
+def _is_compiled_from(compiled: Path, source: Path) -> bool:
+    """Whether a compiled copy is what the source is now."""
+    made = compile(source.read_bytes(), str(source), "exec", dont_inherit=True)
+    return bool(marshal.loads(compiled.read_bytes()[16:]) == made)
+
+
 def _importable(folder: str) -> tuple[str, ...]:
     """Return the names in a folder that an import could mean; of installed ones when it changed."""
     real = os.path.realpath(folder)
@@ -365,7 +420,11 @@ def _importable(folder: str) -> tuple[str, ...]:
         if not _is_user_file(os.path.join(folder, "")):
             return real, str(os.stat(folder).st_mtime_ns)
         with os.scandir(folder) as entries:
-            names = [x.name for x in entries if x.name.endswith(_SUFFIXES) or x.is_dir()]
+            names = [
+                x.name
+                for x in entries
+                if x.name.endswith(_SUFFIXES) or (x.is_dir() and _is_package(x.path))
+            ]
     except OSError:
         return (real,)
     return real, *sorted(x for x in names if x.partition(".")[0].isidentifier())

@@ -213,7 +213,7 @@ for _name, _command in {
     ),
     "generators": Command(
         _HERE + "samplers:generators",
-        "Show what random numbers and samplers of libraries give.",
+        "Show measurements of libraries' random numbers and samplers.",
     ),
     "verifiers": Command(_HERE + "info:verifiers", "List the built-in verifiers."),
     "models": Command(_HERE + "info:models", "List the built-in models."),

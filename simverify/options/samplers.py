@@ -19,27 +19,25 @@ class SamplerOptions(Options):
     function: str | None = option(
         "The function, such as torch.multinomial; simverify generators lists them.", SUBJECT
     )
-    dtype: Dtype | None = option(
-        "Type of the row; by default, the one that the function is usually given.", SUBJECT
-    )
+    dtype: Dtype | None = option("Type of the row; by default, the function's usual one.", SUBJECT)
     vocab: int = option(
         "Number of tokens, 2 to 1,000,000.", INSTANCES, Range(low=2, high=1_000_000), default=32_000
     )
     row: RowKind | None = option(
-        "Judge one row alone. flat: all tokens alike; peaked: .75 for the first token; heavy: "
+        "Test only this row. flat: all tokens equal; peaked: .75 for the first token; heavy: "
         "1/rank. All three by default.",
         INSTANCES,
     )
     seed: int = option("Seed of the draws.", BUDGET, SEED_RANGE, default=0)
     alpha: float = option(
-        "Probability that a right sampler fails where it is sampled.",
+        "Probability that a sampled row fails although the sampler is right.",
         BUDGET,
         Range(above=0, below=1),
         default=1e-6,
     )
     detect: float = option(
-        "Total variation from the row above which the sampler fails, and which a sampled run finds "
-        "with probability .9.",
+        "Exact rows fail above this total variation (TV). Sampled rows draw enough to find it with "
+        "probability .9: half of it takes four times the draws.",
         BUDGET,
         DETECT,
         default=0.03,

@@ -213,7 +213,7 @@ SAMPLERS = (
         "random.choices",
         "",
         ("float64",),
-        "one uniform number of 53 bits, looked up in a float64 running sum",
+        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
         numpy_cast,
         _choices,
         Lookup({"float64": 53}, _choices_index, _python_uniforms),
@@ -222,7 +222,7 @@ SAMPLERS = (
         "numpy.Generator.choice",
         "numpy",
         ("float64", "float32"),
-        "one uniform number of 53 bits, looked up in a float64 running sum",
+        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
         numpy_cast,
         lambda row, dtype, count, seed: np.random.default_rng(seed).choice(
             len(row), size=count, p=row.astype(dtype)
@@ -237,7 +237,7 @@ SAMPLERS = (
         "numpy.RandomState.choice",
         "numpy",
         ("float64", "float32"),
-        "one uniform number of 53 bits, looked up in a float64 running sum",
+        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
         numpy_cast,
         lambda row, dtype, count, seed: np.random.RandomState(seed).choice(
             len(row), size=count, p=row.astype(dtype)
@@ -252,8 +252,8 @@ SAMPLERS = (
         "torch.multinomial",
         "torch",
         ("float32", "float64", *HALF),
-        "a race: the largest of p / e, with an exponential number e of the row's type for "
-        "each token",
+        "a race: the token with the largest p / e, where each token has an exponential number e of "
+        "the row's type",
         _torch_cast,
         _torch_one,
         again=_torch_race,
@@ -272,7 +272,7 @@ SAMPLERS = (
         "jax.random.choice",
         "jax",
         ("float32", *HALF),
-        "one uniform number, looked up in a running sum; both have the row's type",
+        "one uniform number, looked up in a cumulative sum; both have the row's type",
         _jax_cast,
         _jax_choice,
         Lookup(_JAX_BITS, _jax_index, _jax_uniforms),

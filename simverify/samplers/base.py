@@ -1,7 +1,7 @@
 """How libraries draw tokens, so that the distribution of what comes out can be computed.
 
 A library's uniform numbers lie on a grid k / 2^bits. A token that is looked up by one of them in a
-running sum follows from it alone, so the grid has the exact law. A race, such as that of Gumbel
+cumulative sum follows from it alone, so the grid has the exact law. A race, such as that of Gumbel
 numbers, draws a number for each token; in half precision few values are left, and the law is exact
 too. Nothing here is taken on trust: before a law is computed, the library's own draws are compared
 with those that follow from the same seed.
@@ -22,7 +22,7 @@ MAX_NUMBERS = 1 << 24
 
 @dataclass(frozen=True)
 class Lookup:
-    """One uniform number k / 2^bits is looked up in a running sum.
+    """One uniform number k / 2^bits is looked up in a cumulative sum.
 
     ``index(row, dtype)``: returns the token of each number of an array in [0, 1).
     ``uniforms(dtype, count, seed)``: the library's numbers after that seed.

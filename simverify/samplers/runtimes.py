@@ -402,7 +402,7 @@ SAMPLERS = (
         "mlx",
         ("float32", "float64", *HALF),
         "one row with num_samples, shape or an axis before it: one float32 uniform number, looked "
-        "up in a float32 running sum (float64 for float64)",
+        "up in a float32 cumulative sum (float64 for float64)",
         _mlx_cast,
         _mlx_samples,
         Lookup(dict.fromkeys(("float32", "float64", *HALF), 32), _mlx_index, _mlx_uniforms),
@@ -412,7 +412,7 @@ SAMPLERS = (
         "onnxruntime",
         ("float32", "float16"),
         "two numbers of std::minstd_rand0, which has 2^31 - 2 states, are one uniform number, "
-        "looked up in a float64 running sum",
+        "looked up in a float64 cumulative sum",
         _logits_cast,
         _onnx_draw,
         Lookup({"float32": 31, "float16": 31}, _onnx_index, _onnx_uniforms),
@@ -422,7 +422,7 @@ SAMPLERS = (
         "openvino",
         ("float32", "float16"),
         "probabilities: one number of std::mt19937, rounded to float32, looked up in a float32 "
-        "running sum",
+        "cumulative sum",
         lambda row, dtype: normalised(row.astype(dtype)),
         lambda row, dtype, count, seed: _openvino_draw(row, dtype, count, seed, False),
         Lookup(
@@ -448,7 +448,7 @@ SAMPLERS = (
         "tensorflow.random.categorical",
         "tensorflow",
         ("float32", "float64", *HALF),
-        "one uniform number of 52 bits, looked up in a float64 running sum",
+        "one uniform number of 52 bits, looked up in a float64 cumulative sum",
         _tensorflow_cast,
         _tensorflow_draw,
         Lookup(
@@ -461,7 +461,7 @@ SAMPLERS = (
         "tensorflow.random.stateless_categorical",
         "tensorflow",
         ("float32", "float64", *HALF),
-        "one uniform number of 52 bits, looked up in a float64 running sum",
+        "one uniform number of 52 bits, looked up in a float64 cumulative sum",
         _tensorflow_cast,
         _tensorflow_stateless_draw,
         Lookup(

@@ -57,9 +57,18 @@ CHANGES = {
         rule("import helper") | HELPER,
         {"helper.abi3.so": ""},
     ),
-    "a module that was not there": (
-        rule("import package.one") | {"package/one.py": MAY_IMPORT},
-        {"package/settings.py": "SCALE = 2.0\n"},
+    "a folder that becomes a package": (
+        rule("import helper") | HELPER | {"helper/kernels.cu": ""},
+        {"helper/__init__.py": "SCALE = 2.0\n"},
+    ),
+    "a folder that hides a module of Python": (
+        rule("import statistics") | {"statistics/run.csv": ""},
+        {"statistics/__init__.py": ""},
+    ),
+    "a root of the package": (
+        rule("import package.one")
+        | {"package/__init__.py": "", "package/one.py": "import numbers"},
+        {"numbers.py": ""},
     ),
     "a variable of the environment": (rule(), {"$OTHER_RULE": "1"}),
     "the options": (rule(), {"--seed": "1"}),
@@ -91,6 +100,10 @@ NEVER_KEPT = {
     "code that is executed": rule("exec('SCALE = 1.0')"),
     "a package that may read anything": rule("import msgspec"),
     "a package that is not there": rule("try:\n    import faster\nexcept ImportError: pass"),
+    "a module that was not there": rule("import package.one") | {"package/one.py": MAY_IMPORT},
+    "a module within another": rule("from random import _os", "_os.path.exists('flag')"),
+    "a device that may go": rule("DEVICE = 'cuda:0'"),
+    "an archive of scipy": rule("from scipy import sparse", "sparse.load_npz"),
     "the clock, in a helper": rule("import helper") | {"helper.py": "import datetime"},
     "a module that replaces itself": rule("import config") | {"config.py": REPLACED},
 }
