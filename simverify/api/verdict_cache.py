@@ -233,9 +233,9 @@ class VerdictRecorder:
         names = {name.partition(".")[0] for name, one in modules if _module_file(one) in mine}
         others = {name.partition(".")[0] for name, one in modules if _module_file(one) not in mine}
         packages = {
-            _module_file(one): str(one.__spec__.parent)
+            _module_file(one): spec.parent or ""
             for _, one in modules
-            if getattr(one, "__spec__", None)
+            if (spec := getattr(one, "__spec__", None)) is not None
         }
         if names & others:
             return None  # half of it is installed
