@@ -95,12 +95,14 @@ def test_third(simverify_audit):
 class Work:
     """One command and the exit code that it has to have.
 
-    ``cold``: each run begins with an empty cache of compiled kernels.
+    ``cold``: each run begins with an empty cache of compiled kernels. ``kept``: a build that keeps
+    verdicts may give one of them; it audits anew elsewhere.
     """
 
     command: tuple[str, ...]
     code: int = 0
     cold: bool = False
+    kept: bool = False
 
 
 AUDIT = ("--gamma", "2", "--vocab", "4", "--seed", "5", "--quiet")
@@ -108,6 +110,7 @@ WORKS = {
     "help": Work(("simverify", "--help")),
     "import": Work(("python", "-c", "import simverify")),
     "audit-numpy": Work(("simverify", "audit", "my_rule.py:verify", "--quiet")),
+    "audit-again": Work(("simverify", "audit", "my_rule.py:verify", "--quiet"), kept=True),
     "audit-wrong": Work(("simverify", "audit", "my_rule.py:stale", "--quiet"), code=1),
     "audit-small": Work(("simverify", "audit", "my_rule.py:verify", *AUDIT)),
     "audit-torch": Work(("simverify", "audit", "torch_rule.py:verify", *AUDIT)),
@@ -181,11 +184,18 @@ def paired(work: Work, builds: Sequence[Path], pairs: int) -> list[tuple[Cost, C
 def runner(work: Work, build: Path, cache: Path) -> Callable[[], Cost]:
     """Return a function that runs the command of ``work`` once with ``build``."""
 
+    extra = []
+    if "audit" in work.command and not work.kept:
+        shown = subprocess.run(
+            [build / "simverify", "audit", "--help"], capture_output=True, text=True, check=True
+        )
+        extra = ["--no-cache"] * ("--no-cache" in shown.stdout)
+
     def run() -> Cost:
         kernels = Path(tempfile.mkdtemp(dir=cache.parent)) if work.cold else cache
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         done = subprocess.run(
-            [build / work.command[0], *work.command[1:]],
+            [build / work.command[0], *work.command[1:], *extra],
             cwd=cache.parent,
             env=os.environ | {"SIMVERIFY_CACHE_DIR": str(kernels)},
             stdout=subprocess.DEVNULL,

@@ -23,7 +23,6 @@ from simverify.cli.settings import (
 )
 from simverify.cli.streams import discard_output, print_error
 from simverify.errors import UsageError
-from simverify.folders import store_path
 from simverify.options.modes import options_of
 from simverify.options.option import Options
 from simverify.reports.view import WIDTH, TrimmedStream
@@ -108,6 +107,7 @@ class Outputs:
 
         Makes the folder ``report``.
         """
+        from simverify.folders import store_path
         from simverify.reports.present import prepare_folder
         from simverify.results.reading import check_writable
 
@@ -237,6 +237,8 @@ def check_json_text(text: str) -> None:
 
 def _record_run(run: "Document") -> None:
     """Add the run to the store, if there is one; what goes wrong takes no verdict away."""
+    from simverify.folders import store_path
+
     store = store_path()
     if store is None:
         return

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.pages.report_runs import example
 
-from simverify.cli import common
+from simverify import folders
 from simverify.cli.common import Outputs, document_command, output_console
 from simverify.errors import UsageError
 from simverify.history import record
@@ -38,7 +38,7 @@ def test_a_store_that_takes_no_run_takes_no_verdict(monkeypatch, tmp_path, capsy
     def full(*_):
         raise UsageError("the disk is full")
 
-    monkeypatch.setattr(common, "store_path", lambda: tmp_path / "runs.db")
+    monkeypatch.setattr(folders, "store_path", lambda: tmp_path / "runs.db")
     monkeypatch.setattr(record, "add_run", full)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     Outputs().write(example("transformers"))
