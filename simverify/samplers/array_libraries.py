@@ -262,7 +262,7 @@ SAMPLERS = (
         "torch.multinomial-replacement",
         "torch",
         ("float32", "float64", *HALF),
-        "many draws from one row: one uniform number of 53 bits each, looked up in a running "
+        "many draws from one row: one uniform number of 53 bits each, looked up in a cumulative "
         "sum of the row's type, or of float32 for half precision",
         _torch_cast,
         _torch_many,
