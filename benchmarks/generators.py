@@ -81,7 +81,7 @@ def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
     for vocab in table.VOCABULARIES:
         for kind in judge.ROWS:
             judged = judge.judge_row(
-                sampler, kind, dtype, vocab, seed=0, alpha=1e-6, detect=LEAST_TV, power=0.9
+                sampler, kind, dtype, vocab, seed=0, alpha=1e-6, detect=LEAST_TV
             )
             print(f"{sampler.name} {dtype} {vocab} {kind}: {judged.tv}", file=sys.stderr)
             rows.append(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from simverify import results
-from simverify.reports.view import Cell, Fact, Items, On, Report, Section, Table
+from simverify.reports.view import VERDICT_MARKS, Cell, Fact, Items, On, Report, Section, Table
 from simverify.reports.words import (
     capitalize,
     command_section,
@@ -60,11 +60,10 @@ def _ruling(run: results.SamplerRun) -> str:
         return "needs more draws than a few minutes allow: pass a larger --detect."
     furthest = max((row.tv for row in run.rows if row.tv is not None), default=None)
     found = max((row.detectable for row in run.rows if row.detectable is not None), default=None)
-    words = [] if furthest is None else [f"is within a TV of {furthest:.2g} of exact rows"]
-    words += [] if found is None else [f"shows no deviation, where a TV of {found:.2g} would show"]
     if found is None:
         return f"is within a TV of {furthest:.2g} of its rows."
-    return f"{' and '.join(words)}."
+    exact = "" if furthest is None else f"is within a TV of {furthest:.2g} of its exact rows, and "
+    return f"{exact}shows no deviation where it was sampled: a TV of {found:.2g} would show."
 
 
 def _sections(run: results.SamplerRun) -> Iterator[Section]:
@@ -116,7 +115,7 @@ def _row_table(run: results.SamplerRun) -> Table:
         (
             (
                 row.row,
-                Cell(row.verdict, mark="pass" if row.verdict == "PASS" else "fail"),
+                Cell(row.verdict, mark=VERDICT_MARKS[row.verdict]),
                 row.tier,
                 number_cell(row.tv, 3, "-"),
                 number_cell(row.cast_tv, 3),

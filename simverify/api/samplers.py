@@ -10,10 +10,8 @@ from simverify.options.samplers import Dtype, SamplerOptions
 from simverify.results import SamplerRun
 from simverify.results.common import overall
 from simverify.samplers.catalogue import SAMPLERS, check_installed, get_sampler
-from simverify.samplers.judge import ROWS, judge_row
+from simverify.samplers.judge import POWER, ROWS, judge_row
 from simverify.samplers.table import known_versions
-
-POWER = 0.9
 
 
 @keywords(SamplerOptions)
@@ -53,7 +51,6 @@ def sampler(options: SamplerOptions) -> SamplerRun:
                 seed=options.seed,
                 alpha=options.alpha,
                 detect=options.detect,
-                power=POWER,
             )
         )
     words = options.words(always=("seed",), without=("function",))

@@ -208,6 +208,25 @@ def _jax_uniform(dtype: str, count: int, seed: int) -> Floats:
     return as_float64(jax.random.uniform(jax.random.key(seed), (count,), dtype).astype("float32"))
 
 
+def _choice_of(name: str, make: Callable[[int], Any]) -> Sampler:
+    """Return the sampler of a numpy generator; ``make``: returns one with a seed."""
+    return Sampler(
+        name,
+        "numpy",
+        ("float64", "float32"),
+        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
+        numpy_cast,
+        lambda row, dtype, count, seed: make(seed).choice(
+            len(row), size=count, p=row.astype(dtype)
+        ),
+        Lookup(
+            {"float64": 53, "float32": 53},
+            _numpy_index,
+            lambda _dtype, count, seed: make(seed).random(count),
+        ),
+    )
+
+
 SAMPLERS = (
     Sampler(
         "random.choices",
@@ -218,36 +237,8 @@ SAMPLERS = (
         _choices,
         Lookup({"float64": 53}, _choices_index, _python_uniforms),
     ),
-    Sampler(
-        "numpy.Generator.choice",
-        "numpy",
-        ("float64", "float32"),
-        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
-        numpy_cast,
-        lambda row, dtype, count, seed: np.random.default_rng(seed).choice(
-            len(row), size=count, p=row.astype(dtype)
-        ),
-        Lookup(
-            {"float64": 53, "float32": 53},
-            _numpy_index,
-            lambda _dtype, count, seed: np.random.default_rng(seed).random(count),
-        ),
-    ),
-    Sampler(
-        "numpy.RandomState.choice",
-        "numpy",
-        ("float64", "float32"),
-        "one uniform number of 53 bits, looked up in a float64 cumulative sum",
-        numpy_cast,
-        lambda row, dtype, count, seed: np.random.RandomState(seed).choice(
-            len(row), size=count, p=row.astype(dtype)
-        ),
-        Lookup(
-            {"float64": 53, "float32": 53},
-            _numpy_index,
-            lambda _dtype, count, seed: np.random.RandomState(seed).random_sample(count),
-        ),
-    ),
+    _choice_of("numpy.Generator.choice", np.random.default_rng),
+    _choice_of("numpy.RandomState.choice", np.random.RandomState),
     Sampler(
         "torch.multinomial",
         "torch",

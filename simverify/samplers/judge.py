@@ -19,6 +19,9 @@ MAX_COMPARED_NUMBERS = 20_000_000
 MAX_SAMPLED_NUMBERS = 2_000_000_000
 """Random numbers of a comparison and of a sampled run at most."""
 
+POWER = 0.9
+"""Probability with which the tests find what they promise: the default of ``simverify.stats``."""
+
 _ENUMERATED_BITS = 24
 _MAX_RACE_CELLS = 2_000_000_000
 """Tokens times different scores of a race whose law is computed; more would take minutes."""
@@ -94,7 +97,6 @@ def judge_row(
     seed: int,
     alpha: float,
     detect: float,
-    power: float,
 ) -> results.SamplerRow:
     """Judge ``sampler`` on a row; see :class:`simverify.results.SamplerRow`."""
     ideal = make_row(kind, vocab)
@@ -114,7 +116,7 @@ def judge_row(
     }
     if law is not None:
         return _exact_row(law, row, detect, fields)
-    return _sampled_row(sampler, ideal, row, dtype, seed, alpha, detect, power, fields)
+    return _sampled_row(sampler, ideal, row, dtype, seed, alpha, detect, fields)
 
 
 def exact_law(sampler: Sampler, row: Row, dtype: str) -> Row | None:
@@ -161,11 +163,10 @@ def _sampled_row(
     seed: int,
     alpha: float,
     detect: float,
-    power: float,
     fields: dict[str, Any],
 ) -> results.SamplerRow:
     vocab = len(row)
-    needed = stats.g2_samples(detect, _CELLS - 1, alpha=alpha / 2, power=power)
+    needed = stats.g2_samples(detect, _CELLS - 1, alpha=alpha / 2, power=POWER)
     count = min(needed, max(1, MAX_SAMPLED_NUMBERS // vocab))
     tokens = sampler.draw(ideal, dtype, count, seed + 1)
     counts = np.bincount(tokens, minlength=vocab)
@@ -174,9 +175,7 @@ def _sampled_row(
         for name, seen, law in _cells(counts, row)
     ]
     # A deviation that favours no cell of the vocabulary's order, nor of its sizes, is not seen.
-    found = max(
-        stats.g2_min_detectable(test.df or 1, count, alpha=alpha / 2, power=power) for test in tests
-    )
+    found = max((test.min_detectable for test in tests), default=math.inf)
     hit = int(counts[row == 0].sum())
     rejected = any(test.rejected for test in tests) or hit > 0
     share = counts / count

@@ -349,33 +349,25 @@ _MULTINOMIAL = (
     "token's share of what is left; the last token takes the rest"
 )
 
+
+def _multinomial_of(name: str, make: Callable[[int], Any]) -> Sampler:
+    """Return the sampler of a numpy generator; ``make``: returns one with a seed."""
+    return Sampler(
+        name,
+        "numpy",
+        ("float64", "float32"),
+        _MULTINOMIAL,
+        numpy_cast,
+        lambda row, dtype, count, seed: _multinomial(make(seed), row, dtype, count),
+        again=lambda row, dtype, count, seed: _multinomial_again(
+            make(seed).random, row, dtype, count
+        ),
+    )
+
+
 SAMPLERS = (
-    Sampler(
-        "numpy.Generator.multinomial",
-        "numpy",
-        ("float64", "float32"),
-        _MULTINOMIAL,
-        numpy_cast,
-        lambda row, dtype, count, seed: _multinomial(
-            np.random.default_rng(seed), row, dtype, count
-        ),
-        again=lambda row, dtype, count, seed: _multinomial_again(
-            np.random.default_rng(seed).random, row, dtype, count
-        ),
-    ),
-    Sampler(
-        "numpy.RandomState.multinomial",
-        "numpy",
-        ("float64", "float32"),
-        _MULTINOMIAL,
-        numpy_cast,
-        lambda row, dtype, count, seed: _multinomial(
-            np.random.RandomState(seed), row, dtype, count
-        ),
-        again=lambda row, dtype, count, seed: _multinomial_again(
-            np.random.RandomState(seed).random_sample, row, dtype, count
-        ),
-    ),
+    _multinomial_of("numpy.Generator.multinomial", np.random.default_rng),
+    _multinomial_of("numpy.RandomState.multinomial", np.random.RandomState),
     Sampler(
         "numba.random.multinomial",
         "numba",

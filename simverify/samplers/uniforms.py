@@ -9,8 +9,6 @@ from simverify.samplers.base import UniformGenerator
 DRAWS = 1 << 22
 """Numbers that are looked at: 0 comes among them where it comes once in a million."""
 
-_MAX_BITS = 64
-
 
 class UniformGrid(msgspec.Struct, frozen=True):
     """What :data:`DRAWS` numbers of a generator are.

@@ -239,6 +239,36 @@ def test_code_sees_no_error_of_the_cache(tmp_path):
     assert run(["-c", HOOKS], tmp_path).returncode == 0
 
 
+EVENTS = {
+    "a file": ("open", "data.bin", "r", os.O_RDONLY),
+    "a file that is written": ("open", "log.txt", "w", os.O_WRONLY | os.O_CREAT),
+    "another program": ("subprocess.Popen", "true", ["true"], None, None),
+    "a connection": ("socket.connect", None, ("localhost", 80)),
+    "a library of the user's": ("ctypes.dlopen", "./mine.so"),
+    "a fork": ("os.fork",),
+}
+
+
+def after(monkeypatch, folder, event, *arguments):
+    """Return whether a recorder would keep nothing after an audit event of Python."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(verdict_cache, "_module_files", list)  # those of the tests are not audited
+    monkeypatch.setattr(verdict_cache.sys, "addaudithook", lambda _: None)
+    recorder = verdict_cache.VerdictRecorder(verdict_cache.AuditOptions("rule.py:verify"), None)
+    recorder._hook(event, arguments)
+    return recorder._unknown
+
+
+@pytest.mark.parametrize("what", EVENTS)
+def test_what_code_does_beyond_its_sources_is_seen_as_it_runs(what, monkeypatch, tmp_path):
+    """Whatever its sources look like; controls: a source, and a library that is installed."""
+    assert after(monkeypatch, tmp_path, *EVENTS[what])
+    (tmp_path / "rule.py").write_text("")
+    assert not after(monkeypatch, tmp_path, "open", "rule.py", "r", os.O_RDONLY)
+    assert not after(monkeypatch, tmp_path, "open", os.__file__, "r", os.O_RDONLY)
+    assert not after(monkeypatch, tmp_path, "ctypes.dlopen", os.__file__)
+
+
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[" * 100_000, b"\xff", b"null"])
 def test_damaged_entries_are_audited_anew(damage, tmp_path, monkeypatch):
     monkeypatch.setenv("SIMVERIFY_CACHE_DIR", str(tmp_path))

@@ -12,7 +12,7 @@ from simverify.samplers.base import Lookup, Race, Sampler
 from simverify.samplers.catalogue import SAMPLERS
 from simverify.samplers.judge import exact_law, judge_row, lookup_law, make_row, race_law
 
-LIMITS = {"seed": 0, "alpha": 1e-6, "detect": 0.03, "power": 0.9}
+LIMITS = {"seed": 0, "alpha": 1e-6, "detect": 0.03}
 
 
 @pytest.mark.parametrize("kind", judge.ROWS)

@@ -1,12 +1,12 @@
 """The table of ``simverify generators``: what the installed libraries do today."""
 
 import pytest
+from docs.examples import ROOT
 from support.pages.scripts import load
 
 from simverify.samplers import judge, table, uniforms
 from simverify.samplers.catalogue import GENERATORS, SAMPLERS, installed_version
 
-ROOT = pytest.importorskip("docs.examples").ROOT
 measuring = load(ROOT / "benchmarks" / "generators.py")
 TABLE = table.measured_table()
 
