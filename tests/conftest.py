@@ -84,7 +84,7 @@ def pytest_unconfigure():
 @pytest.fixture(autouse=True)
 def forking_after_jax(monkeypatch):
     """Audits are forked although an earlier test in this process has used JAX: these use none."""
-    monkeypatch.setattr("simverify.auditing.sandbox.jax_in_use", lambda: False)
+    monkeypatch.setattr("simverify.auditing.sandbox.has_threads_of_libraries", lambda: False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -34,6 +34,7 @@ from simverify.auditing.subject import Subject
 from simverify.errors import UsageError
 from simverify.models.distribution import Law
 from simverify.results import Finding, Probe
+from simverify.symbolic.compiled import loaded_mlx
 from simverify.symbolic.outcomes import Tokens, describe_exception
 from simverify.symbolic.patching import intercept_randomness
 from simverify.symbolic.paths import Path
@@ -173,6 +174,8 @@ def seeded_generator(seed: int) -> np.random.Generator:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(seed)
+    if (mlx := loaded_mlx()) is not None:
+        mlx.random.seed(seed)
     return np.random.Generator(np.random.PCG64([20253, seed]))
 
 

@@ -622,7 +622,9 @@ def find_crash(
     process cannot be forked: off Linux, or with a GPU in use.
     """
     torch = sys.modules.get("torch")
-    if sys.platform != "linux" or "jax" in sys.modules or (torch and torch.cuda.is_initialized()):
+    if sys.platform != "linux" or not sys.modules.keys().isdisjoint(("jax", "mlx.core")):
+        return None
+    if torch and torch.cuda.is_initialized():
         return None
     stamp, settings = start_meta(), settings.for_subject(subject)
 

@@ -27,6 +27,7 @@ import numpy as np
 from simverify.engines.bridge import REQUEST_PREFIX
 from simverify.errors import SimverifyError
 from simverify.symbolic import watchdog
+from simverify.symbolic.compiled import keep_mlx_state, loaded_mlx
 from simverify.symbolic.provenance import is_user_file
 from simverify.symbolic.watchdog import MIN_PROCESSOR_SHARE, die_with_parent
 
@@ -60,10 +61,10 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     """Return ``work(say)``, run in a child, or :class:`ChildDeath` if the child brought no result.
 
     The result is pickled, and so is an exception of ``work``, which is raised here. ``work`` runs
-    in this process if it cannot be forked or computes with JAX, and again if it needs a GPU that
-    this process uses.
+    in this process if it cannot be forked or computes with JAX or MLX, and again if it needs a GPU
+    that this process uses.
     """
-    if not _HAS_FORK or jax_in_use():
+    if not _HAS_FORK or has_threads_of_libraries():
         return work(say)
     try:
         result = _run_forked(work, say)
@@ -77,10 +78,11 @@ def run_in_child(work: Callable[[SayProgress], Any], say: SayProgress) -> Any:
     return work(say)
 
 
-def jax_in_use() -> bool:
-    """Whether JAX has started its threads here: a fork lacks them, and its calls of JAX hang."""
+def has_threads_of_libraries() -> bool:
+    """Whether JAX or MLX may have threads here: a fork lacks them, and its calls of these hang."""
     bridge = sys.modules.get("jax._src.xla_bridge")
-    return bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)()
+    jax = bridge is not None and getattr(bridge, "backends_are_initialized", lambda: True)()
+    return jax or loaded_mlx() is not None
 
 
 def _needs_parent_gpu(message: str) -> bool:
@@ -272,7 +274,8 @@ def preserved_generators() -> Iterator[None]:
     torch = sys.modules.get("torch")
     state = torch.get_rng_state() if torch else None
     try:
-        yield
+        with keep_mlx_state():
+            yield
     finally:
         np.random.set_state(legacy)  # noqa: NPY002
         random.setstate(python)
@@ -306,4 +309,6 @@ def seeded_global_generators(seed: int) -> Iterator[None]:
         random.seed(int(words[1]))
         if torch := sys.modules.get("torch"):
             torch.manual_seed(int(words[1]))
+        if (mlx := loaded_mlx()) is not None:
+            mlx.random.seed(int(words[1]))
         yield

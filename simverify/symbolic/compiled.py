@@ -1,20 +1,22 @@
-"""numba's compiled functions, followed by their Python source, and held against it.
+"""Compiled functions of numba and MLX, followed by their Python source, and held against it.
 
 numba keeps the source of what it compiles, and compiled code cannot be followed. So while code is
 followed, a call of a compiled function runs its source. numba draws from a generator of its own,
 which ``np.random.seed`` in a compiled function seeds, and in all other code does not; the draws
 after a seed are those of numpy's legacy generator, but for those of its gamma functions. What a
 function does otherwise compiled than as source (integers that wrap, memory beyond an array, names
-that are frozen) would not be followed: so both are run on the same seeds first.
+that are frozen) would not be followed: so both are run on the same seeds first. So is what
+``mx.compile`` makes, which keeps what the function did when it was traced.
 """
 
 __simverify_role__ = "stand-in"
 
 
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, cast
 
@@ -27,6 +29,22 @@ RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 
 _REAL_SEED = np.random.seed
 _REAL_GET_STATE, _REAL_SET_STATE = np.random.get_state, np.random.set_state
+_forked_with_mlx = False
+
+
+def _note_fork() -> None:
+    global _forked_with_mlx
+    _forked_with_mlx = "mlx.core" in sys.modules
+
+
+os.register_at_fork(after_in_child=_note_fork)
+
+
+def loaded_mlx() -> Any:
+    """Return ``mlx.core``; None if it is not loaded, or was before a fork, where it hangs."""
+    return None if _forked_with_mlx else sys.modules.get("mlx.core")
+
+
 _SEED_BITS = 2**32
 """numba takes the last 32 bits of a seed, where numpy refuses longer ones."""
 
@@ -55,6 +73,8 @@ def source_patches(
             )
 
         patches.append((registry.CPUDispatcher, "__call__", call))
+    if (mlx := loaded_mlx()) is not None:
+        patches.append((mlx._gc_func, "__call__", _transformed_call(mlx, run, called)))
     if (ufuncs := sys.modules.get("numba.np.ufunc.dufunc")) is not None:
         elementwise = ufuncs.DUFunc.__call__
 
@@ -69,9 +89,28 @@ def source_patches(
     return patches
 
 
-def _note(called: dict[str, str], python: Any) -> None:
-    code = python.__code__
-    called.setdefault(f"numba's {python.__name__}()", f"{code.co_filename}:{code.co_firstlineno}")
+def _transformed_call(
+    mlx: Any, run: RunSource | None, called: dict[str, str]
+) -> Callable[..., Any]:
+    """Return what stands for calls of functions that MLX compiles, vmaps or differentiates."""
+    from simverify.symbolic.mlx_random import transformed
+
+    original = mlx._gc_func.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        how, python, _ = transformed(self)
+        if how != "compile":
+            return original(self, *args, **kwargs)
+        _note(called, python, "mx.compile's")
+        return original(self, *args, **kwargs) if run is None else python(*args, **kwargs)
+
+    return call
+
+
+def _note(called: dict[str, str], python: Any, by: str = "numba's") -> None:
+    code = getattr(python, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)
 
 
 def following_runner(state: Any, own: Any) -> RunSource:
@@ -138,24 +177,60 @@ def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
 @contextmanager
 def same_draws(seed: int, *, source: bool) -> Iterator[None]:
     """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
-    helper, module = import_module("numba._helperlib"), cast("Any", np.random)
+    module = cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()
-    places = helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()
-    compiled_states = [helper.rnd_get_state(place) for place in places]
     _REAL_SEED(seed)
     random.seed(seed)
+    module.seed = lambda x=None: _REAL_SEED(seed_of(x))
+    with ExitStack() as stack:
+        if "numba.core.registry" in sys.modules:
+            stack.enter_context(_numba_seeded(seed))
+        if loaded_mlx() is not None:
+            stack.enter_context(_mlx_seeded(seed))
+        if source:
+            stack.enter_context(_patched(source_patches(_PlainRunner(seed), {})))
+        try:
+            yield
+        finally:
+            module.seed = _REAL_SEED
+            _REAL_SET_STATE(states[0])
+            random.setstate(states[1])
+
+
+@contextmanager
+def _numba_seeded(seed: int) -> Iterator[None]:
+    helper = import_module("numba._helperlib")
+    places = helper.rnd_get_np_state_ptr(), helper.rnd_get_py_state_ptr()
+    states = [helper.rnd_get_state(place) for place in places]
     for place in places:
         helper.rnd_seed(place, seed)
-    module.seed = lambda x=None: _REAL_SEED(seed_of(x))
     try:
-        with _patched(source_patches(_PlainRunner(seed), {}) if source else []):
-            yield
+        yield
     finally:
-        module.seed = _REAL_SEED
-        _REAL_SET_STATE(states[0])
-        random.setstate(states[1])
-        for place, state in zip(places, compiled_states, strict=True):
+        for place, state in zip(places, states, strict=True):
             helper.rnd_set_state(place, state)
+
+
+@contextmanager
+def _mlx_seeded(seed: int) -> Iterator[None]:
+    with keep_mlx_state():
+        loaded_mlx().random.seed(seed)
+        yield
+
+
+@contextmanager
+def keep_mlx_state() -> Iterator[None]:
+    """Put back the key that MLX's random functions split, where MLX is loaded."""
+    if loaded_mlx() is None:
+        yield
+        return
+    from simverify.symbolic.mlx_random import REAL_SEED, REAL_STATE
+
+    high, low = REAL_STATE[0].tolist()
+    try:
+        yield
+    finally:
+        REAL_SEED(high << 32 | low)
 
 
 def seed_of(x: Any) -> Any:

@@ -464,26 +464,27 @@ class Machine:
         return value
 
 
-def _root_machine(op: Callable[[int], Any], points: int, blur: float) -> Machine:
+def grid_machine(op: Callable[[int], Any], points: int, blur: float = 0.0) -> Machine:
+    """Return the root of uniforms that are ``op`` of one of ``points``; ``blur``: its rounding."""
     # Not 1/2, where differences and logarithms are special.
     return Machine(None, op, op(points * 4 // 7), blur)
 
 
 def unit_machine(kind: Callable[[float], Any], points: int) -> Machine:
     """Return the root of uniforms of a type, which are multiples of one part in ``points``."""
-    return _root_machine(lambda k: kind(k / points), points, 0.0)
+    return grid_machine(lambda k: kind(k / points), points, 0.0)
 
 
-PYTHON_UNIFORM = _root_machine(lambda k: k * 2.0**-53, DOUBLE_POINTS, 0.0)
+PYTHON_UNIFORM = grid_machine(lambda k: k * 2.0**-53, DOUBLE_POINTS, 0.0)
 """Uniforms that are Python floats, as ``rng.random()``."""
 
-DOUBLE_UNIFORM = _root_machine(lambda k: np.float64(k * 2.0**-53), DOUBLE_POINTS, 0.0)
+DOUBLE_UNIFORM = grid_machine(lambda k: np.float64(k * 2.0**-53), DOUBLE_POINTS, 0.0)
 """Elements of an array of doubles."""
 
-SINGLE_UNIFORM = _root_machine(lambda k: np.float32(k * 2.0**-24), SINGLE_POINTS, 0.0)
+SINGLE_UNIFORM = grid_machine(lambda k: np.float32(k * 2.0**-24), SINGLE_POINTS, 0.0)
 """Elements of an array or tensor of float32."""
 
-PYTHON_SINGLE_UNIFORM = _root_machine(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
+PYTHON_SINGLE_UNIFORM = grid_machine(lambda k: k * 2.0**-24, SINGLE_POINTS, 0.0)
 """Python floats with the bits of a float32, as ``rng.random(dtype=np.float32)``."""
 
 
@@ -509,8 +510,8 @@ def integer_machine(low: int, count: int, kind: Callable[[int], Any]) -> Machine
     draws = IntegerMap(low, count, kind)
     if count <= DOUBLE_POINTS:
         # Compared on the grid; where there are so many that no race can tell, raced too.
-        return _root_machine(draws, count, 2.0 if count >= 2**31 else float("inf"))
-    return _root_machine(draws, DOUBLE_POINTS, 0.0)
+        return grid_machine(draws, count, 2.0 if count >= 2**31 else float("inf"))
+    return grid_machine(draws, DOUBLE_POINTS, 0.0)
 
 
 GUESS_RADIUS = 16
@@ -559,7 +560,7 @@ def half_precision_uniform(
     def value(k: int) -> Any:
         return kind(low) if k < wrapped else rounded(k - wrapped)
 
-    return _root_machine(value, points, float("inf"))
+    return grid_machine(value, points, float("inf"))
 
 
 # Limits of a draw's values: infinities, and points at which the machine raises.

@@ -28,7 +28,8 @@ from simverify.symbolic.arrays import (
     resolve_winners,
 )
 from simverify.symbolic.forms import Form, Machine
-from simverify.symbolic.jax_keys import Key, KeyBook, KeyWord, Word, one_plus_type
+from simverify.symbolic.jax_keys import JaxKeyBook, one_plus_type, unit_grid
+from simverify.symbolic.keys import Key, KeyWord, Word
 from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
@@ -420,7 +421,7 @@ class Runner:
 
     def __init__(self, source: RandomSource, lift: Float64Promotion | None, *, plain: bool) -> None:
         self.source = source
-        self.book = KeyBook(source, self._current_line)
+        self.book = JaxKeyBook(source, self._current_line)
         self.plain = plain
         self._lifted = tuple(map(np.dtype, _LIFTED[lift])) if lift else ()
         self._line = ""
@@ -500,7 +501,7 @@ class Runner:
     def _uniforms(self, words: list[Word], shape: Any, dtype: np.dtype[Any]) -> Value:
         kind = self.kind(dtype)
         self.source.meet(kind)
-        return self._array([word.uniform(dtype, kind) for word in words], shape)
+        return self._array([word.uniform(dtype, *unit_grid(kind)) for word in words], shape)
 
     def _array(self, elements: "list[Any]", shape: Any) -> Value:
         if not elements:

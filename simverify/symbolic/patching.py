@@ -35,7 +35,12 @@ from simverify.symbolic.builtins_patched import (
     numpy_twins,
     patch_float_functions,
 )
-from simverify.symbolic.compiled import following_runner, source_patches
+from simverify.symbolic.compiled import (
+    following_runner,
+    keep_mlx_state,
+    loaded_mlx,
+    source_patches,
+)
 from simverify.symbolic.numpy_random import NumpyTwins, SymbolicGenerator
 from simverify.symbolic.outcomes import activate_source
 from simverify.symbolic.outside_arrays import OutsideArrays
@@ -85,6 +90,9 @@ def intercept_randomness(
     def swap(owner: Any, name: str, new: Any) -> None:
         old = getattr(owner, name)
         swaps[id(old)] = (old, new)
+        patches.append((owner, name, new))
+
+    def patch(owner: Any, name: str, new: Any) -> None:
         patches.append((owner, name, new))
 
     patches: list[tuple[Any, str, Any]] = []
@@ -161,6 +169,11 @@ def intercept_randomness(
             from simverify.symbolic.jax_trace import intercept_jax
 
             others.append(stack.enter_context(intercept_jax(source, swap, lift, plain=plain)))
+        if loaded_mlx() is not None:
+            from simverify.symbolic.mlx_random import intercept_mlx
+
+            following = intercept_mlx(source, swap, patch, lift, plain=plain)
+            others.append(stack.enter_context(following))
         rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
@@ -207,7 +220,8 @@ def preserve_global_states() -> Iterator[None]:
     bits, python = module.get_bit_generator(), random.getstate()
     legacy = bits.state
     try:
-        yield
+        with keep_mlx_state():
+            yield
     finally:
         bits.state = legacy
         module.set_bit_generator(bits)

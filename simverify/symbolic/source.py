@@ -121,7 +121,7 @@ _MAX_DRAWS_PER_CALL = 2**22
 _MAX_DRAWS_PER_PATH = 2**18
 """Draws of one path: more take too much memory, and a loop that asks for them may never end."""
 
-_REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**52, DOUBLE_POINTS)
+_REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**32, 2**52, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
 _COARSE_DTYPES = ("float32", "float16", "bfloat16")

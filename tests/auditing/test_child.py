@@ -19,7 +19,7 @@ from simverify.auditing.sandbox import (
     ChildDeath,
     StallDetector,
     _processor_seconds,
-    jax_in_use,
+    has_threads_of_libraries,
     run_in_child,
 )
 from simverify.auditing.settings import AuditSettings
@@ -123,9 +123,12 @@ def test_a_child_gives_the_same_document(monkeypatch):
 
 @pytest.mark.parametrize("started", [False, True])
 def test_once_jax_has_started_its_threads_there_is_no_child(monkeypatch, started):
+    monkeypatch.delitem(sys.modules, "mlx.core", raising=False)
     bridge = SimpleNamespace(backends_are_initialized=lambda: started)
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", bridge)
-    monkeypatch.setattr("simverify.auditing.sandbox.jax_in_use", jax_in_use)
+    monkeypatch.setattr(
+        "simverify.auditing.sandbox.has_threads_of_libraries", has_threads_of_libraries
+    )
     assert (run_in_child(lambda say: os.getpid(), print) == os.getpid()) is started
 
 

@@ -15,9 +15,9 @@ from simverify.auditing.sampled_runs import (
     default_sampled_instances,
 )
 from simverify.symbolic.hidden_state import UNCHANGED_STATE, HiddenState
-from simverify.symbolic.jax_keys import Word
 from simverify.symbolic.jax_programs import Runner
 from simverify.symbolic.jax_trace import DrawTrace
+from simverify.symbolic.keys import Word
 from simverify.symbolic.paths import Path
 from simverify.symbolic.source import RandomSource
 
@@ -186,7 +186,7 @@ def test_bits_have_one_address_where_they_are_the_same_bits(impl, partitionable)
         trace = DrawTrace(runner)
         with set_current_trace(trace):
             drawn = trace.stage_value(root)
-            drawn.value.elements[()] = runner.book._root("drawn", impl)[0]
+            drawn.value.elements[()] = runner.book.root("drawn", impl)[0]
             named = [
                 id(word)
                 for key in keys(drawn)
