@@ -67,7 +67,7 @@ from simverify.served.rescore import (
     request_batches,
     rescore,
 )
-from simverify.served.variants import SamplingVariant, asked_fields, log_variants
+from simverify.served.variants import SamplingVariant, asked_fields, explaining_variants
 
 # Streaming evidence: requests are scored batch by batch and looked at as they come.
 
@@ -450,7 +450,7 @@ def explain_failure(
     """
     first = limit_tokens(requests, min(EXPLAINED_TOKENS, settings.planned(False)))
     laws = {request.judged_by(pair) for request in first}
-    variants = log_variants(laws)
+    variants = explaining_variants(laws)
 
     def alternative(variant: SamplingVariant | None) -> Alternative:
         def rows(seen: RequestLogits) -> Floats:

@@ -330,6 +330,106 @@ def _all_ignored(words: str, neutral: Mapping[str, Any]) -> SamplingVariant:
     return _changed(words, "temperature", change, "dropped")
 
 
+# Samplers of few digits: what a running sum loses is another token's in every row, so that it shows
+# in no average over rows, and only bets on the very sampler see it.
+
+
+def to_float16(x: Floats) -> Floats:
+    """Round numbers to float16."""
+    return x.astype(np.float16).astype(np.float64)
+
+
+def to_bfloat16(x: Floats) -> Floats:
+    """Round numbers to bfloat16, to even in the middle."""
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return rounded.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+Rounding = Callable[[Floats], Floats]
+
+
+def looked_up(
+    p: Floats, rounding: Rounding, *, sorted_: bool = False, bits: int | None = None
+) -> Floats:
+    """Return rows (n, V) of tokens that a uniform looks up in a running sum.
+
+    The sum is added up in float32 and rounded; ``sorted_``: with the likeliest token first;
+    ``bits``: those of the uniform in (0, 1], as JAX has it; None: as many as it takes.
+    """
+    order = np.argsort(-p, axis=-1, kind="stable") if sorted_ else None
+    ranked = p if order is None else np.take_along_axis(p, order, axis=-1)
+    sums = rounding(np.cumsum(ranked.astype(np.float32), axis=-1, dtype=np.float32))
+    sums = sums / sums[:, -1:]
+    if bits is not None:
+        sums = np.floor(sums * 2**bits) / 2**bits
+    rows = np.diff(sums, axis=-1, prepend=0.0)
+    if order is None:
+        return rows
+    unsorted = np.empty_like(rows)
+    np.put_along_axis(unsorted, order, rows, axis=-1)
+    return unsorted
+
+
+def without_tail(p: Floats, least: float) -> Floats:
+    """Return rows without the tokens below ``least``, but for the likeliest of each."""
+    kept = np.where((p >= least) | (p == p.max(axis=-1, keepdims=True)), p, 0.0)
+    rows: Floats = kept / kept.sum(axis=-1, keepdims=True)
+    return rows
+
+
+def _rounded_row(p: Floats) -> Floats:
+    rounded = to_bfloat16(p)
+    rows: Floats = rounded / rounded.sum(axis=-1, keepdims=True)
+    return rows
+
+
+def _coarse(words: str, rounded: Rounding) -> SamplingVariant:
+    def of(law: Law) -> Rows | None:
+        if law.temperature == 0.0:
+            return None
+
+        def rows(logits: Any, prompt: Sequence[int], tokens: Sequence[int], first: int) -> Floats:
+            return rounded(law.after(logits, prompt, tokens, first))
+
+        return rows
+
+    return SamplingVariant(words, "temperature", "other", of)
+
+
+TAIL_BITS = range(4, 21)
+"""Tokens of a probability below 2^-n are tried as ones that cannot come out."""
+
+_FORMATS: tuple[tuple[str, Rounding, int], ...] = (
+    ("bfloat16", to_bfloat16, 7),
+    ("float16", to_float16, 10),
+)
+"""Formats of 16 bits, and the bits of JAX's uniforms in each."""
+
+LOOKUP_VARIANTS: tuple[SamplingVariant, ...] = tuple(
+    _coarse(f"tokens looked up in a {name} running sum{words}", partial(looked_up, **how))
+    for name, rounding, bits in _FORMATS
+    for words, how in (
+        ("", {"rounding": rounding}),
+        (", likeliest first", {"rounding": rounding, "sorted_": True}),
+        (f" by a uniform of {bits} bits", {"rounding": rounding, "bits": bits}),
+    )
+)
+
+TAIL_VARIANTS: tuple[SamplingVariant, ...] = (
+    _coarse("tokens looked up in a float32 running sum", partial(looked_up, rounding=np.array)),
+    _coarse("probabilities rounded to bfloat16", _rounded_row),
+    *(
+        _coarse(
+            f"half precision: no token below a probability of 2^-{bits} comes out",
+            partial(without_tail, least=2.0**-bits),
+        )
+        for bits in TAIL_BITS
+    ),
+)
+"""Those that other tests see, or that are too near to be seen: they explain, and are no bets."""
+
+
 LOG_VARIANTS: tuple[SamplingVariant, ...] = (
     *VARIANTS,
     *(_alone(one) for one in VARIANTS if one.outcome == "dropped"),
@@ -337,20 +437,22 @@ LOG_VARIANTS: tuple[SamplingVariant, ...] = (
     _all_ignored(
         "temperature and cuts ignored", {name: getattr(Law(), name) for name in _CUT_FIELDS}
     ),
+    *LOOKUP_VARIANTS,
 )
 """Those of a log, whose requests may ask for several parameters, and for different ones."""
 
 
-def log_variants(laws: Collection[Law]) -> list[SamplingVariant]:
+def explaining_variants(laws: Collection[Law]) -> list[SamplingVariant]:
     """Return the variants that differ from what was asked for in some of ``laws``, each once."""
-    applying = {one.words: [law for law in laws if one.applies(law)] for one in LOG_VARIANTS}
+    every = (*LOG_VARIANTS, *TAIL_VARIANTS)
+    applying = {one.words: [law for law in laws if one.applies(law)] for one in every}
 
     def says_more(one: SamplingVariant) -> bool:
         """Whether requests that ask for nothing else are not all that ask for it."""
         whole = one.words.removesuffix(_ALONE)
         return whole == one.words or applying[whole] != applying[one.words]
 
-    return [one for one in LOG_VARIANTS if applying[one.words] and says_more(one)]
+    return [one for one in every if applying[one.words] and says_more(one)]
 
 
 TOO_NEAR = ("0.95 times the temperature", "1.05 times the temperature")

@@ -317,7 +317,8 @@ class DeadlineExpired(BaseException):
 def deadline(seconds: float | None) -> Iterator[None]:
     """Raise :class:`DeadlineExpired` in this thread after ``seconds``, and again until left.
 
-    The seconds are those of :class:`Stopwatch`: a busy machine ends nothing early.
+    The seconds are those of :class:`Stopwatch`: a busy machine ends nothing early. Where a library
+    compiles when they are over, they begin anew.
     Uses SIGALRM in the main thread where nobody else does, so that a blocking call ends too;
     a helper thread otherwise.
     """
@@ -355,12 +356,37 @@ def _interrupt_after(seconds: float) -> AbstractContextManager[None]:
     return _interrupt_by_thread(seconds)
 
 
+_COMPILERS = (
+    "numba.core.compiler",
+    "jax._src.compiler",
+    "torch._dynamo.convert_frame",
+    "torch._inductor.",
+)
+"""Modules that run while a library compiles: it is no hang, and one that is broken off stays half
+done in the library."""
+
+MAX_COMPILE_SECONDS = 60.0
+"""What compiles for longer, again and again, is interrupted like anything else."""
+
+
+def _is_compiling(frame: Any) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_COMPILERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextmanager
 def _interrupt_by_signal(seconds: float) -> Iterator[None]:
-    watch = Stopwatch()
+    watch, compiled = Stopwatch(), 0.0
 
     def expire(number: int, frame: Any) -> None:
-        left = seconds - watch.seconds()
+        nonlocal compiled
+        now = watch.seconds()
+        if compiled < now < MAX_COMPILE_SECONDS and _is_compiling(frame):
+            compiled = now
+        left = seconds - (now - compiled)
         if left <= 0:
             raise DeadlineExpired
         _extend_deadline(left)
@@ -382,16 +408,20 @@ def _interrupt_by_thread(seconds: float) -> Iterator[None]:
     done = threading.Event()
     struck = False
     # The processor seconds of another thread cannot be read everywhere.
-    stopwatch = Stopwatch(of_process=True)
+    stopwatch, compiled = Stopwatch(of_process=True), 0.0
 
     def strike() -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(DeadlineExpired))
 
     def watch() -> None:
-        nonlocal struck
+        nonlocal struck, compiled
         wait = seconds
         while not done.wait(wait):
-            left = seconds - stopwatch.seconds()
+            now = stopwatch.seconds()
+            frame = sys._current_frames().get(thread.value)
+            if compiled < now < MAX_COMPILE_SECONDS and _is_compiling(frame):
+                compiled = now
+            left = seconds - (now - compiled)
             if left > 0:
                 _extend_deadline(left)
                 wait = max(left, 1e-2)

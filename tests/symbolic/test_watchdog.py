@@ -38,6 +38,40 @@ thread.join()
 """
 
 
+def busy_in(module, seconds):
+    """Compute for some seconds of processor time in a function of that module."""
+    space = {"__name__": module, "clock": time.thread_time}
+    code = "def compute(s):\n    end = clock() + s\n    while clock() < end:\n        pass\n"
+    exec(code, space)
+    space["compute"](seconds)
+
+
+def expires(module, seconds, limit=0.05):
+    try:
+        with deadline(limit):
+            busy_in(module, seconds)
+    except DeadlineExpired:
+        return True
+    return False
+
+
+def in_a_thread(function):
+    """What a function returns in another thread, where deadlines know no signals."""
+    returned = []
+    thread = threading.Thread(target=lambda: returned.append(function()))
+    thread.start()
+    thread.join()
+    return returned[0]
+
+
+@pytest.mark.parametrize("where", [lambda f: f(), in_a_thread], ids=["signal", "thread"])
+def test_a_library_that_compiles_is_not_broken_off(monkeypatch, where):
+    assert where(lambda: expires("users.module", 0.3))
+    assert not where(lambda: expires("numba.core.compiler", 0.3))
+    monkeypatch.setattr(watchdog, "MAX_COMPILE_SECONDS", 0.1)
+    assert where(lambda: expires("numba.core.compiler", 0.6))
+
+
 def test_nothing_is_left_behind_that_stops_a_debugger():
     """CPython 3.11 looped for ever at the first traced call after a deadline was cleared."""
     run = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=60)

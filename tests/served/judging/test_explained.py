@@ -13,7 +13,7 @@ from support.sampled_engine import sampled_answers  # noqa: E402
 
 from simverify.models.distribution import ORDERS, Law  # noqa: E402
 from simverify.models.transformer import load_pair  # noqa: E402
-from simverify.served.variants import VARIANTS  # noqa: E402
+from simverify.served.variants import LOOKUP_VARIANTS, TAIL_VARIANTS, VARIANTS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("logits_once", "shallow_target")
 
@@ -87,4 +87,25 @@ def test_a_fault_of_another_kind_is_explained_by_none(pair):
     run = audited(pair, law, rows)
     assert run.verdict == "FAIL"
     assert run.explained.fits == ()
-    assert "None of 16 explanations fits them" in " ".join(str(run).split())
+    assert "None of 41 explanations fits them" in " ".join(str(run).split())
+
+
+PRECISION = {one.words: one for one in (*LOOKUP_VARIANTS, *TAIL_VARIANTS)}
+COARSE = (
+    "tokens looked up in a bfloat16 running sum",
+    "tokens looked up in a float16 running sum, likeliest first",
+    "tokens looked up in a bfloat16 running sum by a uniform of 7 bits",
+    "half precision: no token below a probability of 2^-8 comes out",
+)
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("words", at_night(COARSE, but=COARSE[:1]))
+@pytest.mark.thorough(by_day=1)
+def test_a_sampler_of_few_digits_is_named(pair, words):
+    law = Law(1.0)
+    run = audited(pair, law, lambda *given: PRECISION[words].rows(law, *given))
+    assert run.verdict == "FAIL"
+    fits = [one.words for one in run.explained.fits]
+    assert words in fits
+    assert {one.split(":")[0] for one in fits} == {words.split(":")[0]}

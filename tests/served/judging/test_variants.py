@@ -13,7 +13,7 @@ from simverify.served.variants import (
     LOG_VARIANTS,
     VARIANT_TOKENS,
     VARIANTS,
-    log_variants,
+    explaining_variants,
     variant_bets,
     variant_ratios,
 )
@@ -152,7 +152,7 @@ def test_what_a_kind_of_request_ignores_is_a_variant_where_others_do_not():
     warm, cut = Law(0.5), Law(0.5, 3)
 
     def words(*laws):
-        return {one.words for one in log_variants(laws)}
+        return {one.words for one in explaining_variants(laws)}
 
     assert alone not in words(warm)  # "temperature ignored" says it
     assert {alone, "temperature ignored"} <= words(warm, cut)
