@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from simverify.symbolic.compiled import COMPILED_GENERATOR, CompiledGenerator
+from simverify.symbolic.compiled import COMPILED_GENERATOR, CompiledGenerator, loaded_mlx
 from simverify.symbolic.hidden_state import BoundNames, attributes_of, reachable_state
 from simverify.symbolic.provenance import is_users_module
 from simverify.symbolic.streams import SHARED_STARTS, SharedStart
@@ -161,17 +161,17 @@ def _lag(one: Any, other: Any) -> int | None:
 
 
 def equal_keys(code: Any) -> str:
-    """Say which two JAX keys that the functions of ``code`` hold are equal; "" if no two are."""
-    if "jax" not in sys.modules:
+    """Say which two keys of JAX or MLX that ``code``'s functions hold are equal; "" if none are."""
+    if "jax" not in sys.modules and loaded_mlx() is None:
         return ""
-    first: dict[bytes, HeldGenerator] = {}
+    first: dict[tuple[str, bytes], HeldGenerator] = {}
     for held in _search(code).keys.values():
-        if (data := _key_data(held.holder)) is None:
+        if (key := _key_data(held.holder)) is None:
             continue
-        if data in first:
-            one, other = (f"{x.name} ({x.line})" if x.line else x.name for x in (first[data], held))
-            return f"{one} and {other} were the same JAX key when the audit began"
-        first[data] = held
+        if key in first:
+            one, other = (f"{x.name} ({x.line})" if x.line else x.name for x in (first[key], held))
+            return f"{one} and {other} were the same {key[0]} key when the audit began"
+        first[key] = held
     return ""
 
 
@@ -257,15 +257,18 @@ def _state_holder(value: Any) -> Any:
     return None
 
 
-def _key_data(value: Any) -> bytes | None:
-    """Return the words of a JAX key, of the new kind or the old; None for anything else."""
-    jax = sys.modules.get("jax")
+def _key_data(value: Any) -> tuple[str, bytes] | None:
+    """Return whose key a value is, of JAX or MLX, and its words; None for anything else."""
+    jax, mlx = sys.modules.get("jax"), loaded_mlx()
+    if mlx is not None and type(value).__module__ == "mlx.core" and isinstance(value, mlx.array):
+        is_key = value.dtype == mlx.uint32 and value.shape == (2,)
+        return ("MLX", np.array(value).tobytes()) if is_key else None
     with suppress(Exception):  # a tracer, or an array whose buffer was deleted
         if jax is not None and isinstance(value, jax.Array):
             if jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-                return np.asarray(jax.random.key_data(value)).tobytes()
+                return "JAX", np.asarray(jax.random.key_data(value)).tobytes()
             if value.dtype == np.uint32 and value.shape == (2,):
-                return np.asarray(value).tobytes()
+                return "JAX", np.asarray(value).tobytes()
     return None
 
 

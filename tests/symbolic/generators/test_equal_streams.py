@@ -235,6 +235,15 @@ def test_equal_keys_of_jax_are_named(make):
     assert equal_keys(holding(first=make(0), other=make(1), split=random.split(make(0)))) == ""
 
 
+def test_equal_keys_of_mlx_are_named():
+    random = pytest.importorskip("mlx.core").random
+    said = equal_keys(holding(coin=random.key(3), last=random.key(3)))
+    assert said == "coin and last were the same MLX key when the audit began"
+    key = random.key(3)
+    assert equal_keys(holding(first=key, again=key)) == ""
+    assert equal_keys(holding(first=key, other=random.key(4), split=random.split(key))) == ""
+
+
 @pytest.mark.thorough
 def test_equal_keys_are_a_note_of_a_sampled_audit_alone():
     jax = pytest.importorskip("jax")
