@@ -910,6 +910,8 @@ def _sampled_reason(tier: results.SampledTier) -> str:
     words += f": {_PART_WORDS[part]}" if part else "; no part of it alone explains that"
     if best is not None and faults is not None and (faults.explains or 0.0) >= _MIN_EXPLAINED:
         words += f". It looks like the fault {best.fault} (simverify faults)"
+    if tier.precision is not None:
+        words += f". It is consistent with {tier.precision}"
     return f"{words}."
 
 

@@ -33,6 +33,7 @@ from simverify.auditing.sampled_runs import (
 )
 from simverify.auditing.sandbox import seeded_global_generators
 from simverify.battery import battery
+from simverify.models.rounding import COARSE_LOOKUPS, RowRounding
 from simverify.options.option import Sizes
 from simverify.stats.pits import MIN_PAIRS, PairSums
 from simverify.stats.planning import LOOK_SCHEDULE, Look, plan_looks
@@ -419,6 +420,44 @@ def counts_by_slot(tables: InstanceTables, emissions: Emissions) -> battery.Faul
         counts = np.bincount(tables.codes(emitted, slot + 1), minlength=target.size)
         parts.append((counts.reshape(-1, size), target, laws))
     return battery.fault_counts(battery.detectable_faults(prefix=True, first_row=True), parts)
+
+
+_PRECISION_ALPHA = 1e-3
+"""Rate at which what the code does is wrongly excluded, where that is a sampler of few digits."""
+
+
+def precision_words(parts: Sequence[tuple[InstanceTables, Emissions]]) -> str | None:
+    """Say which sampler of few digits failing code may draw its own tokens with; None: none.
+
+    It accepts drafts as the token rule does, and looks up what replaces or follows them.
+    """
+    slots = [
+        (slot, position == tables.instance.gamma)
+        for tables, emissions in parts
+        for position, slot in enumerate(counts_by_position(tables, emissions))
+        if slot.counts.sum()
+    ]
+
+    def log_pvalue(lookup: RowRounding) -> float:
+        g2 = [stats.transition_g2(x.counts, _drawn_by(lookup, x, bonus)) for x, bonus in slots]
+        test = stats.g2_test(sum(g2[1:], g2[0]), alpha=_PRECISION_ALPHA)
+        return test.log_pvalue
+
+    limit = math.log(_PRECISION_ALPHA)
+    if not slots or log_pvalue(np.array) > limit:
+        return None
+    best = max(COARSE_LOOKUPS, key=lambda words: log_pvalue(COARSE_LOOKUPS[words]))
+    return best if log_pvalue(COARSE_LOOKUPS[best]) > limit else None
+
+
+def _drawn_by(lookup: RowRounding, slot: battery.SlotCounts, bonus: bool) -> Floats:
+    """Return the rows (contexts, V) of a slot whose tokens, but for drafts, a sampler looks up."""
+    accepted = np.minimum(slot.target, slot.draft) * (not bonus)
+    rest = slot.target - accepted
+    mass = rest.sum(axis=1, keepdims=True)
+    rows = np.divide(rest, mass, out=slot.target.copy(), where=mass > 0)
+    looked_up: Floats = accepted + mass * lookup(rows)
+    return looked_up / looked_up.sum(axis=1, keepdims=True)
 
 
 def _position_directions(slots: list[battery.SlotCounts]) -> battery.FaultCounts:
@@ -902,6 +941,7 @@ class _SampledRun:
             certificate=max(bounds, key=lambda c: c.bound) if bounds else None,
             faults=battery.faults_document(named),
             localisation=battery.suspect_document(place),
+            precision=self._precision(runners) if findings else None,
             optimality="; ".join(look.optimality for look in judged) or None,
             findings=tuple(findings),
             instances=tuple(
@@ -936,6 +976,13 @@ class _SampledRun:
                 "--detect"
             )
         return SampledAudit(verdict, tier, self.plan, reason, trial, hurried)
+
+    def _precision(self, runners: list[TrialRunner]) -> str | None:
+        """Return the sampler of few digits that the tokens are consistent with."""
+        if self.contract != "verify":
+            return None
+        judged = zip(runners, self.judged, strict=True)
+        return precision_words([(x.tables, x.emissions) for x, look in judged if look is not None])
 
     def _with_lines(
         self, instance: SampledInstance, place: battery.FaultLocation

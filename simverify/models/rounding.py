@@ -1,4 +1,4 @@
-"""Weights of few bits, rounded as served engines round them, each format by its own rule.
+"""Weights and running sums of few bits, rounded as served engines round them.
 
 A rule takes a matrix and returns it as the format would give it back, by its weights alone. Formats
 that are fitted to data (AWQ, GPTQ) use grids of groups too, but how they round depends on the
@@ -7,8 +7,12 @@ data.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simverify.arrays import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -304,3 +308,61 @@ def _weight_matrices(model: Any, whole: bool) -> Iterator[Any]:
             kind = isinstance(module, torch.nn.Linear | torch.nn.Embedding)
         if kind and module.weight.is_floating_point() and module.weight.dim() == 2:
             yield module
+
+
+# Samplers that add up the probabilities of a row in few bits.
+
+
+def to_float16(x: Floats) -> Floats:
+    """Round numbers to float16."""
+    return x.astype(np.float16).astype(np.float64)
+
+
+def to_bfloat16(x: Floats) -> Floats:
+    """Round numbers to bfloat16, to even in the middle."""
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return rounded.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+RowRounding = Callable[[Floats], Floats]
+
+
+def looked_up(
+    p: Floats, rounding: RowRounding, *, sorted_: bool = False, bits: int | None = None
+) -> Floats:
+    """Return rows (n, V) of tokens that a uniform looks up in a running sum.
+
+    The sum is added up in float32 and rounded; ``sorted_``: with the likeliest token first;
+    ``bits``: those of the uniform in (0, 1], as JAX has it; None: as many as it takes.
+    """
+    order = np.argsort(-p, axis=-1, kind="stable") if sorted_ else None
+    ranked = p if order is None else np.take_along_axis(p, order, axis=-1)
+    sums = rounding(np.cumsum(ranked.astype(np.float32), axis=-1, dtype=np.float32))
+    sums = sums / sums[:, -1:]
+    if bits is not None:
+        sums = np.floor(sums * 2**bits) / 2**bits
+    rows = np.diff(sums, axis=-1, prepend=0.0)
+    if order is None:
+        return rows
+    unsorted = np.empty_like(rows)
+    np.put_along_axis(unsorted, order, rows, axis=-1)
+    return unsorted
+
+
+_FORMATS: tuple[tuple[str, RowRounding, int], ...] = (
+    ("bfloat16", to_bfloat16, 7),
+    ("float16", to_float16, 10),
+)
+"""Formats of 16 bits, and the bits of JAX's uniforms in each."""
+
+COARSE_LOOKUPS: dict[str, RowRounding] = {
+    f"tokens looked up in a {name} running sum{words}": partial(looked_up, **how)
+    for name, rounding, bits in _FORMATS
+    for words, how in (
+        ("", {"rounding": rounding}),
+        (", likeliest first", {"rounding": rounding, "sorted_": True}),
+        (f" by a uniform of {bits} bits", {"rounding": rounding, "bits": bits}),
+    )
+}
+"""What they make of rows (n, V), by what they do."""

@@ -300,7 +300,7 @@ class SampledTier(Struct, frozen=True):
     ``tests``: of the last look; what earlier looks and the optimality verdict, which decides
     nothing, spend is the rest of ``alpha``. ``faults``: what all instances together say of the
     catalogue; null before the first look. ``localisation``: the part that failed; null on a
-    pass.
+    pass. ``precision``: the sampler of few digits that the tokens of a failure are consistent with.
     """
 
     samples: Count
@@ -316,6 +316,7 @@ class SampledTier(Struct, frozen=True):
     instances: tuple[SampledModel, ...]
     faults: NamedFaults | None = None
     localisation: Suspect | None = None
+    precision: str | None = None
 
 
 class FailingTrial(Struct, frozen=True):

@@ -16,6 +16,7 @@ import numpy as np
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.models.distribution import TRUNCATION_STAGES, Law, RowContext, softmax
+from simverify.models.rounding import COARSE_LOOKUPS, RowRounding, looked_up, to_bfloat16
 from simverify.stats.evalues import BetSums
 
 Rows = Callable[[Any, Sequence[int], Sequence[int], int], Floats]
@@ -334,43 +335,6 @@ def _all_ignored(words: str, neutral: Mapping[str, Any]) -> SamplingVariant:
 # in no average over rows, and only bets on the very sampler see it.
 
 
-def to_float16(x: Floats) -> Floats:
-    """Round numbers to float16."""
-    return x.astype(np.float16).astype(np.float64)
-
-
-def to_bfloat16(x: Floats) -> Floats:
-    """Round numbers to bfloat16, to even in the middle."""
-    bits = x.astype(np.float32).view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
-    return rounded.astype(np.uint32).view(np.float32).astype(np.float64)
-
-
-Rounding = Callable[[Floats], Floats]
-
-
-def looked_up(
-    p: Floats, rounding: Rounding, *, sorted_: bool = False, bits: int | None = None
-) -> Floats:
-    """Return rows (n, V) of tokens that a uniform looks up in a running sum.
-
-    The sum is added up in float32 and rounded; ``sorted_``: with the likeliest token first;
-    ``bits``: those of the uniform in (0, 1], as JAX has it; None: as many as it takes.
-    """
-    order = np.argsort(-p, axis=-1, kind="stable") if sorted_ else None
-    ranked = p if order is None else np.take_along_axis(p, order, axis=-1)
-    sums = rounding(np.cumsum(ranked.astype(np.float32), axis=-1, dtype=np.float32))
-    sums = sums / sums[:, -1:]
-    if bits is not None:
-        sums = np.floor(sums * 2**bits) / 2**bits
-    rows = np.diff(sums, axis=-1, prepend=0.0)
-    if order is None:
-        return rows
-    unsorted = np.empty_like(rows)
-    np.put_along_axis(unsorted, order, rows, axis=-1)
-    return unsorted
-
-
 def without_tail(p: Floats, least: float) -> Floats:
     """Return rows without the tokens below ``least``, but for the likeliest of each."""
     kept = np.where((p >= least) | (p == p.max(axis=-1, keepdims=True)), p, 0.0)
@@ -384,7 +348,7 @@ def _rounded_row(p: Floats) -> Floats:
     return rows
 
 
-def _coarse(words: str, rounded: Rounding) -> SamplingVariant:
+def _coarse(words: str, rounded: RowRounding) -> SamplingVariant:
     def of(law: Law) -> Rows | None:
         if law.temperature == 0.0:
             return None
@@ -400,20 +364,8 @@ def _coarse(words: str, rounded: Rounding) -> SamplingVariant:
 TAIL_BITS = range(4, 21)
 """Tokens of a probability below 2^-n are tried as ones that cannot come out."""
 
-_FORMATS: tuple[tuple[str, Rounding, int], ...] = (
-    ("bfloat16", to_bfloat16, 7),
-    ("float16", to_float16, 10),
-)
-"""Formats of 16 bits, and the bits of JAX's uniforms in each."""
-
 LOOKUP_VARIANTS: tuple[SamplingVariant, ...] = tuple(
-    _coarse(f"tokens looked up in a {name} running sum{words}", partial(looked_up, **how))
-    for name, rounding, bits in _FORMATS
-    for words, how in (
-        ("", {"rounding": rounding}),
-        (", likeliest first", {"rounding": rounding, "sorted_": True}),
-        (f" by a uniform of {bits} bits", {"rounding": rounding, "bits": bits}),
-    )
+    _coarse(words, rounded) for words, rounded in COARSE_LOOKUPS.items()
 )
 
 TAIL_VARIANTS: tuple[SamplingVariant, ...] = (
