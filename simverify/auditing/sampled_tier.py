@@ -456,8 +456,9 @@ def _drawn_by(lookup: RowRounding, slot: battery.SlotCounts, bonus: bool) -> Flo
     rest = slot.target - accepted
     mass = rest.sum(axis=1, keepdims=True)
     rows = np.divide(rest, mass, out=slot.target.copy(), where=mass > 0)
-    looked_up: Floats = accepted + mass * lookup(rows)
-    return looked_up / looked_up.sum(axis=1, keepdims=True)
+    drawn = accepted + mass * lookup(rows)
+    normalised: Floats = drawn / drawn.sum(axis=1, keepdims=True)
+    return normalised
 
 
 def _position_directions(slots: list[battery.SlotCounts]) -> battery.FaultCounts:

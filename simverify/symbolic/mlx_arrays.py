@@ -239,7 +239,7 @@ class DrawnArray(metaclass=_ArrayMeta):
         return len(self.blank)
 
     def __iter__(self) -> Any:
-        return iter([self[i] for i in range(len(self))])
+        return iter([self._ops.call("take", self, i, axis=0) for i in range(len(self))])
 
     def __repr__(self) -> str:
         shown = self.known
@@ -261,11 +261,15 @@ def _method(name: str) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: _call_method(name, self, *args, **kwargs)
 
 
+def _description(name: str) -> property:
+    return property(lambda self: getattr(self.blank, name))
+
+
 for _name in WATCHED_METHODS:
     if _name.startswith("__") and _name not in vars(DrawnArray):
         setattr(DrawnArray, _name, _method(_name))
 for _name in _DESCRIPTIONS:
-    setattr(DrawnArray, _name, property(lambda self, _name=_name: getattr(self.blank, _name)))
+    setattr(DrawnArray, _name, _description(_name))
 
 
 class _At:
@@ -282,7 +286,7 @@ class _At:
 
 
 for _name in names("add subtract multiply divide maximum minimum"):
-    setattr(_At, _name, lambda self, value, _name=_name: self._apply(_name, value))
+    setattr(_At, _name, partialmethod(_At._apply, _name))
 
 
 class MlxOps:

@@ -443,7 +443,7 @@ def intercept_mlx(
     def evaluate(*values: Any) -> None:
         del values  # numbers are computed where they are read
 
-    patch(mx._gc_func, "__call__", call)
+    patch(mx._gc_func, "__call__", call)  # type: ignore[attr-defined]
     swap(mx, "compile", lambda fun, *args, **kwargs: fun)
     swap(
         mx, "vmap", lambda fun, in_axes=0, out_axes=0: vmap_by_rows(random, fun, in_axes, out_axes)
