@@ -584,7 +584,7 @@ def _describe_outcome(outcome: Any) -> str:
 PROBE_SECONDS = 3.0
 
 WARM_UP_FACTOR = 3.0  # the first call may compile and import: as many times the seconds of a probe
-_HANG_PRONE_PROBES = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
+HANG_PRONE_PROBES = ("zero rows", "NaN rows", "u = 0", "u = 1 - ulp")
 """On invalid rows, or draws that stay at the edge, a correct rejection loop may wait for ever."""
 
 _HANG_SECONDS_SHARE = 1 / 3  # part of a probe's seconds for these: to wait longer would say no more
@@ -612,9 +612,9 @@ def run_probes(
     of a call. ``seconds``: limit of each probe, of processor time, or of the wall clock where the
     code waits; a third where a wait is no violation. A call that takes over half of it is a hang, a
     violation, unless the calls that returned are slow too; after a hang nothing more is run.
-    ``lost``: probes that ended the use of the GPU in another process; after a violation among them
-    nothing more is run. ``processing``: what the code does to the target's rows. Raises
-    ``ValueError`` if ``seconds`` is not positive or the step rule
+    ``lost``: what is known of probes that ended the use of the GPU in another process, or never
+    ended there; after a violation among them nothing more is run. ``processing``: what the code
+    does to the target's rows. Raises ``ValueError`` if ``seconds`` is not positive or the step rule
     cannot be built anew, and ``GpuLost`` if a probe ended this process's use of the GPU; probes in
     which right code may do so run in a child alone.
     """
@@ -638,7 +638,7 @@ def run_probes(
             lines.append(known or Probe(name=name, outcome="not run", message=why))
             return
         report_activity(f"the probe {name!r}")
-        if name in _HANG_PRONE_PROBES:
+        if name in HANG_PRONE_PROBES:
             limit *= _HANG_SECONDS_SHARE
         line = ProbeRecorder(took, spent)
         try:
@@ -647,7 +647,7 @@ def run_probes(
             grade = error.grade or ("warning" if name in _INVALID_ROW_PROBES else "violation")
             raise GpuLost(error.text, name, grade) from None
         took, spent = line.took, line.seconds
-        if result.hung and name in _HANG_PRONE_PROBES:
+        if result.hung and name in HANG_PRONE_PROBES:
             result = Probe(name=name, outcome="warning", message=result.message)
         lines.append(result)
         hung = name if result.hung else ""

@@ -42,7 +42,12 @@ from simverify.auditing.examiner import (
 )
 from simverify.auditing.instances import SmallModel
 from simverify.auditing.invocation import GpuLost
-from simverify.auditing.probes import exercise_rule, run_probes, run_subject_probes
+from simverify.auditing.probes import (
+    HANG_PRONE_PROBES,
+    exercise_rule,
+    run_probes,
+    run_subject_probes,
+)
 from simverify.auditing.sampled_runs import default_sampled_instances
 from simverify.auditing.sampled_tier import STALE_DRAWS_REASON, SampledAudit, sample_callable
 from simverify.auditing.sandbox import ChildDeath, run_in_child
@@ -476,8 +481,8 @@ def supervised_audit(
     ``auditor`` replaces :func:`audit`; ``reproduce`` is then the command that repeats it.
     ``record`` begins to note what the verdict depends on, and keeps it. A child
     that dies is a FAIL that says how and where. Raises ``SimverifyError`` if the child dies while
-    ``load`` runs, and as ``load`` and the audit do. After a probe that ends the use of the GPU the
-    audit starts again in another child, without that probe.
+    ``load`` runs, and as ``load`` and the audit do. After a probe that ends the use of the GPU, or
+    in which right code may wait for ever, the audit starts again in another child, without it.
     """
     say = progress or (lambda _line: None)
     stamp = start_meta()
@@ -511,7 +516,10 @@ def supervised_audit(
     while True:
         try:
             run = run_in_child(work, say)
-            break
+            if (waits := _waiting_probe(run)) is None or waits in settings.lost:
+                break
+            say(f"starting again: the probe {waits.name!r} waits for ever, as right code may")
+            settings = replace(settings, lost=(*settings.lost, waits))
         except GpuLost as error:
             name = error.probe
             if error.process == os.getpid() or name in {one.name for one in settings.lost}:
@@ -527,6 +535,16 @@ def supervised_audit(
         what = spec if auditor is None else f"{spec}, or what it runs on,"
         raise SimverifyError(f"{what} fails to load: {run.how}")
     return again(_crash_report(run, spec, contract or "verify", settings, stamp()))
+
+
+def _waiting_probe(run: doc.AuditRun | ChildDeath) -> doc.Probe | None:
+    """Return the warning of a probe in which right code may wait, where nothing interrupts it."""
+    if not isinstance(run, ChildDeath) or not run.hung:
+        return None
+    name = run.place.removeprefix("the probe '").removesuffix("'")
+    if name not in HANG_PRONE_PROBES:
+        return None
+    return doc.Probe(name=name, outcome="warning", message=run.how)
 
 
 Replayed = TypeVar("Replayed")

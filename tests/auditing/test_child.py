@@ -86,6 +86,22 @@ def test_a_call_that_nothing_can_interrupt_is_a_hang(monkeypatch):
     ]
 
 
+def waiting_on_zeros(p, q, x, rng):
+    """The token rule; on rows of zeros, which no contract has, it looks for a token for ever."""
+    if not p.any():
+        sum(itertools.repeat(0))
+    return token(p, q, x, rng)
+
+
+def test_a_call_that_nothing_can_interrupt_on_invalid_rows_is_no_fault(monkeypatch):
+    monkeypatch.setattr("simverify.auditing.sandbox.KILL_GRACE_SECONDS", 0.5)
+    run = supervised(waiting_on_zeros)
+    assert run.verdict == "PASS"
+    (probe,) = [probe for probe in run.probes if probe.name == "zero rows"]
+    assert probe.outcome == "warning"
+    assert probe.message == "a call did not return, and nothing could interrupt it"
+
+
 def test_a_call_that_gets_no_processor_is_not_called_a_hang():
     shown = ProgressBoard()
     shown.write((100.0, 3.0), "the probe 'u = 0'")
