@@ -14,6 +14,7 @@ import numpy as np
 
 from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
+    FIRST,
     HALF,
     Lookup,
     Race,
@@ -319,8 +320,6 @@ GENERATORS = (
 
 # What generators and keys of one seed share.
 
-_FIRST = 1_024
-
 
 def _python_names() -> dict[str, Any]:
     return {"Random": random.Random, "sha512": hashlib.sha512}
@@ -332,10 +331,10 @@ def _numpy_names() -> dict[str, Any]:
 
 def _numpy_numbers(generator: Any) -> Any:
     if isinstance(generator, random.Random):
-        return [generator.random() for _ in range(_FIRST)]
+        return [generator.random() for _ in range(FIRST)]
     if isinstance(generator, np.random.BitGenerator):
-        return generator.random_raw(_FIRST)
-    return generator.random(_FIRST)
+        return generator.random_raw(FIRST)
+    return generator.random(FIRST)
 
 
 def _torch_names() -> dict[str, Any]:
@@ -345,14 +344,14 @@ def _torch_names() -> dict[str, Any]:
         with torch.random.fork_rng():
             torch.manual_seed(5)
             with block():
-                return torch.rand(_FIRST, dtype=torch.float64)
+                return torch.rand(FIRST, dtype=torch.float64)
 
     def after(block: Callable[[], AbstractContextManager[Any]]) -> Any:
         with torch.random.fork_rng():
             torch.manual_seed(5)
             with block():
-                torch.rand(_FIRST, dtype=torch.float64)
-            return torch.rand(_FIRST, dtype=torch.float64)
+                torch.rand(FIRST, dtype=torch.float64)
+            return torch.rand(FIRST, dtype=torch.float64)
 
     return {
         "Generator": torch.Generator,
@@ -365,7 +364,7 @@ def _torch_names() -> dict[str, Any]:
 def _torch_numbers(value: Any) -> Any:
     torch = torch_module()
     if isinstance(value, torch.Generator):
-        value = torch.rand(_FIRST, dtype=torch.float64, generator=value)
+        value = torch.rand(FIRST, dtype=torch.float64, generator=value)
     return value.numpy()
 
 
@@ -376,7 +375,7 @@ def _jax_names() -> dict[str, Any]:
 def _jax_numbers(value: Any) -> Any:
     jax = jax_module()
     key = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key) or value.shape == (2,)
-    return np.ravel(jax.random.bits(value, (_FIRST,)) if key else value)
+    return np.ravel(jax.random.bits(value, (FIRST,)) if key else value)
 
 
 _JAX_PAIRS = (

@@ -53,10 +53,10 @@ class Race:
 class Sampler:
     """A library's function that draws tokens.
 
-    ``package``: what pip calls the library; "" for Python itself. ``method``: how it draws, in
-    words. ``cast(row, dtype)``: the row (V,) as the function gets it, normalised. ``draw(row,
-    dtype, count, seed)``: tokens, int64 (count,). ``again``: the tokens that ought to come of a
-    seed, where no ``lookup`` says it.
+    ``package``: what pip calls the library, or the name of one that a compiler brings; "" for
+    Python itself. ``method``: how it draws, in words. ``cast(row, dtype)``: the row (V,) as the
+    function gets it, normalised. ``draw(row, dtype, count, seed)``: tokens, int64 (count,).
+    ``again``: the tokens that ought to come of a seed, where no ``lookup`` says it.
     """
 
     name: str
@@ -91,6 +91,10 @@ class UniformGenerator:
     draw: Callable[[str, int, int], Floats]
     unseeded: str = ""
     ends: Callable[[str], tuple[float, float]] | None = None
+
+
+FIRST = 1_024
+"""Numbers of two streams that are compared."""
 
 
 class SeedRefused(ValueError):

@@ -562,7 +562,8 @@ def _tinygrad_draw(row: Row, dtype: str, count: int, seed: int) -> Ints:
 
 def _tinygrad_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
     sums = _tinygrad_row(row, dtype).cumsum().float()
-    looked_in = (sums / sums[-1]).numpy()
+    # Sums no larger than u are counted: in half precision they do not always rise.
+    looked_in = np.sort((sums / sums[-1]).numpy())
     return lambda u: np.asarray(looked_in.searchsorted(u.astype(np.float32), side="right"))
 
 
@@ -593,7 +594,8 @@ SAMPLERS = (
         "tinygrad.Tensor.multinomial",
         "tinygrad",
         ("float32", "float64", *HALF),
-        "one float32 uniform number of 23 bits, looked up in a cumulative sum of the row's type",
+        "one float32 uniform number of 23 bits; the sums no larger than it are counted, in a "
+        "cumulative sum of the row's type",
         _tinygrad_cast,
         _tinygrad_draw,
         Lookup(

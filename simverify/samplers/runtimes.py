@@ -11,6 +11,7 @@ import numpy as np
 
 from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
+    FIRST,
     HALF,
     Lookup,
     Sampler,
@@ -606,8 +607,6 @@ GENERATORS = (
 
 # What generators and keys of one seed share.
 
-_FIRST = 1_024
-
 
 def _mlx_names() -> dict[str, Any]:
     return dict(vars(mlx_module().random))
@@ -616,7 +615,7 @@ def _mlx_names() -> dict[str, Any]:
 def _mlx_numbers(value: Any) -> Any:
     mx = mlx_module()
     return np.array(
-        value if value.dtype != mx.uint32 else mx.random.uniform(shape=(_FIRST,), key=value)
+        value if value.dtype != mx.uint32 else mx.random.uniform(shape=(FIRST,), key=value)
     )
 
 
@@ -628,8 +627,8 @@ def _tensorflow_names() -> dict[str, Any]:
 def _tensorflow_numbers(value: Any) -> Any:
     tf = tensorflow_module()
     if isinstance(value, tf.random.Generator):
-        return value.uniform([_FIRST], dtype=tf.float64).numpy()
-    return tf.random.stateless_uniform([_FIRST], value, dtype=tf.float64).numpy()
+        return value.uniform([FIRST], dtype=tf.float64).numpy()
+    return tf.random.stateless_uniform([FIRST], value, dtype=tf.float64).numpy()
 
 
 STREAMS = (

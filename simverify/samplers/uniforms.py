@@ -64,10 +64,6 @@ def _grid_bits(values: Floats) -> int:
     return int((53 - exponents - trailing).max(initial=0))
 
 
-FIRST = 1_024
-"""Numbers of two generators that are compared."""
-
-
 class StreamPair(msgspec.Struct, frozen=True):
     """What two generators or keys share; ``one`` and ``other`` are Python."""
 
