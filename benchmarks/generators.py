@@ -2,7 +2,8 @@
 
 ``python benchmarks/generators.py --write`` writes ``simverify/samplers/table.json``, where entries
 of libraries that are not installed stay. Without it, it says whether that file is still right. It
-takes ten minutes, most of it races that are sampled.
+takes ten minutes, most of it races that are sampled. Libraries that do not fit into one environment
+are measured one by one, with ``--only``.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import msgspec
 import numpy as np
 
 from simverify.samplers import judge, table, uniforms
-from simverify.samplers.base import Sampler, UniformGenerator
-from simverify.samplers.catalogue import GENERATORS, SAMPLERS, installed_version
+from simverify.samplers.base import Sampler, SeedRefused, UniformGenerator
+from simverify.samplers.catalogue import GENERATORS, SAMPLERS, STREAMS, installed_version
 
 FILE = Path(table.__file__).with_name("table.json")
 LEAST_TV = 0.03
@@ -38,6 +39,9 @@ def seeds_of(generator: UniformGenerator) -> dict[str, str]:
     for name, seed in SEEDS.items():
         try:
             drawn = generator.draw(dtype, 8, seed).tolist()
+        except SeedRefused as error:
+            words[name] = str(error)
+            continue
         except Exception as error:
             words[name] = f"raises {type(error).__name__}"
             continue
@@ -145,6 +149,19 @@ def main() -> int:
             for one in SAMPLERS.values()
             for dtype in one.dtypes
             if one.package in here or (one.name, dtype) in entries
+        ),
+        streams=tuple(
+            pair
+            for one in STREAMS
+            for pair in (
+                uniforms.measure_streams(one)
+                if one.package in here
+                else (
+                    x
+                    for x in before.streams
+                    if (x.package, x.setting) == (one.package, one.setting)
+                )
+            )
         ),
     )
     text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"

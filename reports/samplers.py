@@ -15,7 +15,7 @@ from simverify.reports.words import (
 )
 from simverify.samplers.catalogue import installed_version
 from simverify.samplers.table import MeasuredRow, MeasuredSampler, measured_table
-from simverify.samplers.uniforms import DRAWS, UniformGrid
+from simverify.samplers.uniforms import DRAWS, StreamPair, UniformGrid
 
 _ROW_WORDS = {"flat": "equal probabilities", "peaked": ".75 for token 0", "heavy": "1 / rank"}
 
@@ -140,11 +140,18 @@ def uniform_words(grid: UniformGrid) -> str:
     """Return what was measured of a generator, in a line."""
     zeros = "0 never" if not grid.zeros else f"0 once in {DRAWS / grid.zeros:,.0f}"
     ones = "" if not grid.ones else f", 1 once in {DRAWS / grid.ones:,.0f}"
-    return (
+    words = (
         f"multiples of 2^-{grid.bits}; of {DRAWS:,} draws {grid.different:,} are different, "
         f"{zeros}{ones}; smallest above 0 {grid.least:.3g}, largest {grid.largest:.9g}, mean "
         f"{grid.mean:.4f}"
     )
+    if grid.zero is None or grid.one is None:
+        return words
+    return f"{words}; of all words, {_once(0, grid.zero)}, {_once(1, grid.one)}"
+
+
+def _once(value: int, probability: float) -> str:
+    return f"{value} once in {1 / probability:.3g}" if probability else f"{value} never"
 
 
 def measured_words(rows: Sequence[MeasuredRow]) -> Iterator[str]:
@@ -176,18 +183,53 @@ def version_words(package: str) -> str:
     return f"{name}; {here} is installed, which is not in the table"
 
 
-def generator_entries() -> Iterator[tuple[str, tuple[str, ...]]]:
+def library_names() -> list[str]:
+    """Return what :func:`generator_entries` and its like take as ``library``."""
+    table = measured_table()
+    named = [*(one.grid.name for one in table.uniforms), *(one.name for one in table.samplers)]
+    return sorted({*(name.split(".")[0] for name in named), *map(_package_name, table.versions)})
+
+
+def _package_name(package: str) -> str:
+    return package or "python"
+
+
+def _is_of(library: str | None, package: str, name: str = "") -> bool:
+    return library in (None, _package_name(package), name.split(".")[0])
+
+
+def generator_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each uniform generator in each type, with its lines."""
     for one in measured_table().uniforms:
+        if not _is_of(library, one.grid.package, one.grid.name):
+            continue
         seeds = f"Seeds: {pairs_words(one.seeds)}"
         words = capitalize(uniform_words(one.grid)), seeds, version_words(one.grid.package)
         yield f"{one.grid.name} {one.grid.dtype}", words
 
 
-def sampler_entries() -> Iterator[tuple[str, tuple[str, ...]]]:
+def sampler_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each sampler in each type, with its lines."""
     for sampler in measured_table().samplers:
-        yield f"{sampler.name} {sampler.dtype}", (*_lines(sampler), version_words(sampler.package))
+        if _is_of(library, sampler.package, sampler.name):
+            lines = (*_lines(sampler), version_words(sampler.package))
+            yield f"{sampler.name} {sampler.dtype}", lines
+
+
+def stream_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each library with what pairs of its generators or keys share."""
+    pairs: dict[tuple[str, str], list[StreamPair]] = {}
+    for pair in measured_table().streams:
+        if _is_of(library, pair.package) or (library == "random" and not pair.package):
+            pairs.setdefault((pair.package, pair.setting), []).append(pair)
+    for (package, setting), of_one in pairs.items():
+        lines = [f"{pair.one} and {pair.other}: {pair.share}" for pair in of_one]
+        yield stream_title(package, setting), (*lines, version_words(package))
+
+
+def stream_title(package: str, setting: str) -> str:
+    """Return a library with its setting."""
+    return f"{package or 'Python'}{setting and f', {setting}'}"
 
 
 def _lines(sampler: MeasuredSampler) -> tuple[str, ...]:

@@ -58,7 +58,12 @@ def faults() -> str:
 
 def generators() -> str:
     """Return what was measured of generators and samplers: simverify/samplers/table.json."""
-    from simverify.reports.samplers import measured_part, pairs_words, uniform_words
+    from simverify.reports.samplers import (
+        measured_part,
+        pairs_words,
+        stream_title,
+        uniform_words,
+    )
     from simverify.samplers.table import VOCABULARIES, measured_table
 
     table = measured_table()
@@ -82,6 +87,12 @@ def generators() -> str:
         lines.append(name + " | ".join([*cells, pairs_words(one.strange)]) + " |")
     methods = {one.name: one.method for one in table.samplers}
     lines += ["", *(f"- `{name}` draws by {method}." for name, method in methods.items())]
+    lines += ["", "## Streams", "", "| library | one | the other | they share |"]
+    lines += ["| --- | --- | --- | --- |"]
+    lines += [
+        f"| {stream_title(one.package, one.setting)} | `{one.one}` | `{one.other}` | {one.share} |"
+        for one in table.streams
+    ]
     return "\n".join(lines)
 
 

@@ -214,6 +214,7 @@ for _name, _command in {
     "generators": Command(
         _HERE + "samplers:generators",
         "Show measurements of libraries' random numbers and samplers.",
+        ("simverify generators", "simverify generators torch"),
     ),
     "verifiers": Command(_HERE + "info:verifiers", "List the built-in verifiers."),
     "models": Command(_HERE + "info:models", "List the built-in models."),

@@ -1,20 +1,25 @@
 """Samplers and uniform numbers of Python, numpy, torch and JAX."""
 
 import bisect
+import copy
+import hashlib
 import importlib
 import itertools
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
+    FIRST,
     HALF,
     Lookup,
     Race,
     Sampler,
+    Streams,
     UniformGenerator,
     as_float64,
     in_parts,
@@ -311,3 +316,140 @@ GENERATORS = (
     ),
     UniformGenerator("jax.random.uniform", "jax", ("float32", *HALF), _jax_uniform),
 )
+
+
+# What generators and keys of one seed share.
+
+
+def _python_names() -> dict[str, Any]:
+    return {"Random": random.Random, "sha512": hashlib.sha512}
+
+
+def _numpy_names() -> dict[str, Any]:
+    return vars(np.random) | {"deepcopy": copy.deepcopy, "Random": random.Random}
+
+
+def _numpy_numbers(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return [generator.random() for _ in range(FIRST)]
+    if isinstance(generator, np.random.BitGenerator):
+        return generator.random_raw(FIRST)
+    return generator.random(FIRST)
+
+
+def _torch_names() -> dict[str, Any]:
+    torch = torch_module()
+
+    def inside(block: Callable[[], AbstractContextManager[Any]]) -> Any:
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            with block():
+                return torch.rand(FIRST, dtype=torch.float64)
+
+    def after(block: Callable[[], AbstractContextManager[Any]]) -> Any:
+        with torch.random.fork_rng():
+            torch.manual_seed(5)
+            with block():
+                torch.rand(FIRST, dtype=torch.float64)
+            return torch.rand(FIRST, dtype=torch.float64)
+
+    return {
+        "Generator": torch.Generator,
+        "inside": inside,
+        "after": after,
+        "fork_rng": torch.random.fork_rng,
+    }
+
+
+def _torch_numbers(value: Any) -> Any:
+    torch = torch_module()
+    if isinstance(value, torch.Generator):
+        value = torch.rand(FIRST, dtype=torch.float64, generator=value)
+    return value.numpy()
+
+
+def _jax_names() -> dict[str, Any]:
+    return dict(vars(jax_module().random))
+
+
+def _jax_numbers(value: Any) -> Any:
+    jax = jax_module()
+    key = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key) or value.shape == (2,)
+    return np.ravel(jax.random.bits(value, (FIRST,)) if key else value)
+
+
+_JAX_PAIRS = (
+    ("key(5)", "PRNGKey(5)"),
+    ("key(5)", "split(key(5))[0]"),
+    ("split(key(5), 2)[0]", "split(key(5), 3)[0]"),
+    ("split(key(5), 3)[2]", "fold_in(key(5), 2)"),
+    ("fold_in(fold_in(key(5), 1), 2)", "fold_in(fold_in(key(5), 2), 1)"),
+    ("bits(key(5), (1024,))", "bits(key(5), (2048,))[:1024]"),
+    ("bits(key(5), (1024,))", "key_data(split(key(5), 512))"),
+    *(
+        pair
+        for kind in ("rbg", "unsafe_rbg")
+        for pair in (
+            (f"split(key(5, impl='{kind}'), 2)[0]", f"split(key(5, impl='{kind}'), 3)[0]"),
+            (f"split(key(5, impl='{kind}'), 3)[2]", f"fold_in(key(5, impl='{kind}'), 2)"),
+        )
+    ),
+)
+
+STREAMS = (
+    Streams(
+        "",
+        _python_names,
+        _numpy_numbers,
+        (
+            ("Random(5)", "Random(-5)"),
+            ("Random(5)", "Random(5.0)"),
+            ("Random(5)", "Random('5')"),
+            ("Random('a')", "Random(int.from_bytes(b'a' + sha512(b'a').digest()))"),
+        ),
+    ),
+    Streams(
+        "numpy",
+        _numpy_names,
+        _numpy_numbers,
+        (
+            ("default_rng(5)", "default_rng([5, 0])"),
+            ("default_rng(2**32)", "default_rng([0, 1])"),
+            ("default_rng(5)", "(g := default_rng(5)).spawn(1) and g"),
+            ("default_rng(5)", "default_rng(5).spawn(1)[0]"),
+            ("default_rng(5).spawn(2)[0]", "default_rng(5).spawn(3)[0]"),
+            ("default_rng(5).spawn(1)[0]", "deepcopy(default_rng(5)).spawn(1)[0]"),
+            ("default_rng(5).spawn(4)[3]", "default_rng(SeedSequence(5, spawn_key=(3,)))"),
+            ("default_rng(5).spawn(4)[3]", "default_rng([5, 0, 0, 0, 3])"),
+            ("PCG64(5)", "PCG64(5).jumped()"),
+            ("PCG64(5).jumped(2)", "PCG64(5).jumped().jumped()"),
+            ("PCG64(5)", "PCG64(5).advance(100)"),
+            ("Philox(5)", "Philox(5).advance(100)"),
+            ("Philox(key=5)", "Philox(key=5, counter=100)"),
+            ("RandomState(5)", "RandomState([5])"),
+            ("RandomState([5])", "RandomState([5, 0])"),
+            ("RandomState([5])", "Random(5)"),
+            ("RandomState(5)", "RandomState(MT19937(5))"),
+            ("Generator(MT19937(5))", "RandomState(MT19937(5))"),
+        ),
+    ),
+    Streams(
+        "torch",
+        _torch_names,
+        _torch_numbers,
+        (
+            ("Generator().manual_seed(5)", "Generator().manual_seed(5).clone_state()"),
+            ("inside(fork_rng)", "after(fork_rng)"),
+        ),
+    ),
+    Streams("jax", _jax_names, _jax_numbers, _JAX_PAIRS),
+    Streams(
+        "jax",
+        _jax_names,
+        _jax_numbers,
+        _JAX_PAIRS,
+        "jax_threefry_partitionable off",
+        lambda: jax_module().threefry_partitionable(False),
+    ),
+)
+"""In words: ``inside`` and ``after`` draw with one seed in a block and after it."""

@@ -8,6 +8,7 @@ with those that follow from the same seed.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +26,14 @@ class Lookup:
     """One uniform number k / 2^bits is looked up in a cumulative sum.
 
     ``index(row, dtype)``: returns the token of each number of an array in [0, 1).
-    ``uniforms(dtype, count, seed)``: the library's numbers after that seed.
+    ``uniforms(dtype, count, seed)``: the library's numbers after that seed. ``scans``: whether
+    each draw adds up the row anew, so that fewer are compared.
     """
 
     bits: Mapping[str, int]
     index: Callable[[Row, str], Callable[[Floats], Ints]]
     uniforms: Callable[[str, int, int], Floats]
+    scans: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,10 @@ class Race:
 class Sampler:
     """A library's function that draws tokens.
 
-    ``package``: what pip calls the library; "" for Python itself. ``method``: how it draws, in
-    words. ``cast(row, dtype)``: the row (V,) as the function gets it, normalised. ``draw(row,
-    dtype, count, seed)``: tokens, int64 (count,). ``again``: the tokens that ought to come of a
-    seed, where no ``lookup`` says it.
+    ``package``: what pip calls the library, or the name of one that a compiler brings; "" for
+    Python itself. ``method``: how it draws, in words. ``cast(row, dtype)``: the row (V,) as the
+    function gets it, normalised. ``draw(row, dtype, count, seed)``: tokens, int64 (count,).
+    ``again``: the tokens that ought to come of a seed, where no ``lookup`` says it.
     """
 
     name: str
@@ -78,7 +81,8 @@ class UniformGenerator:
     """A library's function for uniform numbers.
 
     ``draw(dtype, count, seed)``: float64 (count,). ``unseeded``: Python that prints a number, as
-    the first thing in a process; "" where there is no number without a seed.
+    the first thing in a process; "" where there is no number without a seed. ``ends(dtype)``: the
+    probabilities of exactly 0 and exactly 1, where the library converts words that it is given.
     """
 
     name: str
@@ -86,6 +90,32 @@ class UniformGenerator:
     dtypes: tuple[str, ...]
     draw: Callable[[str, int, int], Floats]
     unseeded: str = ""
+    ends: Callable[[str], tuple[float, float]] | None = None
+
+
+FIRST = 1_024
+"""Numbers of two streams that are compared."""
+
+
+class SeedRefused(ValueError):
+    """A seed that the library's language cannot write; its text says what happens."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Pairs of generators or keys of a library, of which one is derived from the other's seed.
+
+    ``pairs``: two Python expressions each, which ``names()`` has the names of. ``numbers``:
+    returns the first numbers of what an expression gives. ``setting``: in words, and ``within``
+    what sets it.
+    """
+
+    package: str
+    names: Callable[[], dict[str, Any]]
+    numbers: Callable[[Any], Any]
+    pairs: tuple[tuple[str, str], ...]
+    setting: str = ""
+    within: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 def normalised(values: Any) -> Row:

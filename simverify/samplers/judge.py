@@ -101,7 +101,7 @@ def judge_row(
     """Judge ``sampler`` on a row; see :class:`simverify.results.SamplerRow`."""
     ideal = make_row(kind, vocab)
     row = sampler.cast(ideal, dtype)
-    numbers = 1 if sampler.lookup is not None else vocab
+    numbers = 1 if sampler.lookup is not None and not sampler.lookup.scans else vocab
     count = min(COMPARED, max(1, MAX_COMPARED_NUMBERS // numbers))
     expected = sampler.follow(ideal, dtype, count, seed)
     same = 0

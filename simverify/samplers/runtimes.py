@@ -1,4 +1,4 @@
-"""Samplers and uniform numbers of numba, MLX, ONNX Runtime, OpenVINO and TensorFlow.
+"""Samplers and uniform numbers of numba, MLX, ONNX Runtime, OpenVINO, TensorFlow and Paddle.
 
 Also what numpy makes of a multinomial of one trial, which numba does too.
 """
@@ -11,9 +11,11 @@ import numpy as np
 
 from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
+    FIRST,
     HALF,
     Lookup,
     Sampler,
+    Streams,
     UniformGenerator,
     as_float64,
     in_parts,
@@ -344,6 +346,38 @@ def _tensorflow_stateless(dtype: str, count: int, seed: int) -> Floats:
     return as_float64(tf.cast(drawn, "float64").numpy())
 
 
+# Paddle.
+
+
+def paddle_module() -> Any:
+    """Return Paddle, as torch, on the CPU."""
+    paddle = importlib.import_module("paddle")
+    paddle.set_device("cpu")
+    return paddle
+
+
+def _paddle_draw(row: Row, dtype: str, count: int, seed: int) -> Ints:
+    paddle = paddle_module()
+    paddle.seed(seed)
+    drawn = paddle.multinomial(paddle.to_tensor(row.astype(dtype)), count, replacement=True)
+    return np.asarray(drawn.numpy(), dtype=np.int64)
+
+
+def _paddle_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
+    sums = row.astype(dtype).cumsum()
+    sums /= sums[-1]
+    sums[-1] = 1.0
+    below_one = np.nextafter(sums.dtype.type(1), sums.dtype.type(0))
+    # 64 bits are rounded to the row's type, and 1 to the number before it.
+    return lambda u: np.asarray(sums.searchsorted(np.minimum(u.astype(dtype), below_one)))
+
+
+def _paddle_uniform(dtype: str, count: int, seed: int) -> Floats:
+    paddle = paddle_module()
+    paddle.seed(seed)
+    return as_float64(paddle.rand([count], dtype=dtype).astype("float64").numpy())
+
+
 _MULTINOMIAL = (
     "one trial: from token to token, a uniform number of 53 bits each, until one is below the "
     "token's share of what is left; the last token takes the rest"
@@ -462,6 +496,17 @@ SAMPLERS = (
             lambda _dtype, count, seed: _tensorflow_stateless("float64", count, seed),
         ),
     ),
+    Sampler(
+        "paddle.multinomial",
+        "paddlepaddle",
+        ("float32", "float64"),
+        "one number of std::mt19937_64, rounded to the row's type, looked up in a cumulative sum "
+        "of that type",
+        numpy_cast,
+        _paddle_draw,
+        # As many of the 64 bits as int64 can halve.
+        Lookup(dict.fromkeys(("float32", "float64"), 61), _paddle_index, _paddle_uniform),
+    ),
 )
 
 # Uniform numbers.
@@ -550,5 +595,68 @@ GENERATORS = (
         ("float64", "float32", *HALF),
         _tensorflow_stateless,
         "",
+    ),
+    UniformGenerator(
+        "paddle.rand",
+        "paddlepaddle",
+        ("float64", "float32", *HALF),
+        _paddle_uniform,
+        "import paddle; paddle.set_device('cpu'); print(paddle.rand([1]).item())",
+    ),
+)
+
+# What generators and keys of one seed share.
+
+
+def _mlx_names() -> dict[str, Any]:
+    return dict(vars(mlx_module().random))
+
+
+def _mlx_numbers(value: Any) -> Any:
+    mx = mlx_module()
+    return np.array(
+        value if value.dtype != mx.uint32 else mx.random.uniform(shape=(FIRST,), key=value)
+    )
+
+
+def _tensorflow_names() -> dict[str, Any]:
+    random = tensorflow_module().random
+    return {name: getattr(random, name) for name in ("Generator", "split", "fold_in")}
+
+
+def _tensorflow_numbers(value: Any) -> Any:
+    tf = tensorflow_module()
+    if isinstance(value, tf.random.Generator):
+        return value.uniform([FIRST], dtype=tf.float64).numpy()
+    return tf.random.stateless_uniform([FIRST], value, dtype=tf.float64).numpy()
+
+
+STREAMS = (
+    Streams(
+        "mlx",
+        _mlx_names,
+        _mlx_numbers,
+        (
+            ("key(5)", "split(key(5))[0]"),
+            ("split(key(5), 2)[0]", "split(key(5), 3)[0]"),
+            ("split(key(5))[1]", "seed(5) or uniform(shape=(1024,))"),
+            (
+                "uniform(shape=(1024,), key=key(5))",
+                "uniform(shape=(2048,), key=key(5))[:1024]",
+            ),
+        ),
+    ),
+    Streams(
+        "tensorflow",
+        _tensorflow_names,
+        _tensorflow_numbers,
+        (
+            ("Generator.from_seed(5)", "(g := Generator.from_seed(5)).split(1) and g"),
+            ("Generator.from_seed(5)", "Generator.from_seed(5).split(1)[0]"),
+            ("Generator.from_seed(5).split(2)[0]", "Generator.from_seed(5).split(3)[0]"),
+            ("split([5, 0], 2)[0]", "split([5, 0], 3)[0]"),
+            ("split([5, 0], 2)[0]", "fold_in([5, 0], 0)"),
+            ("fold_in(fold_in([5, 0], 1), 2)", "fold_in(fold_in([5, 0], 2), 1)"),
+        ),
     ),
 )

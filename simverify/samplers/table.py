@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import msgspec
 
-from simverify.samplers.uniforms import UniformGrid
+from simverify.samplers.uniforms import StreamPair, UniformGrid
 
 VOCABULARIES = (32, 32_000, 152_000)
 
@@ -50,6 +50,7 @@ class MeasuredTable(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     uniforms: tuple[MeasuredGenerator, ...]
     samplers: tuple[MeasuredSampler, ...]
+    streams: tuple[StreamPair, ...] = ()
 
 
 @cache

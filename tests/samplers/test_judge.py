@@ -9,7 +9,7 @@ import pytest
 from simverify import stats
 from simverify.samplers import judge
 from simverify.samplers.base import Lookup, Race, Sampler
-from simverify.samplers.catalogue import SAMPLERS
+from simverify.samplers.catalogue import SAMPLERS, installed_version
 from simverify.samplers.judge import exact_law, judge_row, lookup_law, make_row, race_law
 
 LIMITS = {"seed": 0, "alpha": 1e-6, "detect": 0.03}
@@ -58,8 +58,8 @@ def test_a_race_is_what_all_its_outcomes_make():
 
 def named(name):
     sampler = SAMPLERS[name]
-    if sampler.package:
-        pytest.importorskip(sampler.package)
+    if installed_version(sampler.package) is None:
+        pytest.skip(f"{sampler.package} is not installed")
     return sampler
 
 
@@ -114,6 +114,16 @@ def test_draws_that_differ_from_what_is_expected_are_sampled():
     assert judged.tier == "sampled"
     assert judged.same < judged.compared
     assert judged.verdict == "PASS"
+
+
+def test_fewer_draws_are_compared_where_each_reads_the_row(monkeypatch):
+    monkeypatch.setattr(judge, "MAX_COMPARED_NUMBERS", 32_000)
+    sampler = named("numpy.Generator.choice")
+    scanning = replace(sampler, lookup=replace(sampler.lookup, scans=True))
+    compared = [
+        judge_row(one, "heavy", "float64", 32, **LIMITS).compared for one in (sampler, scanning)
+    ]
+    assert compared == [32_000, 1_000]
 
 
 def drawing(law):

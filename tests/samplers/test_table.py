@@ -1,11 +1,21 @@
 """The table of ``simverify generators``: what the installed libraries do today."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from docs.examples import ROOT
 from support.pages.scripts import load
 
-from simverify.samplers import judge, table, uniforms
-from simverify.samplers.catalogue import GENERATORS, SAMPLERS, installed_version
+from simverify.errors import UsageError
+from simverify.samplers import compiled, judge, table, uniforms
+from simverify.samplers.catalogue import (
+    GENERATORS,
+    SAMPLERS,
+    STREAMS,
+    check_installed,
+    installed_version,
+)
 
 measuring = load(ROOT / "benchmarks" / "generators.py")
 TABLE = table.measured_table()
@@ -25,6 +35,8 @@ def test_everything_is_in_the_table():
     assert {(one.name, one.dtype) for one in TABLE.samplers} == samplers
     for one in TABLE.samplers:
         assert len(one.rows) == len(judge.ROWS) * len(table.VOCABULARIES)
+    pairs = [(one.package, one.setting, *pair) for one in STREAMS for pair in one.pairs]
+    assert [(one.package, one.setting, one.one, one.other) for one in TABLE.streams] == pairs
 
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=lambda one: one.name)
@@ -60,3 +72,54 @@ def test_a_version_that_is_not_in_the_table_is_said_so(monkeypatch):
     assert "which is not in the table" in shown.version_words("numpy")
     assert table.known_versions("numpy") == ("1.0",)
     assert table.known_versions("no library") == ()
+
+
+@pytest.mark.parametrize("streams", STREAMS, ids=lambda one: f"{one.package}-{one.setting}")
+def test_streams_are_what_the_table_says(streams):
+    installed(streams.package)
+    known = [
+        one
+        for one in TABLE.streams
+        if (one.package, one.setting) == (streams.package, streams.setting)
+    ]
+    assert list(uniforms.measure_streams(streams)) == known
+
+
+def test_another_seed_shares_nothing():
+    pairs = ("default_rng(5)", "default_rng(5)"), ("default_rng(5)", "default_rng(6)")
+    streams = next(one for one in STREAMS if one.package == "numpy")
+    measured = uniforms.measure_streams(replace(streams, pairs=pairs))
+    assert [one.share for one in measured] == ["the same numbers", "distinct"]
+
+
+def drawn(seed, count=1_024):
+    return np.random.default_rng(seed).random(count)
+
+
+def test_what_streams_share_is_told_apart():
+    numbers = drawn(1)
+    for other, words in (
+        (numbers.copy(), "the same numbers"),
+        (drawn(1, 1_100)[76:], "the second is the first from number 76 on"),
+        (np.concatenate([drawn(2)[:1_000], numbers[:24]]), "24 numbers in common"),
+        (drawn(2), "distinct"),
+    ):
+        assert uniforms.shared_words(numbers, other) == words
+
+
+def test_words_that_become_one_are_counted():
+    """A float32 of a word of 32 bits is 1 from 2^32 - 128 on, unless the library forbids it."""
+    for library, one in (("libc++", 128 / 2**32), ("libstdc++", 0)):
+        if installed_version(library) is not None:
+            assert compiled._cpp_ends(library, "generate_canonical", "float32")[1] == one
+
+
+def test_a_compiler_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(compiled, "_said", lambda *_arguments, **_more: None)
+    monkeypatch.setattr(compiled, "compiled_version", compiled.compiled_version.__wrapped__)
+    for name, needed in (
+        ("libstdc++.discrete_distribution", "install g"),
+        ("rust.rand.WeightedIndex", "install cargo"),
+    ):
+        with pytest.raises(UsageError, match=needed):
+            check_installed(SAMPLERS[name])

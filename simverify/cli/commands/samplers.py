@@ -1,7 +1,10 @@
 """``simverify sampler`` and ``simverify generators``."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
+
+from simverify.checks import pick_name
 from simverify.cli.common import Outputs, document_command, print_entries
 from simverify.options.samplers import SamplerOptions
 
@@ -21,12 +24,31 @@ def sampler(options: SamplerOptions, _outputs: Outputs) -> "SamplerRun":
     return judge.run(options)
 
 
-def generators() -> int:
-    """Show what random numbers of libraries are, and what their samplers make of them."""
-    from simverify.reports.samplers import generator_entries, sampler_entries
+def generators(library: Annotated[str | None, Parameter(show_env_var=False)] = None, /) -> int:
+    """Show what random numbers of libraries are, and what their samplers make of them.
 
-    print("Uniform random numbers\n")
-    print_entries(generator_entries())
-    print("\nSamplers: total variation between what comes out and the row\n")
-    print_entries(sampler_entries())
+    Parameters
+    ----------
+    library
+        Show only this one, such as torch or libstdc++.
+    """
+    from simverify.reports.samplers import (
+        generator_entries,
+        library_names,
+        sampler_entries,
+        stream_entries,
+    )
+
+    if library is not None:
+        pick_name(library, library_names(), "library")
+    blank = ""
+    for title, entries in (
+        ("Uniform random numbers", generator_entries),
+        ("Samplers: total variation between what comes out and the row", sampler_entries),
+        ("Streams: what two generators or keys of one seed share", stream_entries),
+    ):
+        if found := tuple(entries(library)):
+            print(f"{blank}{title}\n")
+            print_entries(found)
+            blank = "\n"
     return 0

@@ -38,6 +38,7 @@ def test_too_small_a_deviation_is_inconclusive(command, monkeypatch):
     [
         ([], "name a sampler to judge: random.choices, numpy.Generator.choice"),
         (["torch.multinomal"], "unknown sampler 'torch.multinomal': did you mean"),
+        (["torch.rand"], "torch.rand draws uniform numbers, not tokens: see simverify generators"),
         (["random.choices", "--dtype", "float16"], "random.choices is judged in float64"),
         (["random.choices", "--vocab", "1"], "vocab is 1: expected 2 to 1e+06"),
         (["random.choices", "--detect", "0"], "detect is 0.0: expected"),
@@ -86,3 +87,15 @@ def test_generators_lists_everything(command):
     assert "jax.random.categorical bfloat16" in command.out
     assert "numpy.Generator.choice float64" in command.out
     assert max(map(len, command.out.splitlines())) <= 80
+
+
+def test_generators_of_one_library(command):
+    assert command("generators", "torch") == 0
+    names = [line for line in command.out.splitlines() if line and not line.startswith(" ")]
+    assert "torch.multinomial bfloat16" in names
+    # Each entry is of torch; the rest are the three headings.
+    assert len([name for name in names if not name.startswith("torch")]) == 3
+    assert command("generators", "triton") == 0
+    assert "Samplers" not in command.out  # it has none
+    assert command("generators", "pytorch") == 2
+    assert command.complaint().startswith("unknown library 'pytorch': did you mean 'torch'?")
