@@ -179,9 +179,6 @@ def same_draws(seed: int, *, source: bool) -> Iterator[None]:
     """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
     module = cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()
-    _REAL_SEED(seed)
-    random.seed(seed)
-    module.seed = lambda x=None: _REAL_SEED(seed_of(x))
     with ExitStack() as stack:
         if "numba.core.registry" in sys.modules:
             stack.enter_context(_numba_seeded(seed))
@@ -189,6 +186,9 @@ def same_draws(seed: int, *, source: bool) -> Iterator[None]:
             stack.enter_context(_mlx_seeded(seed))
         if source:
             stack.enter_context(_patched(source_patches(_PlainRunner(seed), {})))
+        _REAL_SEED(seed)
+        random.seed(seed)
+        module.seed = lambda x=None: _REAL_SEED(seed_of(x))
         try:
             yield
         finally:
@@ -226,7 +226,11 @@ def keep_mlx_state() -> Iterator[None]:
         return
     from simverify.symbolic.mlx_random import REAL_SEED, REAL_STATE
 
-    high, low = REAL_STATE[0].tolist()
+    try:
+        high, low = REAL_STATE[0].tolist()
+    except RuntimeError:
+        # A function that was compiled with the state on one side has left it without a value.
+        high, low = 0, 0
     try:
         yield
     finally:

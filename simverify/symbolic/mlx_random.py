@@ -378,6 +378,14 @@ def _has_axis(x: Any) -> bool:
     return isinstance(x, int) or (isinstance(x, list | tuple) and any(map(_has_axis, x)))
 
 
+def _holds_state(x: Any) -> bool:
+    if isinstance(x, dict):
+        x = list(x.values())
+    if isinstance(x, list | tuple):
+        return any(map(_holds_state, x))
+    return x is REAL_STATE or isinstance(x, _State)
+
+
 def vmap_by_rows(
     random: MlxRandom, function: Any, in_axes: Any, out_axes: Any
 ) -> Callable[..., Any]:
@@ -437,14 +445,20 @@ def intercept_mlx(
         if how == "vmap":
             return vmap_by_rows(random, python, *options)(*args, **kwargs)
         if how == "compile":
-            return python(*args, **kwargs)
+            return compiled(python, *options)(*args, **kwargs)
         return source.refuse("a function of mx.grad, mx.checkpoint or their like")
+
+    def compiled(fun: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False) -> Any:
+        del shapeless
+        if _holds_state(inputs) != _holds_state(outputs):
+            source.refuse("mx.compile with mx.random.state among inputs or outputs, not both")
+        return fun
 
     def evaluate(*values: Any) -> None:
         del values  # numbers are computed where they are read
 
     patch(mx._gc_func, "__call__", call)  # type: ignore[attr-defined]
-    swap(mx, "compile", lambda fun, *args, **kwargs: fun)
+    swap(mx, "compile", compiled)
     swap(
         mx, "vmap", lambda fun, in_axes=0, out_axes=0: vmap_by_rows(random, fun, in_axes, out_axes)
     )
