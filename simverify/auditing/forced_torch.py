@@ -11,15 +11,19 @@ if TYPE_CHECKING:
 _RAND_BITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat16: 8}
 """Resolution of ``torch.rand``: its values are multiples of 2^-bits."""
 
+_ZERO_PROBABILITIES = {torch.float16: 2.0**-12, torch.bfloat16: 2.0**-9}
+"""What is rounded up to 1 becomes 0, half of the last step."""
+
 
 class ForcedTorchMode(TorchFunctionMode):
     """Fills ``rand``, ``rand_like``, ``uniform_`` and ``exponential_``; passes the rest on.
 
-    ``draw`` and ``draw_exponential`` take the resolution in bits of the type asked for.
+    ``draw`` and ``draw_exponential`` take the resolution in bits of the type asked for, and how
+    likely 0 is.
     """
 
     def __init__(
-        self, draw: "Callable[[int], float]", draw_exponential: "Callable[[int], float]"
+        self, draw: "Callable[..., float]", draw_exponential: "Callable[..., float]"
     ) -> None:
         super().__init__()
         self._draw = draw
@@ -43,9 +47,9 @@ class ForcedTorchMode(TorchFunctionMode):
             return self._fill(args[0], self._draw_exponential).div_(rate)
         return func(*args, **kwargs)
 
-    def _fill(self, tensor: torch.Tensor, draw: "Callable[[int], float]") -> torch.Tensor:
-        bits = _RAND_BITS.get(tensor.dtype, 24)
-        values = [draw(bits) for _ in range(tensor.numel())]
+    def _fill(self, tensor: torch.Tensor, draw: "Callable[..., float]") -> torch.Tensor:
+        bits, zero = _RAND_BITS.get(tensor.dtype, 24), _ZERO_PROBABILITIES.get(tensor.dtype)
+        values = [draw(bits, zero) for _ in range(tensor.numel())]
         filled = torch.tensor(values, dtype=torch.float64).reshape(tensor.shape)
         return tensor.copy_(filled)
 

@@ -337,18 +337,21 @@ class ForcedUniforms(RandomSource):
         self.count = 0
         self.probability = 1.0
 
-    def draw(self, bits: int = DOUBLE_BITS) -> float:
-        """Return the next uniform, a multiple of 2^-bits in [0, 1)."""
+    def draw(self, bits: int = DOUBLE_BITS, zero: float | None = None) -> float:
+        """Return the next uniform, a multiple of 2^-bits in [0, 1).
+
+        ``zero``: the probability of exactly 0, where that is not 2^-bits.
+        """
         edge = self._edge if self._at in (None, self.count) else None
         self.count += 1
         if edge is None:
             return float(math.floor(self._rng.random() * 2**bits) / 2**bits)
-        self.probability *= 2.0**-bits
+        self.probability *= 2.0**-bits if zero is None or edge != "first" else zero
         return 0.0 if edge == "first" else 1.0 - 2.0**-bits
 
-    def draw_exponential(self, bits: int = DOUBLE_BITS) -> float:
+    def draw_exponential(self, bits: int = DOUBLE_BITS, zero: float | None = None) -> float:
         """Return the next standard exponential; no generator returns 0 or infinity."""
-        return -math.log1p(-max(self.draw(bits), 2.0**-bits))
+        return -math.log1p(-max(self.draw(bits, zero), 2.0**-bits))
 
     def uniform(self, stream: Stream | None = None, *address: Any, **place: Any) -> float:
         """Return the next uniform, whatever was seeded."""
@@ -468,7 +471,10 @@ def edge_uniforms(line: ProbeRecorder, forced: ForcedCalls, edge: UniformEdge) -
                 except GpuLost as lost:
                     raise GpuLost(f"{lost.text} ({case.name})", grade=forced.grade) from None
                 if problem := outcome.fault or outcome.impossible:
-                    line.add(forced.grade, f"{problem} ({case.name})")
+                    words = f"{problem} ({case.name})"
+                    if forced.grade == "violation" and at is not None:
+                        words += f", once in {1 / forced.source.probability:,.0f} such draws"
+                    line.add(forced.grade, words)
     if not sound:
         line.add("not run", "the code breaks its contract on ordinary numbers too")
     elif not drawn:
