@@ -113,43 +113,60 @@ def _note(called: dict[str, str], python: Any, by: str = "numba's") -> None:
     called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)
 
 
-def following_runner(state: Any, own: Any) -> RunSource:
-    """Return what runs source where ``own`` draws stand for numba's and ``state``'s for numpy's."""
+def following_runner(state: Any, own: Any, streams: Any) -> RunSource:
+    """Return what runs source where ``own`` draws stand for numba's and ``state``'s for numpy's.
+
+    ``streams``: of Python's ``random``, which tell those of compiled code apart.
+    """
     inside = False
 
     def run(python: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         nonlocal inside
         if inside:
             return python(*args, **kwargs)
-        inside = True
+        inside = streams.compiled = True
         state.swap_with(own)
         try:
             return python(*args, **kwargs)
         finally:
             state.swap_with(own)
-            inside = False
+            inside = streams.compiled = False
 
     return run
 
 
+def _python_state(seed: int) -> Any:
+    """Return the state of Python's ``random`` that numba's has after a seed."""
+    _, words, place, *_ = np.random.RandomState(seed).get_state()
+    return (3, (*map(int, words), int(place)), None)
+
+
 class _PlainRunner:
-    """Runs source on numbers, with a state of numpy's generator that is numba's."""
+    """Runs source on numbers, with states of numpy's generator and Python's that are numba's."""
 
     def __init__(self, seed: int) -> None:
         self._inside = False
-        self._state: Any = np.random.RandomState(seed).get_state()
+        self._states: Any = np.random.RandomState(seed).get_state(), _python_state(seed)
 
     def __call__(self, python: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         if self._inside:
             return python(*args, **kwargs)
-        self._inside, outside = True, _REAL_GET_STATE()
-        _REAL_SET_STATE(self._state)
+        module = cast("Any", random)
+        outside, seed = (_REAL_GET_STATE(), random.getstate()), random.seed
+        self._inside = True
+        self._put(self._states)
+        module.seed = lambda x=None: random.setstate(_python_state(int(x) % _SEED_BITS))
         try:
             return python(*args, **kwargs)
         finally:
-            self._state = _REAL_GET_STATE()
-            _REAL_SET_STATE(outside)
+            module.seed = seed
+            self._states = _REAL_GET_STATE(), random.getstate()
+            self._put(outside)
             self._inside = False
+
+    def _put(self, states: Any) -> None:
+        _REAL_SET_STATE(states[0])
+        random.setstate(states[1])
 
 
 @contextmanager

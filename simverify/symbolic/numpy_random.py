@@ -472,7 +472,7 @@ class SymbolicRandomState(SymbolicSampler, RandomState):
             raise TypeError("can only re-seed a MT19937 BitGenerator")
         if self.fewest_seeds < MIN_SEEDS and issubclass(type(seed), int | np.integer):
             seed = seed_of(seed)
-        seeded = make_seed(self.source, seed, _legacy_constant_seed, self.fewest_seeds)
+        seeded = make_seed(self.source, seed, legacy_constant_seed, self.fewest_seeds)
         self.source.sequences.seed(self.stream, seeded)
 
     def swap_with(self, other: "SymbolicRandomState") -> None:
@@ -534,7 +534,7 @@ for _twin, _real in ((SymbolicGenerator, Generator), (SymbolicRandomState, Rando
             setattr(_twin, _name, _refusing_method(f"{_name}() of a generator"))
 
 
-def _legacy_constant_seed(seed: Any) -> GeneratorSeed:
+def legacy_constant_seed(seed: Any) -> GeneratorSeed:
     """Name what follows a constant in the legacy seeding, which is not that of new generators."""
     bits: Any = REAL_BIT_GENERATORS["MT19937"](0)
     bits._legacy_seeding(seed)

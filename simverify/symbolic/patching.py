@@ -140,7 +140,9 @@ def intercept_randomness(
     if of_draws:
         replace(np, of_draws)
     patches += method_patches(source)
-    patches += source_patches(following_runner(numpy.legacy, numpy.compiled), source.compiled)
+    patches += source_patches(
+        following_runner(numpy.legacy, numpy.compiled, source.python_streams), source.compiled
+    )
 
     def twin_of(value: Any) -> Any:
         """Return what stands for a value found in the code's modules; None to leave it."""

@@ -14,8 +14,13 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from simverify.symbolic.compiled import seed_of
+from simverify.symbolic.numpy_random import legacy_constant_seed
 from simverify.symbolic.provenance import names
 from simverify.symbolic.sampler import (
+    MIN_COMPILED_SEEDS,
     StatePlaceholder,
     draw_integer,
     make_seed,
@@ -36,23 +41,28 @@ _NON_METHODS = {"VERSION"}
 
 
 class _RandomStreams:
-    """The stream of every ``Random`` instance seen on a path."""
+    """The stream of every ``Random`` instance seen on a path.
+
+    ``compiled``: what numba compiles is run, where ``random`` has a generator of its own.
+    """
 
     def __init__(self, source: RandomSource) -> None:
         self.source = source
         self._streams: dict[int, tuple[Any, Stream]] = {}
         self._epoch = -1
+        self.compiled = False
 
     def of(self, instance: Any) -> Stream:
         if self._epoch != self.source.epoch:
             self._streams.clear()
             self._epoch = self.source.epoch
-        if id(instance) not in self._streams:
+        place = 0 if self.compiled and instance is _GLOBAL_RANDOM else id(instance)
+        if place not in self._streams:
             stream = Stream(outside=instance is _GLOBAL_RANDOM)
-            if (start := shared_start(instance)) is not None:
+            if place and (start := shared_start(instance)) is not None:
                 self.source.sequences.join(stream, start)
-            self._streams[id(instance)] = (instance, stream)
-        return self._streams[id(instance)][1]
+            self._streams[place] = (instance, stream)
+        return self._streams[place][1]
 
 
 def method_patches(source: RandomSource) -> list[tuple[Any, str, Callable[..., Any]]]:
@@ -122,6 +132,12 @@ def _symbolic_methods(source: RandomSource) -> dict[str, Callable[..., Any]]:
         return draw_integer(n, u)
 
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
+        if streams.compiled and self is _GLOBAL_RANDOM:
+            # numba seeds it as it seeds numpy's.
+            number = seed_of(a) if issubclass(type(a), int | np.integer) else a
+            seeded = make_seed(source, number, legacy_constant_seed, MIN_COMPILED_SEEDS)
+            source.sequences.seed(streams.of(self), seeded)
+            return
         constant = lambda x: _constant_seed(x, version)  # noqa: E731
         source.sequences.seed(streams.of(self), make_seed(source, a, constant))
 

@@ -76,6 +76,7 @@ FOLLOWED = {
     "in an object": {
         "after": "class Kept: pass\nKEPT = Kept(); KEPT.rule = kernel", "rule": "KEPT.rule"
     },
+    "Python's random": {"draw": "random.seed(seed)", "coin": "random.random()"},
     "an exponential": {"coin": "np.exp(-np.random.exponential())"},
     "a uniform": {"coin": "np.random.uniform(0.0, 1.0)"},
     "a row": {"coin": "np.random.random(3)[1]"},
@@ -116,6 +117,9 @@ CAUGHT = {
     },
     "the seed again": {"coin": "again(seed)", "before":
         "@numba.njit\ndef again(seed):\n    np.random.seed(seed)\n    return np.random.random()"},
+    "one seed of both modules": {
+        "draw": "random.seed(seed)\n    np.random.seed(seed)", "coin": "random.random()"
+    },
 }  # fmt: skip
 
 
@@ -140,7 +144,6 @@ DIFFERS = {
         "after": "kernel(np.ones((2, 2)), np.ones((1, 2)), np.zeros(1, dtype=np.int64), 3)\n"
         "LIMIT = 0.0\nrule = kernel", "passed": "int(rng.integers(2**31))",
     },
-    "Python's random": {"draw": "random.seed(seed)", "coin": "random.random()"},
     "its own beta": {"coin": "(np.random.random() if np.random.beta(2.0, 2.0) < 0.5 else 0.0)"},
 }  # fmt: skip
 
