@@ -62,8 +62,10 @@ def source_patches(
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             home = self.py_func.__module__ or ""
-            # A library's are no part of the code, and what they do is known.
-            stays = is_machinery(home) or is_library(home)
+            # A library's are no part of the code, and what they do is known; what numba wrote
+            # itself, for a jitclass, has no source but a call of itself.
+            written = self.py_func.__code__.co_filename.startswith("<")
+            stays = is_machinery(home) or is_library(home) or written
             if stays or self.targetoptions.get("parallel"):
                 # In parallel, each thread draws from a generator of its own.
                 return compiled(self, *args, **kwargs)
