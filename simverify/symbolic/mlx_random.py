@@ -215,7 +215,7 @@ class MlxRandom:
         return self.array_of_keys([self.book.drawn(_IMPLEMENTATION, seed)], (2,))
 
     def seed(self, seed: Any) -> None:
-        self.current_state()
+        self.current_state()  # of this thread
         self.state, self._shown = self.key_of(self.key(seed)), None
 
     def split(self, key: Any, num: int = 2, stream: Any = None) -> Any:
@@ -248,8 +248,7 @@ class MlxRandom:
     ) -> Any:  # fmt: skip
         del stream
         dtype = mx.float32 if dtype is None else dtype
-        if dtype != mx.float64:
-            self._checked("uniform", low, high, shape, dtype)
+        self._checked("uniform", low, high, shape, dtype)
         units = self._units(shape, self._kind(dtype), key)
         if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
             return units
@@ -425,13 +424,11 @@ def intercept_mlx(
     swap: Callable[[Any, str, Any], None],
     patch: Callable[[Any, str, Any], None],
     lift: Float64Promotion | None,
-    *,
-    plain: bool = False,
 ) -> Iterator[Callable[[Any], Any]]:
     """Follow MLX until left; yields what stands for a key that was kept outside the call.
 
     ``swap(owner, name, new)`` replaces a name for the duration, ``patch`` an attribute of a type;
-    ``lift``: types that count as float64; ``plain``: draws are numbers, and MLX computes with them.
+    ``lift``: types that count as float64, which is of the CPU alone.
     """
     ops = MlxOps(source, lift)
     random = MlxRandom(source, ops)
@@ -480,8 +477,12 @@ def intercept_mlx(
             twins[id(value)] = (value, random.kept_key(value))
         return twins[id(value)][1]
 
-    before, DrawnArray.ops = DrawnArray.ops, ops
+    before, device = DrawnArray.ops, mx.default_device()
+    DrawnArray.ops = ops
+    if lift:
+        mx.set_default_device(mx.cpu)
     try:
         yield twin_of
     finally:
         DrawnArray.ops = before
+        mx.set_default_device(device)

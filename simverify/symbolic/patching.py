@@ -174,8 +174,7 @@ def intercept_randomness(
         if loaded_mlx() is not None:
             from simverify.symbolic.mlx_random import intercept_mlx
 
-            following = intercept_mlx(source, swap, patch, lift, plain=plain)
-            others.append(stack.enter_context(following))
+            others.append(stack.enter_context(intercept_mlx(source, swap, patch, lift)))
         rebind_names(code, twin_of, stack, like=(frozenset(swaps), lift))
         if of_draws:
             source.builtins.replace_in(swaps[id(np)][1], of_draws, stack)
