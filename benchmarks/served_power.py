@@ -39,7 +39,7 @@ from simverify.served.judge import choose_tolerance, judge_evidence
 from simverify.served.matrix import Cell, judge_cell, make_cells, make_pilot
 from simverify.served.requests import Request
 from simverify.served.rescore import rescore
-from simverify.served.variants import VARIANTS
+from simverify.served.variants import LOG_VARIANTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "served-power.md"
 TABLES = ("faults", "logprobs")
@@ -71,7 +71,7 @@ class Kind:
 
 def sampled(words: str, law: Law) -> Kind:
     """An engine that samples in the way that a variant names."""
-    variant = next(one for one in VARIANTS if one.words == words)
+    variant = next(one for one in LOG_VARIANTS if one.words == words)
 
     return Kind(words, law, partial(variant.rows, law))
 
@@ -127,6 +127,8 @@ KINDS: tuple[Kind, ...] = (
     sampled("temperature ignored", Law(0.8)),
     sampled("top-k 40, which was not asked for", Law(1.0)),
     sampled("top-p 0.95, which was not asked for", Law(1.0)),
+    sampled("tokens looked up in a bfloat16 running sum", Law()),
+    sampled("tokens looked up in a float16 running sum", Law()),
     sampled("penalties after temperature", Law(0.5, repetition_penalty=1.3)),
     Kind("one seed for all requests: copies of answers", Law(1.0), answers=copied),
     Kind(
