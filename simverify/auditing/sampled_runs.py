@@ -30,7 +30,8 @@ from simverify.errors import SimverifyError
 from simverify.models.base import Model, compact
 from simverify.models.distribution import Law
 from simverify.symbolic import watchdog
-from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception
+from simverify.symbolic.compiled import STALE_ARRAY, stale_arrays_exist
+from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception, is_held_function
 from simverify.symbolic.provenance import CallBroken, CannotEnumerate
 from simverify.verifiers import Verifier
 
@@ -558,8 +559,10 @@ class TrialRunner:
 
 
 def _is_stale_tracer(error: BaseException) -> bool:
-    """Whether JAX met a draw that the code kept from the exact tier."""
-    return type(error).__name__ == "UnexpectedTracerError" and "DrawTracer" in str(error)
+    """Whether JAX or MLX met a draw that the code kept from the exact tier."""
+    if type(error).__name__ == "UnexpectedTracerError" and "DrawTracer" in str(error):
+        return True
+    return STALE_ARRAY in str(error) or (is_held_function(error) and stale_arrays_exist())
 
 
 def _memoised_rows(row: Callable[[Tokens], Floats], depth: int) -> Callable[[Tokens], Floats]:

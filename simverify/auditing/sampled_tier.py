@@ -439,9 +439,10 @@ def precision_words(parts: Sequence[tuple[InstanceTables, Emissions]]) -> str | 
     ]
 
     def log_pvalue(lookup: RowRounding) -> float:
-        g2 = [stats.transition_g2(x.counts, _drawn_by(lookup, x, bonus)) for x, bonus in slots]
-        test = stats.g2_test(sum(g2[1:], g2[0]), alpha=_PRECISION_ALPHA)
-        return test.log_pvalue
+        each = [stats.transition_g2(x.counts, _drawn_by(lookup, x, bonus)) for x, bonus in slots]
+        g2 = sum(each[1:], each[0])
+        # Counts of rows with one possible token say nothing of how it is drawn.
+        return stats.g2_test(g2, alpha=_PRECISION_ALPHA).log_pvalue if g2.df else 0.0
 
     limit = math.log(_PRECISION_ALPHA)
     if not slots or log_pvalue(np.array) > limit:

@@ -12,6 +12,7 @@ that are frozen) would not be followed: so both are run on the same seeds first.
 __simverify_role__ = "stand-in"
 
 
+import gc
 import os
 import random
 import sys
@@ -45,6 +46,16 @@ def loaded_mlx() -> Any:
     return None if _forked_with_mlx else sys.modules.get("mlx.core")
 
 
+STALE_ARRAY = "an array of draws was kept from a call that is over"
+"""What an array of MLX's says that holds draws, or did, where code is followed no more."""
+
+
+def stale_arrays_exist() -> bool:
+    """Whether code keeps an array of MLX's from calls that were followed."""
+    stand_ins = sys.modules.get("simverify.symbolic.mlx_arrays")
+    return stand_ins is not None and any(type(x) is stand_ins.DrawnArray for x in gc.get_objects())
+
+
 _SEED_BITS = 2**32
 """numba takes the last 32 bits of a seed, where numpy refuses longer ones."""
 
@@ -69,7 +80,7 @@ def source_patches(
             if stays or self.targetoptions.get("parallel"):
                 # In parallel, each thread draws from a generator of its own.
                 return compiled(self, *args, **kwargs)
-            _note(called, self.py_func)
+            note_compiled(called, self.py_func)
             return (
                 compiled(self, *args, **kwargs) if run is None else run(self.py_func, args, kwargs)
             )
@@ -82,7 +93,7 @@ def source_patches(
 
         def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
             python = self._dispatcher.py_func
-            _note(called, python)
+            note_compiled(called, python)
             if run is None or first_draw(args) is None or kwargs:
                 return elementwise(self, *args, **kwargs)
             return map_elements(lambda *row: run(python, row, {}), list(args))
@@ -95,21 +106,26 @@ def _transformed_call(
     mlx: Any, run: RunSource | None, called: dict[str, str]
 ) -> Callable[..., Any]:
     """Return what stands for calls of functions that MLX compiles, vmaps or differentiates."""
-    from simverify.symbolic.mlx_random import transformed
+    from simverify.symbolic.mlx_random import real_vmap_by_rows, transformed
 
     original = mlx._gc_func.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        how, python, _ = transformed(self)
-        if how != "compile":
+        how, python, options = transformed(self)
+        if how == "grad":
             return original(self, *args, **kwargs)
-        _note(called, python, "mx.compile's")
-        return original(self, *args, **kwargs) if run is None else python(*args, **kwargs)
+        note_compiled(called, python, f"mx.{how}'s")
+        if run is None:
+            return original(self, *args, **kwargs)
+        if how == "vmap":
+            python = real_vmap_by_rows(python, *options)
+        return python(*args, **kwargs)
 
     return call
 
 
-def _note(called: dict[str, str], python: Any, by: str = "numba's") -> None:
+def note_compiled(called: dict[str, str], python: Any, by: str = "numba's") -> None:
+    """Note a function that is followed by its source."""
     code = getattr(python, "__code__", None)
     place = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
     called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)

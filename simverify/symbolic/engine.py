@@ -68,7 +68,7 @@ MIN_HANG_FACTOR = 20
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
 
 
-_COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
+_COMPARED_INSTANCES, _COMPARED_CALLS, _COMPARED_AT_FIRST = 40, 25, 200
 """On so many instances, so many calls are made of compiled code and of its source."""
 
 _COMPARED_SECONDS = 1.0
@@ -202,25 +202,26 @@ class Enumeration:
         self.intercepting = True
         self.interceptions += 1
 
-    def _compare_compiled(self, call: TokenCall) -> None:
+    def _compare_compiled(self, call: TokenCall, calls: int = _COMPARED_CALLS) -> None:
         """Refuse compiled code that does otherwise than its source, which is followed."""
         self._compared += 1
-        name, where = next(iter(self.source.compiled.items()))
+        name, where = list(self.source.compiled.items())[-1]
         slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
         # Nothing interrupts numba where it compiles, as code does that compiles in each call.
         states = HeldStates(self._code)
         try:
-            compiled = self._plain_ends(call, source=False)
+            compiled = self._plain_ends(call, calls, source=False)
             states.put_back()
             with deadline(_COMPARED_SECONDS):
-                ends = self._plain_ends(call, source=True)
+                ends = self._plain_ends(call, calls, source=True)
         except DeadlineExpired:
             raise slow from None
         finally:
             states.put_back()
         if len(compiled) < _COMPARED_CALLS or len(ends) < _COMPARED_CALLS:
             raise slow
-        for end, other in zip(compiled, ends, strict=True):
+        # Where the time ended first, the same calls of both are compared.
+        for end, other in zip(compiled, ends, strict=False):
             if not end.ends_as(other):
                 raise CannotEnumerate(
                     f"{name} by its source: compiled it {end.describe()}, where the source "
@@ -228,10 +229,10 @@ class Enumeration:
                     where,
                 )
 
-    def _plain_ends(self, call: TokenCall, *, source: bool) -> list[PathOutcome]:
+    def _plain_ends(self, call: TokenCall, calls: int, *, source: bool) -> list[PathOutcome]:
         """Return how calls end on real generators, from a seed each; see ``same_draws``."""
         handed, ends, watch = self.rng, list[PathOutcome](), Stopwatch()
-        for seed in range(_COMPARED_CALLS):
+        for seed in range(calls):
             if watch.seconds() > _COMPARED_SECONDS:
                 break
             self.source.begin(Path())
@@ -271,7 +272,14 @@ class Enumeration:
         spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:
-                return self._run(call, budget, since, mark)
+                known = len(self.source.compiled)
+                law = self._run(call, budget, since, mark)
+                if len(self.source.compiled) > known:
+                    # Code that is compiled was reached for the first time.
+                    self.release()
+                    with preserve_global_states():
+                        self._compare_compiled(call, _COMPARED_AT_FIRST)
+                return law
             except CannotEnumerate as error:
                 # The paths before the one that stopped it are kept: what they did may repeat.
                 if not self._another_way(error):

@@ -261,7 +261,8 @@ def _key_data(value: Any) -> tuple[str, bytes] | None:
     """Return whose key a value is, of JAX or MLX, and its words; None for anything else."""
     jax, mlx = sys.modules.get("jax"), loaded_mlx()
     if mlx is not None and type(value).__module__ == "mlx.core" and isinstance(value, mlx.array):
-        is_key = value.dtype == mlx.uint32 and value.shape == (2,)
+        drawn = hasattr(value, "elements")  # a stand-in, which says that it is an array
+        is_key = not drawn and value.dtype == mlx.uint32 and value.shape == (2,)
         return ("MLX", np.array(value).tobytes()) if is_key else None
     with suppress(Exception):  # a tracer, or an array whose buffer was deleted
         if jax is not None and isinstance(value, jax.Array):

@@ -162,8 +162,8 @@ class StateReader:
         if isinstance(x, SymbolicBitGenerator):
             sequence = x._seq and (x._seq.spent, x._seq.n_children_spawned)
             return self._stream(x), sequence
-        if kind.__name__ in _JAX_READERS and kind.__module__.startswith(("jax.", "jaxlib.")):
-            return _JAX_READERS[kind.__name__](self, x)
+        if kind.__name__ in _ARRAY_READERS and kind.__module__.startswith(_ARRAY_MODULES):
+            return _ARRAY_READERS[kind.__name__](self, x)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(x, torch.Tensor):
             return self._tensor(x, torch)
@@ -227,6 +227,13 @@ class StateReader:
 
     def _jax_key(self, x: Any) -> Iterable[Hashable]:
         return (str(x.dtype), self.image(x._base_array))
+
+    def _mlx_array(self, x: Any) -> Iterable[Hashable]:
+        if hasattr(x, "elements"):
+            raise UnreadableState("an array of draws")
+        if x.nbytes > MAX_BYTES:
+            raise UnreadableState("an array of MLX's of too many bytes")
+        return (str(x.dtype), tuple(x.shape), self._raw(repr(x.tolist()).encode()))
 
     def _tensor(self, x: Any, torch: Any) -> Iterable[Hashable]:
         with torch._C.DisableTorchFunction():
@@ -308,11 +315,14 @@ _PART_READERS: dict[type, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     _LRU_CACHE_TYPE: _memo_parts,
 }
 
-_JAX_READERS: dict[str, Callable[[StateReader, Any], Iterable[Hashable]]] = {
+_ARRAY_READERS: dict[str, Callable[[StateReader, Any], Iterable[Hashable]]] = {
     "ArrayImpl": StateReader._jax_array,
     "PRNGKeyArray": StateReader._jax_key,
+    "array": StateReader._mlx_array,
 }
-"""By name, of classes of JAX and jaxlib, which need not be loaded."""
+"""By name, of classes of JAX, jaxlib and MLX, which need not be loaded."""
+
+_ARRAY_MODULES = ("jax.", "jaxlib.", "mlx.core")
 
 
 # Restores what code held before it was followed, as it may keep draws, which are no numbers.

@@ -29,6 +29,7 @@ from simverify.symbolic.arrays import (
     as_python_value,
     common_type,
     element_list,
+    holds_objects,
     make_draw_array,
     map_elements,
     resolve_winners,
@@ -36,6 +37,7 @@ from simverify.symbolic.arrays import (
     settle_draws,
 )
 from simverify.symbolic.builtins_patched import TypeTwinMeta
+from simverify.symbolic.compiled import STALE_ARRAY
 from simverify.symbolic.forms import BFloat16, to_bfloat16
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.keys import KeyWord
@@ -209,6 +211,10 @@ class DrawnArray(metaclass=_ArrayMeta):
         plain = [x.numbers() if type(x) is DrawnArray else x for x in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
 
+    def __complex__(self) -> complex:
+        # Asked for by a function of MLX's alone whose name was not replaced.
+        return self._ops.refuse("a function that is held in a container")
+
     def __mlx_array__(self) -> Any:
         return self._ops.refuse("a function") if self.known is None else self.known
 
@@ -224,7 +230,7 @@ class DrawnArray(metaclass=_ArrayMeta):
     @property
     def _ops(self) -> "MlxOps":
         if DrawnArray.ops is None:
-            raise RuntimeError("an array of draws was kept from a call that is over")
+            raise RuntimeError(STALE_ARRAY)
         return DrawnArray.ops
 
     @property
@@ -449,7 +455,7 @@ class MlxOps:
         of_result = kind = self.asked(func, *args).dtype
         if name in _COMPARISONS:
             kind = self._common_type(*inputs)
-        numbers = [resolve_winners(self.numbers(x)) for x in inputs]
+        numbers = [resolve_winners(self._without_words(self.numbers(x))) for x in inputs]
         if name not in _TRUTHS:
             self.source.meet(dtype_name(kind))
             numbers = [self._of_type(x, kind) for x in numbers]
@@ -463,6 +469,12 @@ class MlxOps:
         arrays = (RealArray, DrawnArray)
         ones = [REAL.ones(1, dtype=x.dtype) if type(x) in arrays else x for x in scalars]
         return self.asked(REAL.maximum, *ones).dtype
+
+    def _without_words(self, x: Any) -> Any:
+        """Return elements with the words of constant keys as numbers; refuses those of others."""
+        if not holds_objects(x) or not any(isinstance(y, KeyWord) for y in x.ravel().tolist()):
+            return x
+        return array_of_objects(list(map(self.word, x.ravel().tolist()))).reshape(x.shape)
 
     def _is_comparable(self, x: Any) -> bool:
         arrays = (float, int, bool, RealArray, DrawnArray, np.ndarray)
@@ -596,12 +608,16 @@ class MlxOps:
         return self.call("reciprocal", self.call("sqrt", a))
 
     def _on_nan_to_num(self, a: Any, *args: Any, **kwargs: Any) -> Any:
-        del args, kwargs  # a draw is a number
-        return a
+        def finite(x: Any) -> Any:
+            if isinstance(x, Draw):
+                return x
+            return np.array(REAL.nan_to_num(RealArray(x, a.dtype), *args, **kwargs))[()]
+
+        return self.made(map_elements(finite, [self.elements(a)]), a.dtype)
 
     def _drawn(self, a: Any, kind: Any = None) -> Any:
         """Return elements as an array of draws, of a type, 16 bits as float32 if it is given."""
-        elements = self.elements(a)
+        elements = self._without_words(self.elements(a))
         if kind is not None:
             elements = self._of_type(elements, mx.float32 if kind in _HALF_TYPES else kind)
         return make_draw_array(element_list(elements), elements.shape)

@@ -8,10 +8,10 @@ __simverify_role__ = "stand-in"
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import mlx.core as mx
 import numpy as np
@@ -24,6 +24,7 @@ from simverify.symbolic.arrays import (
     defer_winner,
     element_list,
 )
+from simverify.symbolic.compiled import note_compiled
 from simverify.symbolic.forms import Form, Machine, grid_machine
 from simverify.symbolic.keys import Key, KeyBook, KeyWord, Word, words_in_blocks
 from simverify.symbolic.mlx_arrays import (
@@ -179,6 +180,20 @@ class MlxRandom:
         self.state, self._shown = made[0], None
         return made[1]
 
+    def rows(self) -> "RowContext":
+        """Return what each row of a vmapped function runs in: the state is the same for all."""
+        state = self.current_state()
+
+        @contextmanager
+        def row() -> Iterator[None]:
+            self.state, self._shown = state, None
+            before = len(self.source.draws), self.drawn
+            yield
+            if len(self.source.draws) - before[0] > self.drawn - before[1]:
+                self.source.refuse("draws of other libraries inside mx.vmap (draw them before)")
+
+        return row
+
     def array_of_keys(self, keys: list[Key], shape: Any) -> Any:
         words = [KeyWord(key, i) for key in keys for i in range(2)]
         return DrawnArray.of(array_of_objects(words).reshape(shape), mx.uint32)
@@ -187,6 +202,9 @@ class MlxRandom:
         """Return the key whose words an array has; draws from the state for None."""
         if x is None:
             return self.next_key()
+        if not hasattr(x, "shape") or x.shape != (2,) or x.dtype != mx.uint32:
+            self.ops.asked(_REAL["uniform"], key=x)  # which raises
+            self.source.refuse("a key that is no array of two words")
         words = as_objects(self.ops.numbers(x)).ravel().tolist()
         first = words[0]
         if isinstance(first, KeyWord):
@@ -385,37 +403,70 @@ def _holds_state(x: Any) -> bool:
     return x is REAL_STATE or isinstance(x, _State)
 
 
-def vmap_by_rows(
-    random: MlxRandom, function: Any, in_axes: Any, out_axes: Any
-) -> Callable[..., Any]:
-    """Return what does the same as ``mx.vmap``: what draws without a key draws once for all."""
-    ops = random.ops
+RowContext = Callable[[], AbstractContextManager[None]]
 
-    def call(*args: Any) -> Any:
+
+def vmap_by_rows(
+    call: Callable[..., Any],
+    rows: Callable[[], RowContext],
+    function: Any,
+    in_axes: Any,
+    out_axes: Any,
+    refuse: Callable[[str], NoReturn],
+) -> Callable[..., Any]:
+    """Return what does the same as ``mx.vmap`` for a function that changes nothing outside.
+
+    ``call(name, ...)`` calls a function of MLX's; ``rows()`` returns what a row runs in: what draws
+    without a key draws once for all rows.
+    """
+
+    def run(*args: Any) -> Any:
         axes = in_axes if isinstance(in_axes, list | tuple) else [in_axes] * len(args)
         if any(isinstance(x, list | tuple | dict) for x in (*args, *axes)):
-            random.source.refuse("mx.vmap of containers")
+            refuse("mx.vmap of containers")
         pairs = list(zip(args, axes, strict=True))
-        size = next(x.shape[axis] for x, axis in pairs if axis is not None)
-        rows, state = [], random.current_state()
-        for i in range(size):
-            random.state, random._shown = state, None
-            before = len(random.source.draws), random.drawn
-            rows.append(
-                function(*(x if a is None else ops.call("take", x, i, axis=a) for x, a in pairs))
-            )
-            if len(random.source.draws) - before[0] > random.drawn - before[1]:
-                random.source.refuse("draws of other libraries inside mx.vmap (draw them before)")
-        several = isinstance(rows[0], list | tuple)
-        columns = list(zip(*rows, strict=True)) if several else [rows]
+        sizes = {x.shape[axis] for x, axis in pairs if axis is not None}
+        if len(sizes) != 1:
+            refuse("mx.vmap over axes of several sizes")
+        made, row = [], rows()
+        for i in range(sizes.pop()):
+            with row():
+                parts = [x if axis is None else call("take", x, i, axis=axis) for x, axis in pairs]
+                made.append(function(*parts))
+        several = isinstance(made[0], list | tuple)
+        columns = list(zip(*made, strict=True)) if several else [made]
         outs = out_axes if isinstance(out_axes, list | tuple) else [out_axes] * len(columns)
-        made = [
-            column[0] if axis is None else ops.call("stack", list(column), axis=axis)
+        if None in outs:
+            refuse("mx.vmap with out_axes=None")
+        joined = [
+            call("stack", list(column), axis=axis)
             for column, axis in zip(columns, outs, strict=True)
         ]
-        return type(rows[0])(made) if several else made[0]
+        return type(made[0])(joined) if several else joined[0]
 
-    return call
+    return run
+
+
+def real_vmap_by_rows(function: Any, in_axes: Any, out_axes: Any) -> Callable[..., Any]:
+    """Return the same on numbers, for a comparison with MLX's own."""
+
+    def call(name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(REAL, name)(*args, **kwargs)
+
+    def rows() -> RowContext:
+        high, low = REAL_STATE[0].tolist()
+
+        @contextmanager
+        def row() -> Iterator[None]:
+            REAL_SEED(high << 32 | low)
+            yield
+
+        return row
+
+    def refuse(what: str) -> NoReturn:
+        raise TypeError(f"{what} is not followed")
+
+    return vmap_by_rows(call, rows, function, in_axes, out_axes, refuse)
 
 
 @contextmanager
@@ -439,26 +490,31 @@ def intercept_mlx(
 
     def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         how, python, options = transformed(function)
+        if how != "grad":
+            note_compiled(source.compiled, python, f"mx.{how}'s")
         if how == "vmap":
-            return vmap_by_rows(random, python, *options)(*args, **kwargs)
+            return vmapped(python, *options)(*args, **kwargs)
         if how == "compile":
             return compiled(python, *options)(*args, **kwargs)
         return source.refuse("a function of mx.grad, mx.checkpoint or their like")
 
     def compiled(fun: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False) -> Any:
         del shapeless
+        note_compiled(source.compiled, fun, "mx.compile's")
         if _holds_state(inputs) != _holds_state(outputs):
             source.refuse("mx.compile with mx.random.state among inputs or outputs, not both")
         return fun
+
+    def vmapped(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
+        note_compiled(source.compiled, fun, "mx.vmap's")
+        return vmap_by_rows(ops.call, random.rows, fun, in_axes, out_axes, source.refuse)
 
     def evaluate(*values: Any) -> None:
         del values  # numbers are computed where they are read
 
     patch(mx._gc_func, "__call__", call)  # type: ignore[attr-defined]
     swap(mx, "compile", compiled)
-    swap(
-        mx, "vmap", lambda fun, in_axes=0, out_axes=0: vmap_by_rows(random, fun, in_axes, out_axes)
-    )
+    swap(mx, "vmap", vmapped)
     for name in ("eval", "async_eval"):
         swap(mx, name, evaluate)
     for module in (mx, mx.fast, mx.linalg, mx.fft):

@@ -5,6 +5,7 @@ A path is run once, and again to see whether it was really followed.
 
 # ruff: noqa: D102 - methods and functions whose name and types say what a docstring would
 
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import numpy as np
 
 from simverify.errors import SimverifyError
 from simverify.roles import role_of_module
+from simverify.symbolic.compiled import STALE_ARRAY, loaded_mlx
 from simverify.symbolic.paths import Choice, Path
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
@@ -157,6 +159,19 @@ _UNFORKED_RUNS = 16
 """Runs of code that never forked."""
 
 
+_MLX_TOOK_NO_ARRAY = re.compile(
+    r"incompatible function arguments.*Invoked with types:.*(mlx\.core\.array|list|tuple)"
+    r"|Invalid type mlx\.core\.array received",
+    re.DOTALL,
+)
+"""What MLX says of the stand-in for an array, where a function of its own is given one."""
+
+
+def is_held_function(error: BaseException) -> bool:
+    """Whether a function of MLX's own may have been given the stand-in for an array."""
+    return _MLX_TOOK_NO_ARRAY.search(str(error)) is not None
+
+
 def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
     """Run the code on the draws of ``source``, and say how it ended.
 
@@ -186,6 +201,11 @@ def run_call(source: RandomSource, call: TokenCall) -> PathOutcome:
             for frame, _ in walk_tb(error.__traceback__)
         ):
             source.refuse("what needs more memory than there is")
+        if STALE_ARRAY in str(error):
+            source.refuse("an array of MLX's that code keeps from call to call")
+        if loaded_mlx() is not None and is_held_function(error):
+            # Or the code gives it what it never takes: then calls without stand-ins raise too.
+            source.refuse("a function of MLX's that is held in a container, or by a partial")
         outcome = PathOutcome(None, "raises", f"raised {describe_exception(error)}")
     if source.cut:
         return PathOutcome(None, "cut")

@@ -5,18 +5,20 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import chisquare
+from support.styles import FOLDER, Style, exact_outcome
 
 import simverify
 from simverify.symbolic.arrays import array_of_objects
 from simverify.symbolic.keys import Word, words_in_blocks
 from simverify.symbolic.patching import intercept_randomness
 from simverify.symbolic.paths import Path
+from simverify.symbolic.provenance import CannotEnumerate
 from simverify.symbolic.source import RandomSource
 
 mx = pytest.importorskip("mlx.core")
 
 from simverify.symbolic.mlx_arrays import REAL, REAL_METHODS, DrawnArray, MlxOps  # noqa: E402
-from simverify.symbolic.mlx_random import MlxKeyBook, transformed  # noqa: E402
+from simverify.symbolic.mlx_random import MlxKeyBook, MlxRandom, transformed  # noqa: E402
 
 FALSE_ALARM = 1e-9
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
@@ -352,3 +354,26 @@ def test_functions_that_mlx_made_of_others_are_told_apart():
     }
     for how, functions in made.items():
         assert [transformed(f)[:2] for f in functions] == [(how, double)] * len(functions)
+
+
+ATTACKS = {
+    "right/mlx/mlx_softmax_partial": "held in a container, or by a partial",
+    "right/mlx/mlx_key_plus_number": "words of keys as numbers",
+    "wrong/mlx/mlx_vmap_key_outside": "mx.vmap's coin() by its source",
+    "wrong/mlx/mlx_compile_second_token": "mx.compile's accept() by its source",
+    "wrong/mlx/mlx_compile_one_side": "among inputs or outputs, not both",
+    "wrong/mlx/mlx_key_of_another_shape": "",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_the_stand_in_does_otherwise_is_neither_followed_nor_blamed(name):
+    outcome, why = exact_outcome(Style(FOLDER / f"{name}.py"), 60.0)
+    assert outcome == ("refused" if ATTACKS[name] else "caught")
+    assert ATTACKS[name] in why
+
+
+def test_another_thread_is_told_that_its_state_is_not_its_own(monkeypatch, ops):
+    monkeypatch.setattr("threading.current_thread", object)
+    with pytest.raises(CannotEnumerate, match="another thread"):
+        MlxRandom(ops.source, ops).uniform()

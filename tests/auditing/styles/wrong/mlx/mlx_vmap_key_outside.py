@@ -1,0 +1,22 @@
+"""vmap runs the function once, so the key outside it is split once: one coin for all rows."""
+
+import mlx.core as mx
+
+CONTRACT = "verify"
+
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    p, q = mx.array(target_probs), mx.array(draft_probs)
+    n, at = len(draft_tokens), mx.arange(len(draft_tokens))
+    x = mx.array(draft_tokens)
+    key = mx.random.key(int(rng.integers(2**32)))
+
+    def coin(target, draft):
+        nonlocal key
+        key, sub = mx.random.split(key)
+        return mx.random.uniform(key=sub) * draft < target
+
+    ok = mx.vmap(coin)(p[at, x], q[at, x]).tolist()
+    k = next((i for i in range(n) if not ok[i]), n)
+    row = p[n] if k == n else mx.maximum(p[k] - q[k], 0)
+    return [*draft_tokens[:k].tolist(), mx.random.categorical(mx.log(row)).item()]
