@@ -30,9 +30,9 @@ from simverify.errors import SimverifyError
 from simverify.models.base import Model, compact
 from simverify.models.distribution import Law
 from simverify.symbolic import watchdog
-from simverify.symbolic.compiled import STALE_ARRAY, stale_arrays_exist
+from simverify.symbolic.compiled import stale_arrays_exist
 from simverify.symbolic.outcomes import InvalidTokens, Tokens, describe_exception, is_held_function
-from simverify.symbolic.provenance import CallBroken, CannotEnumerate
+from simverify.symbolic.provenance import STALE_ARRAY, CallBroken, CannotEnumerate
 from simverify.verifiers import Verifier
 
 

@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from simverify.symbolic.arrays import first_draw, map_elements
-from simverify.symbolic.provenance import is_library, is_machinery
+from simverify.symbolic.provenance import is_library, is_machinery, note_compiled
 
 RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 
@@ -44,10 +44,6 @@ os.register_at_fork(after_in_child=_note_fork)
 def loaded_mlx() -> Any:
     """Return ``mlx.core``; None if it is not loaded, or was before a fork, where it hangs."""
     return None if _forked_with_mlx else sys.modules.get("mlx.core")
-
-
-STALE_ARRAY = "an array of draws was kept from a call that is over"
-"""What an array of MLX's says that holds draws, or did, where code is followed no more."""
 
 
 def stale_arrays_exist() -> bool:
@@ -122,13 +118,6 @@ def _transformed_call(
         return python(*args, **kwargs)
 
     return call
-
-
-def note_compiled(called: dict[str, str], python: Any, by: str = "numba's") -> None:
-    """Note a function that is followed by its source."""
-    code = getattr(python, "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-    called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)
 
 
 def following_runner(state: Any, own: Any, streams: Any) -> RunSource:

@@ -37,12 +37,11 @@ from simverify.symbolic.arrays import (
     settle_draws,
 )
 from simverify.symbolic.builtins_patched import TypeTwinMeta
-from simverify.symbolic.compiled import STALE_ARRAY
 from simverify.symbolic.forms import BFloat16, to_bfloat16
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.keys import KeyWord
 from simverify.symbolic.promotion import PROMOTED_TYPES, Float64Promotion
-from simverify.symbolic.provenance import FloatOfDraw, name_pairs, names
+from simverify.symbolic.provenance import STALE_ARRAY, FloatOfDraw, name_pairs, names
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
@@ -115,7 +114,7 @@ _MANY_ARRAYS = names("broadcast_arrays meshgrid atleast_1d atleast_2d atleast_3d
 """All of whose arguments hold elements."""
 
 _DESCRIPTIONS = names("ndim shape size dtype itemsize nbytes")
-_NOT_ARRAYS = {type(None), bool, int, float, str, mx.Dtype, slice, type(...)}
+_NOT_ARRAYS = {type(None), bool, int, float, str, mx.Dtype, type(...)}
 
 WATCHED_METHODS = tuple(
     name
@@ -241,6 +240,18 @@ class DrawnArray(metaclass=_ArrayMeta):
     def T(self) -> Any:  # noqa: N802
         return self._ops.call("transpose", self)
 
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        return self._ops.call("matrix_transpose", self)
+
+    @property
+    def real(self) -> Any:
+        return self._ops.call("real", self)
+
+    @property
+    def imag(self) -> Any:
+        return self._ops.call("imag", self)
+
     def __len__(self) -> int:
         return len(self.blank)
 
@@ -319,6 +330,8 @@ class MlxOps:
             return x.known is None
         if isinstance(x, list | tuple):
             return any(map(self.is_symbolic, x))
+        if kind is slice:
+            return any(map(self.is_symbolic, (x.start, x.stop, x.step)))
         if isinstance(x, dict):
             return any(map(self.is_symbolic, x.values()))
         return isinstance(x, Draw | Winner | MixedInteger) or type(x) is DrawArray
@@ -418,6 +431,8 @@ class MlxOps:
 
     def decide(self, x: Any) -> Any:
         """Return an argument that has to be known: its winners read, its whole draws settled."""
+        if type(x) is slice:
+            return slice(*map(self.decide, (x.start, x.stop, x.step)))
         if type(x) is DrawnArray:
             if x.known is not None:
                 return x.known
@@ -721,6 +736,8 @@ def known_of(x: Any) -> Any:
         return x.known
     if type(x) in (list, tuple):
         return type(x)(map(known_of, x))
+    if type(x) is slice:
+        return slice(*map(known_of, (x.start, x.stop, x.step)))
     return {key: known_of(y) for key, y in x.items()} if type(x) is dict else x
 
 

@@ -24,7 +24,6 @@ from simverify.symbolic.arrays import (
     defer_winner,
     element_list,
 )
-from simverify.symbolic.compiled import note_compiled
 from simverify.symbolic.forms import Form, Machine, grid_machine
 from simverify.symbolic.keys import Key, KeyBook, KeyWord, Word, words_in_blocks
 from simverify.symbolic.mlx_arrays import (
@@ -37,7 +36,7 @@ from simverify.symbolic.mlx_arrays import (
     dtype_name,
 )
 from simverify.symbolic.promotion import Float64Promotion
-from simverify.symbolic.provenance import current_user_line, names
+from simverify.symbolic.provenance import current_user_line, names, note_compiled
 from simverify.symbolic.races import CodeSite, current_site, decide_first
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource, refusing_call

@@ -16,9 +16,10 @@ import numpy as np
 
 from simverify.errors import SimverifyError
 from simverify.roles import role_of_module
-from simverify.symbolic.compiled import STALE_ARRAY, loaded_mlx
+from simverify.symbolic.compiled import loaded_mlx
 from simverify.symbolic.paths import Choice, Path
 from simverify.symbolic.provenance import (
+    STALE_ARRAY,
     UNTRACKED_RANDOMNESS,
     CannotEnumerate,
     Finding,

@@ -450,3 +450,17 @@ def _frame_value(node: ast.expr, trace: TracebackType) -> Any:
         with suppress(Exception):  # a property may raise anything
             return getattr(_frame_value(node.value, trace), node.attr)
     return None
+
+
+# What stands in for libraries says so to those who run the code.
+
+
+STALE_ARRAY = "an array of draws was kept from a call that is over"
+"""What an array of MLX's says that holds draws, or did, where code is followed no more."""
+
+
+def note_compiled(called: dict[str, str], python: Any, by: str = "numba's") -> None:
+    """Note a function that is followed by its source."""
+    code = getattr(python, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)

@@ -227,6 +227,17 @@ def test_a_method_does_as_mlx_does(name, ops):
     assert same(made, getattr(mx.array(X), name)(*map(as_real, args)))
 
 
+def test_attributes_and_slices_do_as_in_mlx(ops):
+    drawn, real = as_drawn(X), mx.array(X)
+    assert (drawn.ndim, drawn.size, len(drawn), drawn.shape) == (2, 6, 2, (2, 3))
+    assert same(drawn.T, real.T)
+    assert same(drawn.mT, real.mT)
+    # MLX takes no array as the end of a slice.
+    for array in (drawn, real, DrawnArray.of_known(real)):
+        with pytest.raises(ValueError, match="Slice indices"):
+            array[: mx.array(1)]
+
+
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["add", "multiply", "divide", "exp", "sum", "cumsum", "maximum"])
 def test_sixteen_bits_are_rounded_as_mlx_rounds_them(name, kind, ops):
