@@ -156,6 +156,7 @@ def _built(package: str, source: str, build: Callable[[Path], Path]) -> Path:
     return program
 
 
+@cache
 def _cpp_program(library: str) -> Path:
     def build(folder: Path) -> Path:
         (folder / "draws.cpp").write_text(_CPP)
@@ -358,6 +359,7 @@ def _rust_version() -> str | None:
     return found[1] if found else None
 
 
+@cache
 def _rust_program() -> Path:
     def build(folder: Path) -> Path:
         _rust_project(folder)

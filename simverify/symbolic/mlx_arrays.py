@@ -128,7 +128,7 @@ WATCHED_METHODS = tuple(
         "__dlpack_device__"
     )
 )
-"""Methods of MLX's own arrays that may be given a draw, or be asked of one that was written to."""
+"""Methods of MLX's own arrays that may be given a draw."""
 
 WATCHED_FUNCTIONS = tuple(
     name
@@ -213,9 +213,6 @@ class DrawnArray(metaclass=_ArrayMeta):
     def __complex__(self) -> complex:
         # Asked for by a function of MLX's alone whose name was not replaced.
         return self._ops.refuse("a function that is held in a container")
-
-    def __mlx_array__(self) -> Any:
-        return self._ops.refuse("a function") if self.known is None else self.known
 
     def numbers(self) -> Any:
         """Return the elements as numpy has them, plain where nothing in them is a draw."""

@@ -489,8 +489,6 @@ def intercept_mlx(
 
     def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         how, python, options = transformed(function)
-        if how != "grad":
-            note_compiled(source.compiled, python, f"mx.{how}'s")
         if how == "vmap":
             return vmapped(python, *options)(*args, **kwargs)
         if how == "compile":
