@@ -8,18 +8,22 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from sys import UnraisableHookArgs
     from types import FrameType
     from typing import NoReturn
 
 INTERRUPT_EXIT_CODE = 130
 INTERRUPT_MESSAGE = "simverify: interrupted; nothing was written\n"
+
+RETRY_SECONDS = 0.02
 
 # The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit
@@ -34,6 +38,7 @@ def leave_on_interrupt() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _on_first_interrupt)
+        sys.unraisablehook = _retry_ignored(sys.unraisablehook)
 
 
 class Terminated(KeyboardInterrupt):
@@ -76,6 +81,31 @@ def _on_first_interrupt(_number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
         _exit_interrupted()
     raise KeyboardInterrupt
+
+
+def _retry_ignored(
+    report: Callable[[UnraisableHookArgs], object],
+) -> Callable[[UnraisableHookArgs], None]:
+    """Send an interrupt again that Python had to ignore, as in a callback that C code calls."""
+    timer: threading.Timer | None = None
+
+    def hook(unraisable: UnraisableHookArgs) -> None:
+        nonlocal timer
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            report(unraisable)
+            return
+        number, handler = signal.SIGINT, _on_first_interrupt
+        if issubclass(unraisable.exc_type, Terminated):
+            number, handler = signal.SIGTERM, _raise_terminated
+        signal.signal(number, handler)
+        if timer is not None and timer.is_alive():
+            return
+        # At once it would be raised here, and ignored again.
+        timer = threading.Timer(RETRY_SECONDS, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
+
+    return hook
 
 
 def _is_importing(frame: FrameType | None) -> bool:

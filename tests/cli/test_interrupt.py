@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -109,6 +110,44 @@ def test_a_second_interrupt_ends_what_swallows_the_first(start):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, "", f"{LINE}\n")
+
+
+IN_CALLBACK = """
+import simverify.cli
+from simverify.cli import app
+
+def called(*_, **__):
+    import ctypes, os, signal, time
+    from simverify.cli.interrupt import handle_sigterm
+
+    @ctypes.CFUNCTYPE(None)
+    def callback():
+        os.kill(os.getpid(), signal.{signal})
+        time.sleep(0.001)
+
+    with handle_sigterm():
+        callback()
+        callback()
+        time.sleep(600)
+
+app.app = called
+simverify.cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_in_a_callback_of_compiled_code_is_not_lost(start, name):
+    """Python ignores what such a callback raises; numba compiles with one."""
+    process = start(code=IN_CALLBACK.replace("{signal}", name))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", f"{LINE}\n")
+
+
+def test_other_exceptions_that_python_ignores_are_reported_as_before():
+    seen = []
+    hook = interrupt._retry_ignored(seen.append)
+    hook(SimpleNamespace(exc_type=ValueError))
+    assert [unraisable.exc_type for unraisable in seen] == [ValueError]
 
 
 def test_an_interrupt_that_the_parent_had_ignored_stays_ignored(tmp_path):
