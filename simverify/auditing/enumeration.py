@@ -389,6 +389,15 @@ class GenerationRun:
             self._reset()
         return new
 
+    def emitted(self, calls: int) -> Tokens:
+        """Make up to so many calls; return what they emit together."""
+        tokens: Tokens = ()
+        for _ in range(calls):
+            if self._generation.has_ended(self.place):
+                break
+            tokens += self.call()
+        return tokens
+
     def finish(self) -> Tokens:
         """Make all calls; return the first tokens of the output, as many as are asked for."""
         g = self._generation
@@ -744,6 +753,9 @@ class _Composition:
             given = self.generation, self.rule, enumeration.rng
             is_step, sequences = enumeration.is_step, source.sequences
             run = GenerationRun(*given, is_step=is_step, at=way.begin, sequences=sequences)
+            if not enumeration.intercepting and source.plan is None:
+                # On random numbers a history goes elsewhere: as many calls count.
+                return run.emitted(way.calls + 1)
             if looks:
                 self._begin(run.instance)
             for _ in range(way.calls):

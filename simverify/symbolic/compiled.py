@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from simverify.symbolic.arrays import first_draw, map_elements
-from simverify.symbolic.provenance import is_library, is_machinery, note_compiled
+from simverify.symbolic.provenance import CompiledFunction, is_library, is_machinery
 
 RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
 
@@ -57,11 +57,11 @@ _SEED_BITS = 2**32
 
 
 def source_patches(
-    run: RunSource | None, called: dict[str, str]
+    run: RunSource | None, called: set[CompiledFunction]
 ) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Return what makes calls of compiled functions ``run`` their source: (class, name, method).
 
-    ``called`` collects their names and places; without ``run`` they run as they are.
+    ``called`` collects them; without ``run`` they run as they are.
     """
     patches: list[tuple[Any, str, Callable[..., Any]]] = []
     if (registry := sys.modules.get("numba.core.registry")) is not None:
@@ -76,7 +76,7 @@ def source_patches(
             if stays or self.targetoptions.get("parallel"):
                 # In parallel, each thread draws from a generator of its own.
                 return compiled(self, *args, **kwargs)
-            note_compiled(called, self.py_func)
+            called.add(CompiledFunction.of(self.py_func))
             return (
                 compiled(self, *args, **kwargs) if run is None else run(self.py_func, args, kwargs)
             )
@@ -89,7 +89,7 @@ def source_patches(
 
         def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
             python = self._dispatcher.py_func
-            note_compiled(called, python)
+            called.add(CompiledFunction.of(python))
             if run is None or first_draw(args) is None or kwargs:
                 return elementwise(self, *args, **kwargs)
             return map_elements(lambda *row: run(python, row, {}), list(args))
@@ -99,10 +99,10 @@ def source_patches(
 
 
 def _transformed_call(
-    mlx: Any, run: RunSource | None, called: dict[str, str]
+    mlx: Any, run: RunSource | None, called: set[CompiledFunction]
 ) -> Callable[..., Any]:
     """Return what stands for calls of functions that MLX compiles, vmaps or differentiates."""
-    from simverify.symbolic.mlx_random import real_vmap_by_rows, transformed
+    from simverify.symbolic.mlx_random import innermost, real_vmap_by_rows, transformed
 
     original = mlx._gc_func.__call__
 
@@ -110,7 +110,7 @@ def _transformed_call(
         how, python, options = transformed(self)
         if how == "grad":
             return original(self, *args, **kwargs)
-        note_compiled(called, python, f"mx.{how}'s")
+        called.add(CompiledFunction.of(innermost(python), f"mx.{how}'s"))
         if run is None:
             return original(self, *args, **kwargs)
         if how == "vmap":
@@ -177,7 +177,7 @@ class _PlainRunner:
 
 
 @contextmanager
-def noting_calls(called: dict[str, str]) -> Iterator[None]:
+def noting_calls(called: set[CompiledFunction]) -> Iterator[None]:
     """Let ``called`` collect the compiled functions that are called."""
     with _patched(source_patches(None, called)):
         yield
@@ -199,8 +199,11 @@ def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
 
 
 @contextmanager
-def same_draws(seed: int, *, source: bool) -> Iterator[None]:
-    """Let all generators without a seed begin at one; ``source``: compiled code runs as source."""
+def same_draws(seed: int, as_source: set[CompiledFunction] | None = None) -> Iterator[None]:
+    """Let all generators without a seed begin at one.
+
+    ``as_source``: compiled functions run as their source, and it collects them.
+    """
     module = cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()
     with ExitStack() as stack:
@@ -208,8 +211,8 @@ def same_draws(seed: int, *, source: bool) -> Iterator[None]:
             stack.enter_context(_numba_seeded(seed))
         if loaded_mlx() is not None:
             stack.enter_context(_mlx_seeded(seed))
-        if source:
-            stack.enter_context(_patched(source_patches(_PlainRunner(seed), {})))
+        if as_source is not None:
+            stack.enter_context(_patched(source_patches(_PlainRunner(seed), as_source)))
         _REAL_SEED(seed)
         random.seed(seed)
         module.seed = lambda x=None: _REAL_SEED(seed_of(x))

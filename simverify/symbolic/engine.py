@@ -41,6 +41,7 @@ from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     ArrayOfDraws,
     CannotEnumerate,
+    CompiledFunction,
     FloatOfDraw,
     InstanceTooLarge,
     IntOfDraw,
@@ -68,8 +69,11 @@ MIN_HANG_FACTOR = 20
 slow code, which a slower machine or a shorter limit cuts off, is no code that never returns."""
 
 
-_COMPARED_INSTANCES, _COMPARED_CALLS, _COMPARED_AT_FIRST = 40, 25, 200
+_COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
 """On so many instances, so many calls are made of compiled code and of its source."""
+
+_COMPARED_AT_FIRST, _COMPARED_AT_MOST = 200, 1_000
+"""Calls where a function is new; the most are made only if the first do not use it."""
 
 _COMPARED_SECONDS = 1.0
 """A source that takes longer than this for so many calls is not followed."""
@@ -160,6 +164,7 @@ class Enumeration:
         self._shadow_float = self._shadow_int = self._shadow_arrays = False
         self._shadow_kept = False
         self.interceptions = self._compared = 0
+        self._verified: set[CompiledFunction] = set()
         self._as_draws: tuple[CannotEnumerate, int] | None = None
         self.release()
         # Made before interception: the replays need real numbers.
@@ -185,7 +190,8 @@ class Enumeration:
             with preserve_global_states():
                 with noting_calls(self.source.compiled):
                     run_call(self.source, call)
-                if self.source.compiled and self._compared < _COMPARED_INSTANCES:
+                known = self.source.compiled or self._verified
+                if known and self._compared < _COMPARED_INSTANCES:
                     self._compare_compiled(call)
             self.rng = stack.enter_context(
                 intercept_randomness(
@@ -203,17 +209,21 @@ class Enumeration:
         self.interceptions += 1
 
     def _compare_compiled(self, call: TokenCall, calls: int = _COMPARED_CALLS) -> None:
-        """Refuse compiled code that does otherwise than its source, which is followed."""
+        """Refuse compiled code that does otherwise than its source, which is followed.
+
+        The functions that the calls reach are verified then.
+        """
         self._compared += 1
-        name, where = list(self.source.compiled.items())[-1]
+        reached: set[CompiledFunction] = set()
+        name, where = min(self.source.compiled - self._verified or self._verified)
         slow = CannotEnumerate(f"{name} by its source, which is too slow", where)
         # Nothing interrupts numba where it compiles, as code does that compiles in each call.
         states = HeldStates(self._code)
         try:
-            compiled = self._plain_ends(call, calls, source=False)
+            compiled = self._plain_ends(call, calls, None)
             states.put_back()
             with deadline(_COMPARED_SECONDS):
-                ends = self._plain_ends(call, calls, source=True)
+                ends = self._plain_ends(call, calls, reached)
         except DeadlineExpired:
             raise slow from None
         finally:
@@ -228,8 +238,24 @@ class Enumeration:
                     f"{other.describe()}",
                     where,
                 )
+        self._verified.update(reached)
 
-    def _plain_ends(self, call: TokenCall, calls: int, *, source: bool) -> list[PathOutcome]:
+    def _verify(self, call: TokenCall) -> None:
+        """Compare functions that this call reached, and no call before."""
+        for calls in (_COMPARED_AT_FIRST, _COMPARED_AT_MOST):
+            with preserve_global_states():
+                self._compare_compiled(call, calls)
+            unverified = self.source.compiled - self._verified
+            if not unverified:
+                return
+        name, where = min(unverified)
+        raise CannotEnumerate(
+            f"{name} by its source: {calls} calls of the code do not use it", where
+        )
+
+    def _plain_ends(
+        self, call: TokenCall, calls: int, as_source: set[CompiledFunction] | None
+    ) -> list[PathOutcome]:
         """Return how calls end on real generators, from a seed each; see ``same_draws``."""
         handed, ends, watch = self.rng, list[PathOutcome](), Stopwatch()
         for seed in range(calls):
@@ -237,7 +263,7 @@ class Enumeration:
                 break
             self.source.begin(Path())
             self.rng = np.random.Generator(np.random.PCG64(seed))
-            with same_draws(seed, source=source):
+            with same_draws(seed, as_source):
                 ends.append(run_call(self.source, call))
         self.rng = handed
         return ends
@@ -267,18 +293,16 @@ class Enumeration:
         ``InvalidTokens`` for an unusable result. Raises :class:`CannotEnumerate`,
         :class:`StandInsChanged` (``since`` alone), :class:`OutOfTime` or ``TooManyPaths``.
         """
-        if self.source.compiled and not since and self._compared < _COMPARED_INSTANCES:
+        if self._verified and not since and self._compared < _COMPARED_INSTANCES:
             self.release()  # of this call, too, it is seen whether the source does the same
         spending, count = Spending(budget), len(self.trails or ())
         while True:
             try:
-                known = len(self.source.compiled)
+                self.source.compiled.clear()
                 law = self._run(call, budget, since, mark)
-                if len(self.source.compiled) > known:
-                    # Code that is compiled was reached for the first time.
+                if self.source.compiled - self._verified:
                     self.release()
-                    with preserve_global_states():
-                        self._compare_compiled(call, _COMPARED_AT_FIRST)
+                    self._verify(call)
                 return law
             except CannotEnumerate as error:
                 # The paths before the one that stopped it are kept: what they did may repeat.

@@ -9,7 +9,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from functools import cache, wraps
 from math import prod
 from typing import Any, NoReturn
 
@@ -36,7 +36,7 @@ from simverify.symbolic.mlx_arrays import (
     dtype_name,
 )
 from simverify.symbolic.promotion import Float64Promotion
-from simverify.symbolic.provenance import current_user_line, names, note_compiled
+from simverify.symbolic.provenance import CompiledFunction, current_user_line, names
 from simverify.symbolic.races import CodeSite, current_site, decide_first
 from simverify.symbolic.scalar import Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource, refusing_call
@@ -390,6 +390,17 @@ def transformed(function: Any) -> tuple[str, Any, tuple[Any, ...]]:
     return ("vmap" if _has_axis(options) else "compile"), python, tuple(options)
 
 
+def innermost(function: Any) -> Any:
+    """Return the Python function that MLX, or a decorator, wraps."""
+    while True:
+        if isinstance(function, mx._gc_func):  # type: ignore[attr-defined]
+            function = transformed(function)[1]
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return function
+
+
 def _has_axis(x: Any) -> bool:
     return isinstance(x, int) or (isinstance(x, list | tuple) and any(map(_has_axis, x)))
 
@@ -497,14 +508,21 @@ def intercept_mlx(
 
     def compiled(fun: Any, inputs: Any = None, outputs: Any = None, shapeless: bool = False) -> Any:
         del shapeless
-        note_compiled(source.compiled, fun, "mx.compile's")
         if _holds_state(inputs) != _holds_state(outputs):
             source.refuse("mx.compile with mx.random.state among inputs or outputs, not both")
-        return fun
+        return noted("compile", fun, fun)
+
+    def noted(how: str, fun: Any, run: Any) -> Any:
+        @wraps(fun, updated=())
+        def call(*args: Any, **kwargs: Any) -> Any:
+            source.compiled.add(CompiledFunction.of(innermost(fun), f"mx.{how}'s"))
+            return run(*args, **kwargs)
+
+        return call
 
     def vmapped(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Any:
-        note_compiled(source.compiled, fun, "mx.vmap's")
-        return vmap_by_rows(ops.call, random.rows, fun, in_axes, out_axes, source.refuse)
+        rows = vmap_by_rows(ops.call, random.rows, fun, in_axes, out_axes, source.refuse)
+        return noted("vmap", fun, rows)
 
     def evaluate(*values: Any) -> None:
         del values  # numbers are computed where they are read

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from simverify.roles import folders, role_of_file, role_of_module
 
@@ -459,8 +459,15 @@ STALE_ARRAY = "an array of draws was kept from a call that is over"
 """What an array of MLX's says that holds draws, or did, where code is followed no more."""
 
 
-def note_compiled(called: dict[str, str], python: Any, by: str = "numba's") -> None:
-    """Note a function that is followed by its source."""
-    code = getattr(python, "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-    called.setdefault(f"{by} {getattr(python, '__name__', 'function')}()", place)
+class CompiledFunction(NamedTuple):
+    """A function that is followed by its source, and where that is."""
+
+    name: str
+    where: str
+
+    @classmethod
+    def of(cls, python: Any, by: str = "numba's") -> "CompiledFunction":
+        """Describe a Python function that ``by`` compiles."""
+        code = getattr(python, "__code__", None)
+        where = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+        return cls(f"{by} {getattr(python, '__name__', 'function')}()", where)

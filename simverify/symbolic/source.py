@@ -17,6 +17,7 @@ from simverify.symbolic.paths import Path
 from simverify.symbolic.provenance import (
     UNTRACKED_RANDOMNESS,
     CannotEnumerate,
+    CompiledFunction,
     Finding,
     InstanceTooLarge,
     Severity,
@@ -144,7 +145,7 @@ class RandomSource:
     of counter-based generators; ``tensors``: what torch's tensors hold. ``epoch`` counts the runs,
     ``torch_calls`` the calls of torch in them (:func:`total_effort`). ``widest``: the most values
     of an integer that was followed value by value, and where. ``compiled``: the functions that
-    ran as source, although numba compiles them, and where each is.
+    ran as source, although numba or MLX compiles them.
     """
 
     def __init__(self, prune: float, *, seed_once: bool) -> None:
@@ -167,7 +168,7 @@ class RandomSource:
         self.widest = 0, ""
         self.beyond: np.random.Generator | None = None
         self.builtins = BuiltinTwins()
-        self.compiled: dict[str, str] = {}
+        self.compiled: set[CompiledFunction] = set()
         self.begin(Path())
 
     def begin(self, path: Path, plan: "list[float | int] | None" = None) -> None:

@@ -12,10 +12,8 @@ from simverify.auditing.verdict import is_complete
 from simverify.symbolic.engine import Budget
 from simverify.symbolic.watchdog import contain_process
 
-MODELS = [m for m in instances_for("verify", 2, 3, 0) if m.name in CORE]
 
-
-def outcome(source, name="verify"):
+def outcome(source, name="verify", contract="verify"):
     """What the exact tier says of code: followed, caught, or why it refuses."""
     module = types.ModuleType("written_arrays")
     module.__file__ = "/nowhere/written_arrays.py"
@@ -24,9 +22,9 @@ def outcome(source, name="verify"):
         exec(compile(source, module.__file__, "exec"), vars(module))
         with contain_process():
             tier = run_exact_tier(
-                Subject(name, vars(module)[name], "verify"),
-                "verify",
-                MODELS,
+                Subject(name, vars(module)[name], contract),
+                contract,
+                [model for model in instances_for(contract, 2, 3, 0) if model.name in CORE],
                 tolerance=None,
                 budget=Budget(MOST_PATHS, 20.0),
                 searching=False,

@@ -154,6 +154,57 @@ def test_what_the_source_does_otherwise_is_named_and_not_followed(name):
     assert "cannot follow numba's kernel() by its source" in outcome(code(DIFFERS[name]))
 
 
+LATE = """
+import numba, numpy as np
+
+SHARE = {compiled}
+
+@numba.njit
+def keep(u, q, p):
+    return u * q * SHARE < p
+
+keep(0.5, 0.5, 0.5)
+SHARE = {source}
+
+class Rule:
+    def reset(self):
+        self.calls = 0
+
+    def step(self, prefix, target, draft, gamma, rng):
+        self.calls += 1
+        out = []
+        for _ in range(gamma):
+            p, q = target((*prefix, *out)), draft((*prefix, *out))
+            x, u = int(rng.choice(len(q), p=q)), rng.random()
+            if not (keep(u, q[x], p[x]) if {when} else u * q[x] < p[x]):
+                rest = np.maximum(p - q, 0)
+                return [*out, int(rng.choice(len(p), p=rest / rest.sum()))]
+            out.append(x)
+        p = target((*prefix, *out))
+        return [*out, int(rng.choice(len(p), p=p))]
+"""
+
+
+@pytest.mark.parametrize(
+    "when", ["self.calls == 2", "self.calls > 2", "len(prefix) == 3", "u > 0.999"]
+)
+@pytest.mark.parametrize("compiled", [0.3, 1.0])
+def test_compiled_code_that_runs_late_or_rarely_is_compared_too(when, compiled):
+    """Neither does right code fail, nor wrong code pass, by its source alone."""
+    source = LATE.format(when=when, compiled=compiled, source=1.3 - compiled)
+    assert "cannot follow numba's keep() by its source" in outcome(source, "Rule", "step")
+
+
+def test_compiled_code_that_runs_late_is_followed_where_its_source_does_the_same():
+    source = LATE.format(when="self.calls == 2", compiled=1.0, source=1.0)
+    assert outcome(source, "Rule", "step") == "followed"
+
+
+def test_compiled_code_that_no_trial_reaches_is_not_followed():
+    source = LATE.format(when="u > 0.99999", compiled=1.0, source=1.0)
+    assert "1000 calls of the code do not use it" in outcome(source, "Rule", "step")
+
+
 def test_threads_have_generators_of_their_own():
     threads = "np.random.seed(seed)\n    z = np.zeros(4)\n    for k in numba.prange(4): z[k] = k"
     source = code({"jit": "@numba.njit(parallel=True)", "draw": threads})
@@ -252,8 +303,8 @@ def test_a_seed_that_numba_and_numpy_share_is_one_stream(compiled, numpys, tmp_p
 
 def test_comparing_compiled_code_leaves_its_generator_where_it_was():
     before = COMPILED_GENERATOR.uniforms(5)
-    for source in (False, True):
-        with same_draws(3, source=source):
+    for as_source in (None, set()):
+        with same_draws(3, as_source):
             inside = COMPILED_GENERATOR.uniforms(5)
         assert (COMPILED_GENERATOR.uniforms(5) == before).all()
         assert (inside == np.random.RandomState(3).random_sample(5)).all()
