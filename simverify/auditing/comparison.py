@@ -193,7 +193,8 @@ class Comparison:
     deviates by more than ``tolerance``, by default that of ``dtype``, the coarsest precision that
     met a draw. ``broken``: the first drafted block on which the code broke its contract;
     ``broken_parents``: its shape where it is a tree. ``met_at``: the line where a draw first met
-    ``dtype``. ``call``: of a drafter; ``worst`` is then conditional on what the drafter reports and
+    ``dtype``. ``impossible``: mass on sequences with p = 0. ``call``: of a drafter; ``worst`` is
+    then conditional on what the drafter reports and
     on the number of tokens.
     """
 
@@ -215,10 +216,14 @@ class Comparison:
     excess: float = 0.0
     call: DraftCall | None = None
     met_at: str = ""
+    impossible: float = 0.0
 
 
 RARE_PROBABILITY = 1e-6
 """Up to this probability it is an event at the edge of a draw, which the probes tell of."""
+
+
+IMPOSSIBLE_TOKEN = "impossible-token"
 
 
 def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float) -> Comparison:
@@ -226,11 +231,11 @@ def add_impossible_finding(comparison: Comparison, mass: float, tolerance: float
     if mass <= RARE_PROBABILITY or tolerance <= RARE_PROBABILITY:
         return comparison
     finding = Finding(
-        "impossible-token",
+        IMPOSSIBLE_TOKEN,
         "violation",
         f"emits tokens of target probability 0 with probability {mass:.3g}: no rounding does that",
     )
-    return replace(comparison, findings=(*comparison.findings, finding))
+    return replace(comparison, findings=(*comparison.findings, finding), impossible=mass)
 
 
 def impossible_mass(probabilities: Mapping[Tokens, float], row: Callable[[Tokens], Any]) -> float:

@@ -16,7 +16,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simverify.auditing.comparison import Comparison, LawTree, Transcripts, certain_deviation
+from simverify.auditing.comparison import (
+    IMPOSSIBLE_TOKEN,
+    RARE_PROBABILITY,
+    Comparison,
+    LawTree,
+    Transcripts,
+    certain_deviation,
+)
 from simverify.auditing.drafters import ReportedRows, build_drafter, draft_tree
 from simverify.auditing.enumeration import (
     check_token_ids,
@@ -258,6 +265,9 @@ def confirm_failure(examiner: Examiner, judged: ExactResult) -> Confirmation:
         free.drop_harmless_seed(judged.model, repeats)
     else:
         repeats = _rerun_instance(examiner, judged.model)
+    if comparison.impossible - repeats.missing > RARE_PROBABILITY:
+        # The paths that repeat emit such tokens.
+        repeats.findings.add(IMPOSSIBLE_TOKEN)
     findings = _repeated_findings(comparison.findings, repeats)
     violated = any(finding.severity == "violation" for finding in findings)
     deviates = judged.deviates and certain_deviation(comparison) - repeats.missing > held.tolerance

@@ -342,8 +342,13 @@ class BFloat16(np.float32):
     """A number of torch's bfloat16, which numpy lacks; what is computed with it is float32."""
 
 
-def to_bfloat16(x: Any) -> BFloat16:
-    """Return the nearest number, ties to even, as hardware does."""
+def to_bfloat16(x: Any) -> Any:
+    """Return the nearest number, ties to even, as hardware does; of an array, one of float32."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        single = x.astype(np.float32)
+        bits = single.view(np.uint32)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+        return np.where(np.isfinite(single), bits.view(np.float32), single)
     single = np.float32(x)
     if not np.isfinite(single):
         return BFloat16(single)
@@ -552,12 +557,14 @@ def half_precision_uniform(
     """
     width, start, end = np.float32(high - low), np.float32(low), kind(high)
 
-    def rounded(k: int) -> Any:
+    def rounded(k: Any) -> Any:
         return kind(np.float32(k / points) * width + start)
 
     wrapped = points - find_boundary(lambda k: bool(rounded(k) < end), 0, points - 1)[0]
 
-    def value(k: int) -> Any:
+    def value(k: Any) -> Any:
+        if isinstance(k, np.ndarray):
+            return np.where(k < wrapped, kind(low), rounded(np.maximum(k - wrapped, 0)))
         return kind(low) if k < wrapped else rounded(k - wrapped)
 
     return grid_machine(value, points, float("inf"))

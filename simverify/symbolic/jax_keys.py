@@ -5,6 +5,7 @@
 __simverify_role__ = "stand-in"
 
 
+import math
 from collections.abc import Hashable, Sequence
 from functools import cache
 from math import prod
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simverify.symbolic.forms import Machine, unit_machine
+from simverify.symbolic.forms import Machine, grid_machine, to_bfloat16, unit_machine
 from simverify.symbolic.integers import MixedInteger
 from simverify.symbolic.keys import MIN_KEY_SEEDS, Key, KeyBook, Word, words_in_blocks
 from simverify.symbolic.sampler import make_seed
@@ -25,12 +26,29 @@ _CONFIG: Any = jax.config
 
 FOLLOWED_IMPLEMENTATIONS = ("threefry2x32", "rbg")
 
-_UNIT_BITS = {np.dtype(np.float32): 23, np.dtype(np.float64): 52}
-"""Bits of a uniform of JAX by its type; those of 16 bits are not followed."""
+BFLOAT16 = np.dtype(jnp.bfloat16)
+
+_UNIT_BITS = {
+    np.dtype(np.float64): 52,
+    np.dtype(np.float32): 23,
+    np.dtype(np.float16): 10,
+    BFLOAT16: 7,
+}
+"""Bits of a uniform of JAX by its type."""
+
+
+def _one_plus(shift: int, one: int, dtype: np.dtype[Any], *before: Any) -> tuple[Any, ...]:
+    return (*before, ("shift", shift), ("or", one), ("cast", dtype))
+
 
 _ONE_PLUS: dict[tuple[Any, ...], np.dtype[Any]] = {
-    (("shift", 9), ("or", 0x3F800000), ("cast", np.dtype(np.float32))): np.dtype(np.float32),
-    (("shift", 12), ("or", 0x3FF << 52), ("cast", np.dtype(np.float64))): np.dtype(np.float64),
+    steps: steps[-1][1]
+    for steps in (
+        _one_plus(12, 0x3FF << 52, np.dtype(np.float64)),
+        _one_plus(9, 0x3F800000, np.dtype(np.float32)),
+        _one_plus(6, 0x3C00, np.dtype(np.float16)),
+        _one_plus(1, 0x3F80, BFLOAT16, ("widen", np.dtype(np.uint16))),
+    )
 }
 """What JAX does with the bits of a word to make 1 plus a uniform of them."""
 
@@ -39,7 +57,10 @@ _ONE_PLUS: dict[tuple[Any, ...], np.dtype[Any]] = {
 def unit_grid(dtype: np.dtype[Any]) -> tuple[Machine, int]:
     """Return the grid of JAX's uniforms on [0, 1) of a type, and its points."""
     points = 2 ** _UNIT_BITS[dtype]
-    return unit_machine(dtype.type, points), points
+    if dtype.itemsize > 2:
+        return unit_machine(dtype.type, points), points
+    kind = to_bfloat16 if dtype == BFLOAT16 else dtype.type
+    return grid_machine(lambda k: kind(k / points), points, math.inf), points
 
 
 class JaxKeyBook(KeyBook):

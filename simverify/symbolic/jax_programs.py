@@ -27,8 +27,8 @@ from simverify.symbolic.arrays import (
     make_draw_array,
     resolve_winners,
 )
-from simverify.symbolic.forms import Form, Machine
-from simverify.symbolic.jax_keys import JaxKeyBook, one_plus_type, unit_grid
+from simverify.symbolic.forms import Form, Machine, to_bfloat16
+from simverify.symbolic.jax_keys import BFLOAT16, JaxKeyBook, one_plus_type, unit_grid
 from simverify.symbolic.keys import Key, KeyWord, Word
 from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.provenance import current_user_line, is_user_file, names
@@ -457,7 +457,13 @@ class Runner:
 
     def _plain_array(self, x: Any) -> Any:
         if x.dtype in self._lifted:
-            return x.astype(np.float64)
+            # Where JAX keeps uniforms from 0, the smallest number is that of the type.
+            floor = x.dtype == np.float16 and x.size == 1 and x == _TINY_HALF
+            return (
+                np.finfo(np.float64).tiny * np.ones_like(x, np.float64)
+                if floor
+                else x.astype(np.float64)
+            )
         if x.dtype in (np.float16, np.float32) or x.dtype.name == "bfloat16":
             self.source.meet(x.dtype)
         return x
@@ -485,14 +491,16 @@ class Runner:
             return x
         flat: list[Word] = x.elements.ravel().tolist()
         if (dtype := one_plus_type(x.steps)) is not None:
-            return np.add(self._uniforms(flat, x.shape, dtype), self.kind(dtype).type(1))
+            kind = self.kind(dtype)
+            one = widened(np.ones((), kind))[()]
+            return self._typed(np.add(widened(self._uniforms(flat, x.shape, dtype)), one), kind)
         value = self._array([word.integer() for word in flat], x.shape)
         for name, number in x.steps:
             if name == "shift":
                 value = settle_shape(np.right_shift(value, number))
             elif name == "or":
                 value = settle_shape(np.bitwise_or(value, number))
-            elif np.dtype(number).kind == "f":
+            elif number.kind == "f" or number == BFLOAT16:
                 self.refuse("random bits as a number of floats")
             else:
                 value = settle_shape(value.astype(number))
@@ -501,7 +509,8 @@ class Runner:
     def _uniforms(self, words: list[Word], shape: Any, dtype: np.dtype[Any]) -> Value:
         kind = self.kind(dtype)
         self.source.meet(kind)
-        return self._array([word.uniform(dtype, *unit_grid(kind)) for word in words], shape)
+        elements = [word.uniform(dtype, *unit_grid(kind)) for word in words]
+        return self._of_elements(objects(shape, elements), kind)
 
     def _array(self, elements: "list[Any]", shape: Any) -> Value:
         if not elements:
@@ -556,7 +565,7 @@ class Runner:
             return [self._combined(step, *map(self.force, args))]
         if type(args[0]) is Bits and (result := self._on_bits(name, args, params)) is not None:
             return [result]
-        args = [self.force(x) for x in args]
+        args = [widened(self.force(x)) for x in args]
         result = self._on_draws(step, args)
         if result is None:
             self.refuse(f"jax.lax.{name} of draws")
@@ -566,6 +575,9 @@ class Runner:
         ]
 
     def _typed(self, x: Value, kind: np.dtype[Any]) -> Value:
+        if kind == BFLOAT16 and not is_known(x):
+            flat = x.view(np.ndarray).ravel().tolist()
+            return self._of_elements(objects(x.shape, list(map(_rounded, flat))), kind)
         return x if x.dtype == kind else x.astype(kind)
 
     def _really(self, step: Step, args: "list[Value]") -> "list[Value]":
@@ -717,11 +729,13 @@ class Runner:
             step = ("or", int(number))
         elif name == "bitcast_convert_type":
             step = ("cast", np.dtype(params["new_dtype"]))
+        elif name == "convert_element_type" and np.dtype(params["new_dtype"]).kind == "u":
+            step = ("widen", np.dtype(params["new_dtype"]))
         elif name == "sub" and number == 1.0 and (dtype := one_plus_type(bits.steps)) is not None:
             return self._uniforms(bits.elements.ravel().tolist(), bits.shape, dtype)
         if step is None:
             return None
-        dtype = step[1] if step[0] == "cast" else bits.dtype
+        dtype = step[1] if step[0] in ("cast", "widen") else bits.dtype
         return Bits(bits.elements, dtype, (*bits.steps, step))
 
     # -- rules for draws --
@@ -756,7 +770,7 @@ class Runner:
             return [np.right_shift(*args)]
         if name == "convert_element_type":
             kind = step.kinds[0] if step.kinds else self.kind(np.dtype(params["new_dtype"]))
-            return None if kind is None else [args[0].astype(kind)]
+            return None if kind is None else [self._typed(args[0], kind)]
         if name == "round" and int(params["rounding_method"]) == 1:
             return [np.rint(args[0])]
         if name in REDUCTIONS:
@@ -808,6 +822,11 @@ class Runner:
             if y is not x
         ]
         function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
+        if step.name == "add" and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
+            function = _raised
+        if step.kinds[0] == BFLOAT16:
+            exact = function
+            function = lambda *numbers: _rounded(exact(*numbers))  # noqa: E731
         made = []
         for i, draw in enumerate(flat):
             numbers = [other[i] for other in others]
@@ -1023,8 +1042,6 @@ class Runner:
         flat = keys.elements.ravel().tolist()
         if flat and flat[0].impl == "rbg" and keys.elements.ndim > 1:
             self.refuse("bits of a batch of batches of rbg keys")
-        if bit_width < 32:
-            self.refuse("random numbers of 16 bits of JAX")
         words = self.book.bits(flat, bit_width, math.prod(shape))
         dtype = np.dtype(f"uint{bit_width}")
         return Bits(objects((*keys.shape, *shape), words), dtype)
@@ -1083,6 +1100,31 @@ class Runner:
             for column in zip(*made, strict=True)
         ]
         return [*state, *stacked]
+
+
+def widened(x: Value) -> Value:
+    """Return numbers of bfloat16 as float32, in which JAX computes with them."""
+    return x.astype(np.float32) if x.dtype == BFLOAT16 else x
+
+
+_TINY_HALF = np.finfo(np.float16).tiny
+
+
+def _raised(x: Any, y: Any) -> Any:
+    """Return what JAX adds to a uniform of float16 to keep it from 0, which is no step of it."""
+    draw, tiny = (x, y) if isinstance(x, Draw) else (y, x)
+    if not isinstance(draw, Draw) or type(tiny) is not np.float16:
+        return x + y
+    return draw.map(lambda: draw.form, _add_tiny)
+
+
+def _add_tiny(x: Any) -> Any:
+    return x + _TINY_HALF
+
+
+def _rounded(x: Any) -> Any:
+    """Return an element in bfloat16."""
+    return x.cast(BFLOAT16) if isinstance(x, Draw) else to_bfloat16(x)
 
 
 def _not_negative(x: Value) -> bool:

@@ -216,24 +216,27 @@ class Draw(DrawPairs):
             return apply_with_array(ufunc, self, other)
         if ufunc in (np.equal, np.not_equal):
             return self._is_same(other) == (ufunc is np.equal)
-        if self is other:
+        if self._is_copy(other):
             return ufunc not in (np.less, np.greater)
         if ufunc in (np.less, np.greater):
             return self.is_less(other) if ufunc is np.less else other.is_less(self)
         # At most the other: not above it.
         return not (other.is_less(self) if ufunc is np.less_equal else self.is_less(other))
 
+    def _is_copy(self, other: "Draw") -> bool:
+        """Whether it is one draw, computed in one way."""
+        alike = self.atom is other.atom and self.form == other.form
+        return self is other or (alike and self.machine.does_as(other.machine))
+
     def _is_same(self, other: "Draw") -> bool:
-        if self is other:
+        if self._is_copy(other):
             return True
         if self.atom is other.atom and (less := self._less_of_lines(other)) is not None:
             return not (less or other._less_of_lines(self))
         if not (self.has_values() or other.has_values()):
             if self.atom is not other.atom or self.form != other.form:
                 return False
-            return self.machine.does_as(other.machine) or self.refuse(
-                "whether one draw computed in two ways is equal"
-            )
+            return self.refuse("whether one draw computed in two ways is equal")
         (x_low, x_high), (y_low, y_high) = self.range(inside=True), other.range(inside=True)
         if x_high < y_low or y_high < x_low:
             return False
