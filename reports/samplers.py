@@ -188,7 +188,7 @@ def library_names() -> list[str]:
     """Return what :func:`generator_entries` and its like take as ``library``."""
     table = measured_table()
     named = [one.grid.name for one in table.uniforms]
-    named += [one.name for one in (*table.samplers, *table.draws)]
+    named += [one.name for one in table.samplers] + [one.name for one in table.draws]
     return sorted({*(name.split(".")[0] for name in named), *map(_package_name, table.versions)})
 
 

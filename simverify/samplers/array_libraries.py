@@ -501,9 +501,9 @@ def _torch_words(count: int, seed: int) -> Any:
 
 def _torch_remainders(size: int, count: int, seed: int) -> Ints:
     if size < _TORCH_WIDE:
-        return (_torch_words(count, seed) % size).astype(np.int64)
+        return np.asarray(_torch_words(count, seed) % size, dtype=np.int64)
     high, low = _torch_words(2 * count, seed).reshape(-1, 2).T
-    return ((high << np.uint64(32) | low) % np.uint64(size)).astype(np.int64)
+    return np.asarray((high << np.uint64(32) | low) % np.uint64(size), dtype=np.int64)
 
 
 _TORCH_WIDE = 1 << 28
@@ -526,7 +526,7 @@ def _torch_below(p: float, dtype: str, count: int, seed: int) -> Floats:
     torch = torch_module()
     given = torch.tensor(p, dtype=getattr(torch, dtype)).double().item()
     drawn = _torch_uniform("float64" if dtype == "float64" else "float32", count, seed) < given
-    return drawn.astype(np.float64)
+    return as_float64(drawn)
 
 
 def _torch_threshold(p: float, dtype: str) -> float:

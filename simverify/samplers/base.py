@@ -241,7 +241,7 @@ def order_law(size: int, taken: int) -> StatedLaw:
     return outcome_law(orders, np.full(len(orders), 1 / len(orders)))
 
 
-def repeated(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+def repeated(function: Callable[..., Any], count: int) -> Callable[..., Ints]:
     """Return a function that calls another so often, and returns an array of the results."""
     return lambda *given, **named: np.array([function(*given, **named) for _ in range(count)])
 

@@ -699,7 +699,7 @@ def _mlx_floors(low: int, high: int) -> Callable[[Floats], Ints]:
 
     def index(u: Floats) -> Ints:
         scaled = np.minimum(u.astype(np.float32), _MLX_BELOW_ONE) * width + np.float32(low)
-        return np.minimum(np.floor(scaled).astype(np.int64), high - 1)
+        return np.asarray(np.minimum(np.floor(scaled).astype(np.int64), high - 1))
 
     return index
 

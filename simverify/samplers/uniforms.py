@@ -268,7 +268,7 @@ def numpy_draw_names(make: Callable[[int], Any], count: int, seed: int) -> dict[
         "poisson",
         "zipf",
     )
-    names = {
+    names: dict[str, Any] = {
         name: partial(getattr(numbers, name), size=count)
         for name in sized
         if hasattr(numbers, name)
@@ -392,7 +392,7 @@ def _zipf_again(make: Callable[[int], Any], a: float, count: int, seed: int) -> 
             u = u * least + (1 - u)
             if math.log(u) * power > 63 * math.log(2) + 1:
                 continue  # far too large, and perhaps for a float64
-            x = math.floor(u**power)
+            x: int = math.floor(u**power)
             if 1 <= x < 1 << 63:
                 t = (1 + 1 / x) ** (a - 1)
                 if v * x * (t - 1) / (bound - 1) <= t / bound:
