@@ -541,7 +541,9 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "hypergeometric",
-            "samples up to 10: one by one; else HRUA",
+            "samples up to 10: one by one (HYP); else HRUA"
+            if legacy
+            else "samples of 10 up to all but 10: HRUA; else one by one",
             (
                 Call("hypergeometric(10, 20, 8)", partial(scipy_law, "hypergeom", 30, 10, 8)),
                 Call(
