@@ -16,8 +16,14 @@ import msgspec
 import numpy as np
 
 from simverify.samplers import judge, table, uniforms
-from simverify.samplers.base import Sampler, SeedRefused, UniformGenerator
-from simverify.samplers.catalogue import GENERATORS, SAMPLERS, STREAMS, installed_version
+from simverify.samplers.base import IntegerDraw, Sampler, SeedRefused, UniformGenerator
+from simverify.samplers.catalogue import (
+    GENERATORS,
+    INTEGER_DRAWS,
+    SAMPLERS,
+    STREAMS,
+    installed_version,
+)
 
 FILE = Path(table.__file__).with_name("table.json")
 LEAST_TV = 0.03
@@ -109,6 +115,13 @@ def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
     )
 
 
+def measured_draw(draw: IntegerDraw) -> table.MeasuredDraw:
+    """Measure a function that draws integers."""
+    calls = tuple(judge.judge_call(draw, call) for call in draw.calls)
+    edges = {words: judge.edge_words(draw, words) for words in draw.edges}
+    return table.MeasuredDraw(draw.name, draw.package, draw.method, calls, edges)
+
+
 def installed(packages: set[str]) -> dict[str, str]:
     """Return the versions of those that are installed, "" for Python itself."""
     versions = {}
@@ -130,10 +143,11 @@ def main() -> int:
     options = parser.parse_args()
     judge.MAX_SAMPLED_NUMBERS = NUMBERS
     before = table.measured_table() if FILE.exists() else table.MeasuredTable({}, (), ())
-    every = {one.package for one in (*GENERATORS, *SAMPLERS.values())}
+    every = {one.package for one in (*GENERATORS, *SAMPLERS.values(), *INTEGER_DRAWS)}
     here = installed(every if options.only is None else {options.only})
     known = {(one.grid.name, one.grid.dtype): one for one in before.uniforms}
     entries = {(one.name, one.dtype): one for one in before.samplers}
+    draws = {one.name: one for one in before.draws}
     made = table.MeasuredTable(
         versions={x: y for x, y in sorted((before.versions | here).items()) if x in every},
         uniforms=tuple(
@@ -162,6 +176,11 @@ def main() -> int:
                     if (x.package, x.setting) == (one.package, one.setting)
                 )
             )
+        ),
+        draws=tuple(
+            measured_draw(one) if one.package in here else draws[one.name]
+            for one in INTEGER_DRAWS
+            if one.package in here or one.name in draws
         ),
     )
     text = msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n"

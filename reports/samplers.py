@@ -14,7 +14,8 @@ from simverify.reports.words import (
     verdict_case,
 )
 from simverify.samplers.catalogue import installed_version
-from simverify.samplers.table import MeasuredRow, MeasuredSampler, measured_table
+from simverify.samplers.judge import JudgedCall
+from simverify.samplers.table import MeasuredDraw, MeasuredRow, MeasuredSampler, measured_table
 from simverify.samplers.uniforms import DRAWS, StreamPair, UniformGrid
 
 _ROW_WORDS = {"flat": "equal probabilities", "peaked": ".75 for token 0", "heavy": "1 / rank"}
@@ -186,7 +187,8 @@ def version_words(package: str) -> str:
 def library_names() -> list[str]:
     """Return what :func:`generator_entries` and its like take as ``library``."""
     table = measured_table()
-    named = [*(one.grid.name for one in table.uniforms), *(one.name for one in table.samplers)]
+    named = [one.grid.name for one in table.uniforms]
+    named += [one.name for one in table.samplers] + [one.name for one in table.draws]
     return sorted({*(name.split(".")[0] for name in named), *map(_package_name, table.versions)})
 
 
@@ -225,6 +227,40 @@ def stream_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str,
     for (package, setting), of_one in pairs.items():
         lines = [f"{pair.one} and {pair.other}: {pair.share}" for pair in of_one]
         yield stream_title(package, setting), (*lines, version_words(package))
+
+
+def draw_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each function that draws integers, with its lines."""
+    for draw in measured_table().draws:
+        if _is_of(library, draw.package, draw.name):
+            calls = [f"{call.call}: {call_words(call)}" for call in draw.calls]
+            lines = (capitalize(method_words(draw)), *calls)
+            if draw.edges:
+                lines += (f"Unusual parameters: {pairs_words(draw.edges)}",)
+            yield draw.name, (*lines, version_words(draw.package))
+
+
+def method_words(draw: MeasuredDraw) -> str:
+    """Return how a function draws, and for which calls its numbers were not compared with that."""
+    unknown = [call.call for call in draw.calls if not call.replayed]
+    if not unknown:
+        return draw.method
+    where = "" if len(unknown) == len(draw.calls) else f" for {' and '.join(unknown)}"
+    return f"{draw.method} (from its source{where})"
+
+
+def call_words(call: JudgedCall) -> str:
+    """Return how far a call is from its stated law, and its smallest and largest value."""
+    if call.tv is not None:
+        words = f"TV {call.tv:.2g}"
+    elif call.rejected:
+        words = "off"
+    else:
+        words = "?" if call.detectable is None else f"below {call.detectable:.2g}"
+    least, largest = (
+        f"{x:.10g}" if isinstance(x, float) else str(x) for x in (call.least, call.largest)
+    )
+    return f"{words}, {least} to {largest}"
 
 
 def stream_title(package: str, setting: str) -> str:

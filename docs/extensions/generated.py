@@ -59,7 +59,9 @@ def faults() -> str:
 def generators() -> str:
     """Return what was measured of generators and samplers: simverify/samplers/table.json."""
     from simverify.reports.samplers import (
+        call_words,
         measured_part,
+        method_words,
         pairs_words,
         stream_title,
         uniform_words,
@@ -87,6 +89,15 @@ def generators() -> str:
         lines.append(name + " | ".join([*cells, pairs_words(one.strange)]) + " |")
     methods = {one.name: one.method for one in table.samplers}
     lines += ["", *(f"- `{name}` draws by {method}." for name, method in methods.items())]
+    lines += ["", "## Integers, permutations and normal numbers", ""]
+    lines += ["| function | calls | unusual parameters |", "| --- | --- | --- |"]
+    lines += [
+        f"| `{draw.name}` | "
+        + "; ".join(f"`{call.call}`: {call_words(call)}" for call in draw.calls)
+        + f" | {'; '.join(f'`{call}`: {words}' for call, words in draw.edges.items())} |"
+        for draw in table.draws
+    ]
+    lines += ["", *(f"- `{draw.name}` draws by: {method_words(draw)}." for draw in table.draws)]
     lines += ["", "## Streams", "", "| library | one | the other | they share |"]
     lines += ["| --- | --- | --- | --- |"]
     lines += [

@@ -8,6 +8,7 @@ import itertools
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
     FIRST,
     HALF,
+    ORDERS,
+    VOCAB,
+    Call,
+    IntegerDraw,
     Lookup,
     Race,
     Sampler,
@@ -24,8 +29,14 @@ from simverify.samplers.base import (
     as_float64,
     in_parts,
     logits_of,
+    modulo_tv,
     normalised,
     numpy_cast,
+    order_law,
+    repeated,
+    scipy_law,
+    threshold_tv,
+    uniform_law,
 )
 
 # Python and numpy.
@@ -453,3 +464,295 @@ STREAMS = (
     ),
 )
 """In words: ``inside`` and ``after`` draw with one seed in a block and after it."""
+
+
+# Functions that draw integers.
+
+
+def _torch_draw_names(count: int, seed: int) -> dict[str, Any]:
+    torch, numbers = torch_module(), _torch_generator(seed)
+
+    def filled(value: float, dtype: str = "float32") -> Any:
+        return torch.full((count,), value, dtype=getattr(torch, dtype))
+
+    def drawn(name: str) -> Callable[..., Any]:
+        function = getattr(torch, name)
+        return lambda *given: function(*(filled(x) for x in given), generator=numbers).double()
+
+    return {
+        "randint": lambda *bounds, dtype="int64": torch.randint(
+            *bounds, (count,), generator=numbers, dtype=getattr(torch, dtype)
+        ).to(torch.int64),
+        "randperm": repeated(lambda size: torch.randperm(size, generator=numbers).numpy(), count),
+        "bernoulli": lambda p, dtype="float32": torch.bernoulli(
+            filled(p, dtype), generator=numbers
+        ).double(),
+        "poisson": drawn("poisson"),
+        "binomial": drawn("binomial"),
+        "geometric_": lambda p, dtype="int64": (
+            filled(0, dtype).geometric_(p, generator=numbers).double()
+        ),
+    }
+
+
+def _torch_words(count: int, seed: int) -> Any:
+    return np.random.RandomState(seed).randint(0, 1 << 32, count, dtype=np.uint32).astype(np.uint64)
+
+
+def _torch_remainders(size: int, count: int, seed: int) -> Ints:
+    if size < _TORCH_WIDE:
+        return np.asarray(_torch_words(count, seed) % size, dtype=np.int64)
+    high, low = _torch_words(2 * count, seed).reshape(-1, 2).T
+    return np.asarray((high << np.uint64(32) | low) % np.uint64(size), dtype=np.int64)
+
+
+_TORCH_WIDE = 1 << 28
+
+
+def _torch_orders(count: int, seed: int) -> Ints:
+    words = iter(_torch_words(3 * count, seed).tolist())
+
+    def draw(size: int) -> list[int]:
+        items = list(range(size))
+        for place in range(size - 1):
+            other = place + next(words) % (size - place)
+            items[place], items[other] = items[other], items[place]
+        return items
+
+    return repeated(draw, count)(4)
+
+
+def _torch_below(p: float, dtype: str, count: int, seed: int) -> Floats:
+    torch = torch_module()
+    given = torch.tensor(p, dtype=getattr(torch, dtype)).double().item()
+    drawn = _torch_uniform("float64" if dtype == "float64" else "float32", count, seed) < given
+    return as_float64(drawn)
+
+
+def _torch_threshold(p: float, dtype: str) -> float:
+    torch = torch_module()
+    given = torch.tensor(p, dtype=getattr(torch, dtype)).double().item()
+    return threshold_tv(given, 53 if dtype == "float64" else 24)
+
+
+def _torch_draw(
+    name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
+) -> IntegerDraw:
+    written = tuple(f"{name}({words})" for words in edges)
+    title = f"torch.{'Tensor.' * name.endswith('_')}{name}"
+    return IntegerDraw(title, "torch", method, _torch_draw_names, calls, written, count)
+
+
+def _bernoulli_call(
+    p: float,
+    dtype: str,
+    given: float,
+    again: Callable[[float, str, int, int], Any],
+    tv: Callable[[float, str], float],
+) -> Call:
+    """Return a call of a library's Bernoulli numbers; ``given``: p in that type."""
+    return Call(
+        f"bernoulli({p:.9g}, '{dtype}')",
+        partial(scipy_law, "bernoulli", given),
+        partial(again, p, dtype),
+        partial(tv, p, dtype),
+    )
+
+
+_BERNOULLI = (
+    (0.3, "float32", float(np.float32(0.3))),
+    (1e-8, "float32", float(np.float32(1e-8))),
+    (1e-3, "float16", float(np.float16(1e-3))),
+    (1e-3, "bfloat16", 0.00099945068359375),
+)
+
+_TORCH_DRAWS = (
+    _torch_draw(
+        "randint",
+        "the remainder of a word; words of 32 bits below 2^28 integers, else of 64",
+        tuple(
+            Call(
+                f"randint({size})",
+                partial(uniform_law, size),
+                partial(_torch_remainders, size),
+                partial(modulo_tv, 32 if size < _TORCH_WIDE else 64, size),
+            )
+            for size in (10, VOCAB, _TORCH_WIDE - 1, 3 << 30)
+        ),
+        "0",
+        "5, 5",
+        "2.9",
+        "0, 2**63",
+        "-2**63, 2**63 - 1",
+        "256, 258, dtype='bfloat16'",
+        "0, 300, dtype='bfloat16'",
+        "0, 300, dtype='uint8'",
+    ),
+    _torch_draw(
+        "randperm",
+        "from the first place on, an integer each: the remainder of a word of 32 bits",
+        (Call("randperm(4)", partial(order_law, 4, 4), _torch_orders, partial(modulo_tv, 32, 3)),),
+        "0",
+        "-1",
+        count=ORDERS,
+    ),
+    _torch_draw(
+        "bernoulli",
+        "a uniform number is below p: of 24 bits, or of 53 for float64",
+        tuple(_bernoulli_call(*one, _torch_below, _torch_threshold) for one in _BERNOULLI),
+        "0",
+        "1",
+        "nan",
+        "-.1",
+        "1.1",
+        "1 - 1e-8",
+    ),
+    _torch_draw(
+        "poisson",
+        "rates below 10: uniform numbers are multiplied; else PTRS; the result is of float32",
+        (
+            Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
+            Call("poisson(100)", partial(scipy_law, "poisson", 100)),
+        ),
+        *("0", "-1", "nan", "inf", "1e10", "1e30"),
+    ),
+    _torch_draw(
+        "binomial",
+        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        (
+            Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
+            Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
+        ),
+        *("0, .5", "20, 0", "20, 1", "20, nan", "20, -.1", "20, 1.1", "-1, .5"),
+    ),
+    _torch_draw(
+        "geometric_",
+        "the logarithm of a uniform number of 53 bits, divided by log(1 - p)",
+        (
+            Call("geometric_(.5)", partial(scipy_law, "geom", 0.5)),
+            Call("geometric_(.01)", partial(scipy_law, "geom", 0.01)),
+        ),
+        *("0", "1", "nan", "1e-10", "1e-17", "1e-30"),
+    ),
+)
+
+
+def _jax_draw_names(count: int, seed: int) -> dict[str, Any]:
+    jax = jax_module()
+    random, key = jax.random, jax.random.key(seed)
+
+    def sized(name: str) -> Callable[..., Any]:
+        return lambda *given, **named: getattr(random, name)(key, *given, shape=(count,), **named)
+
+    return {
+        "randint": lambda *bounds, **named: random.randint(key, (count,), *bounds, **named),
+        "bernoulli": lambda p, dtype="float32", **named: random.bernoulli(
+            key, _jax_array(p, dtype), (count,), **named
+        ),
+        "permutation": lambda size: jax.vmap(lambda one: random.permutation(one, size))(
+            random.split(key, count)
+        ),
+        "poisson": sized("poisson"),
+        "geometric": sized("geometric"),
+        "binomial": sized("binomial"),
+    }
+
+
+def _jax_remainders(size: int, count: int, seed: int) -> Ints:
+    random = jax_module().random
+    words = [random.bits(key, (count,)) for key in random.split(random.key(seed))]
+    high, low = (np.asarray(word).astype(np.uint64) for word in words)
+    # 2^16 squared wraps to 0, and the upper word then counts for nothing.
+    carried = _jax_multiplier(size)
+    return ((high % size * carried + low % size) % size).astype(np.int64)
+
+
+def _jax_multiplier(size: int) -> int:
+    return ((1 << 16) % size) ** 2 % (1 << 32) % size
+
+
+def _jax_randint_tv(size: int) -> float:
+    return modulo_tv(32 if _jax_multiplier(size) == 0 else 64, size)
+
+
+def _jax_below(p: float, dtype: str, count: int, seed: int) -> Any:
+    given = float(_jax_array(p, dtype).astype("float32"))
+    return _jax_uniform(dtype, count, seed) < given
+
+
+def _jax_threshold(p: float, dtype: str) -> float:
+    return threshold_tv(float(_jax_array(p, dtype).astype("float32")), _JAX_BITS[dtype])
+
+
+def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
+    written = tuple(f"{name}({words})" for words in edges)
+    return IntegerDraw(f"jax.random.{name}", "jax", method, _jax_draw_names, calls, written)
+
+
+_JAX_DRAWS = (
+    _jax_draw(
+        "randint",
+        "up to 2^16 integers: the remainder of two words of 32 bits, taken as one of 64; above, of "
+        "the second word alone, as the factor of the first, 2^32, wraps to 0",
+        tuple(
+            Call(
+                f"randint(0, {size})",
+                partial(uniform_law, size),
+                partial(_jax_remainders, size),
+                partial(_jax_randint_tv, size),
+            )
+            for size in (10, VOCAB, 3 << 29)
+        ),
+        "5, 5",
+        "5, 3",
+        "0, 2.9",
+        "0, 2**31",
+        "0, 300, dtype='uint8'",
+    ),
+    _jax_draw(
+        "bernoulli",
+        "a uniform number of p's type is below p",
+        tuple(_bernoulli_call(*one, _jax_below, _jax_threshold) for one in _BERNOULLI),
+        "0",
+        "1",
+        "nan",
+        "-.1",
+        "1.1",
+        "1 - 1e-8",
+    ),
+    _jax_draw(
+        "permutation",
+        "sorts by random words of 32 bits, so often that equal ones hardly matter",
+        (Call("permutation(4)", partial(order_law, 4, 4)),),
+        "0",
+    ),
+    _jax_draw(
+        "poisson",
+        "rates below 10: uniform numbers are multiplied; else rejection; in float32",
+        (
+            Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
+            Call("poisson(100)", partial(scipy_law, "poisson", 100)),
+        ),
+        *("0", "-1", "nan", "1e10"),
+    ),
+    _jax_draw(
+        "binomial",
+        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        (
+            Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
+            Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
+        ),
+        *("20., 0.", "20., 1.", "20., nan", "20., 1.1"),
+    ),
+    _jax_draw(
+        "geometric",
+        "the logarithm of a float32 uniform number, divided by log(1 - p)",
+        (
+            Call("geometric(.5)", partial(scipy_law, "geom", 0.5)),
+            Call("geometric(.01)", partial(scipy_law, "geom", 0.01)),
+        ),
+        *("0", "1", "nan", "1e-10"),
+    ),
+)
+
+INTEGER_DRAWS = (*_TORCH_DRAWS, *_JAX_DRAWS)

@@ -10,9 +10,11 @@ with those that follow from the same seed.
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 import numpy as np
+from scipy import stats as laws
 
 from simverify.arrays import Floats, Ints, Row
 
@@ -116,6 +118,149 @@ class Streams:
     pairs: tuple[tuple[str, str], ...]
     setting: str = ""
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+@dataclass(frozen=True)
+class StatedLaw:
+    """What a call is documented to draw.
+
+    ``row``: the probabilities (C,) of cells; ``cell(values)``: the cell (N,) of each value, C or
+    more where the value cannot be.
+    """
+
+    row: Row
+    cell: Callable[[Any], Ints]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function that draws integers.
+
+    ``words``: Python, such as "poisson(3.5)", which :attr:`IntegerDraw.names` has the names of.
+    ``again(count, seed)``: the values that ought to come of a seed, where that is known; then
+    ``tv()`` is their exact total variation from the stated law, where it can be counted.
+    """
+
+    words: str
+    law: Callable[[], StatedLaw]
+    again: Callable[[int, int], Any] | None = None
+    tv: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class IntegerDraw:
+    """A library's function that draws integers.
+
+    ``method``: how it draws, in words. ``names(count, seed)``: the names in calls; each function
+    of them returns ``count`` values (N,) or (N, K), the first after that seed. ``edges``: calls
+    with unusual parameters. ``count``: how many values of each call are looked at.
+    """
+
+    name: str
+    package: str
+    method: str
+    names: Callable[[int, int], dict[str, Any]]
+    calls: tuple[Call, ...]
+    edges: tuple[str, ...] = ()
+    count: int = 1 << 18
+
+
+ORDERS = 1 << 16
+"""Permutations that are drawn, one call each."""
+
+VOCAB = 152_000
+"""Integers of a call that is about tokens."""
+
+_SINGLE = 4_096
+"""Integers that have a cell each; more of them share 64 cells."""
+
+
+def uniform_law(count: int, low: int = 0) -> StatedLaw:
+    """Return the law of ``count`` equal integers from ``low`` on."""
+    width = 1 if count <= _SINGLE else -(-count // 64)
+    edges = np.minimum(np.arange(-(-count // width) + 1) * width, count)
+    return StatedLaw(np.diff(edges) / count, lambda values: _cells_above(values, low, width))
+
+
+def _cells_above(values: Any, low: int, width: int) -> Ints:
+    above = np.asarray(values).astype(np.int64) - low
+    return np.where(above < 0, np.int64(1 << 40), above // width)
+
+
+def residue_law(modulus: int) -> StatedLaw:
+    """Return the law of equal integers, by what is left of each when ``modulus`` divides it."""
+    row = np.full(modulus, 1 / modulus)
+    return StatedLaw(row, lambda values: np.asarray(values, dtype=np.int64) % modulus)
+
+
+def scipy_law(name: str, *parameters: float) -> StatedLaw:
+    """Return a law of ``scipy.stats``; its first and last cells are of the tails too."""
+    law = getattr(laws, name)(*parameters)
+    low = int(law.ppf(1e-9))
+    high = int(min(law.isf(1e-9), low + _SINGLE))
+    row = law.pmf(np.arange(low, high + 1))
+    row[0], row[-1] = law.cdf(low), law.sf(high - 1)
+
+    def cell(values: Any) -> Ints:
+        given = np.asarray(values, dtype=np.float64)
+        possible = (given >= law.support()[0]) & (given <= law.support()[1])
+        return np.where(possible, np.clip(given, low, high) - low, len(row)).astype(np.int64)
+
+    return StatedLaw(row, cell)
+
+
+def grouped_law(name: str, *parameters: float) -> StatedLaw:
+    """Return a law of ``scipy.stats`` with many values, in 64 cells of about equal probability."""
+    law = getattr(laws, name)(*parameters)
+    edges = law.ppf(np.arange(1, 64) / 64)
+    row = np.diff(law.cdf(edges), prepend=0, append=1)
+    return StatedLaw(row, lambda values: edges.searchsorted(values, side="left"))
+
+
+def outcome_law(outcomes: Any, row: Any) -> StatedLaw:
+    """Return a law of outcomes of K small integers each, (C, K), of probabilities ``row`` (C,)."""
+
+    def code(values: Any) -> Ints:
+        given = np.asarray(values, dtype=np.int64)
+        return given @ (100 ** np.arange(given.shape[1]))
+
+    codes = code(outcomes)
+    order = np.argsort(codes)
+
+    def cell(values: Any) -> Ints:
+        given = code(values)
+        place = np.minimum(np.searchsorted(codes[order], given), len(codes) - 1)
+        return np.where(codes[order][place] == given, place, len(codes))
+
+    return StatedLaw(as_float64(row)[order], cell)
+
+
+def order_law(size: int, taken: int) -> StatedLaw:
+    """Return the law of ``taken`` of ``size`` numbers from 0 on, without replacement, in order."""
+    orders = list(permutations(range(size), taken))
+    return outcome_law(orders, np.full(len(orders), 1 / len(orders)))
+
+
+def repeated(function: Callable[..., Any], count: int) -> Callable[..., Ints]:
+    """Return a function that calls another so often, and returns an array of the results."""
+    return lambda *given, **named: np.array([function(*given, **named) for _ in range(count)])
+
+
+def no_bias(*_parameters: float) -> float:
+    """Return the total variation, 0, of words that are drawn again until each value has one."""
+    return 0.0
+
+
+def modulo_tv(bits: int, count: int) -> float:
+    """Return the total variation from equality of a word of so many bits modulo ``count``."""
+    quotient, larger = divmod(1 << bits, count)
+    # Over one denominator: larger values have one word more than others have.
+    return larger * ((quotient + 1) * count - (1 << bits)) / (count << bits)
+
+
+def threshold_tv(probability: float, bits: int) -> float:
+    """Return how far the share of numbers k / 2^bits below a probability is from it."""
+    return float(abs(np.ceil(np.ldexp(probability, bits)) / 2.0**bits - probability))
 
 
 def normalised(values: Any) -> Row:

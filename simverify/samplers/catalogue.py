@@ -6,8 +6,8 @@ from importlib import metadata
 
 from simverify.checks import pick_name
 from simverify.errors import UsageError
-from simverify.samplers import array_libraries, compiled, runtimes
-from simverify.samplers.base import Sampler, Streams, UniformGenerator
+from simverify.samplers import array_libraries, compiled, runtimes, uniforms
+from simverify.samplers.base import IntegerDraw, Sampler, Streams, UniformGenerator
 
 SAMPLERS: dict[str, Sampler] = {
     sampler.name: sampler
@@ -23,6 +23,12 @@ GENERATORS: tuple[UniformGenerator, ...] = (
 )
 
 STREAMS: tuple[Streams, ...] = (*array_libraries.STREAMS, *runtimes.STREAMS)
+
+INTEGER_DRAWS: tuple[IntegerDraw, ...] = tuple(
+    draw
+    for library in (uniforms, array_libraries, runtimes, compiled)
+    for draw in library.INTEGER_DRAWS
+)
 
 
 def get_sampler(name: str) -> Sampler:

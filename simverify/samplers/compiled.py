@@ -25,14 +25,20 @@ from simverify.errors import UsageError
 from simverify.folders import cache_folder
 from simverify.samplers.base import (
     HALF,
+    Call,
+    IntegerDraw,
     Lookup,
     Sampler,
     SeedRefused,
+    StatedLaw,
     UniformGenerator,
     as_float64,
+    grouped_law,
     logits_of,
+    no_bias,
     normalised,
     numpy_cast,
+    uniform_law,
 )
 
 _WORD = 1 << 32
@@ -108,6 +114,7 @@ _NEEDED = {
     "libstdc++": "needs libstdc++: install g++",
     "libc++": "needs libc++: install clang and libc++-dev",
     "rust-rand": "needs Rust's rand 0.8, without a network: install cargo and librust-rand-dev",
+    "rust-rand-0.10": "needs Rust's rand 0.10, without a network: cargo, librust-rand-dev",
 }
 """What to install where pip does not."""
 
@@ -126,8 +133,8 @@ def _said(command: list[str], given: str = "", folder: Path | None = None) -> st
 @cache
 def compiled_version(package: str) -> str | None:
     """Return the version of a library that a compiler brings; None where it cannot compile."""
-    if package == "rust-rand":
-        return _rust_version()
+    if package in _RUST_SERIES:
+        return _rust_version(package)
     said = _said([*_COMPILERS[package], "-x", "c++", "-E", "-dM", "-"], "#include <random>\n")
     macros = dict(re.findall(r"#define (\w+) (\d+)$", said or "", re.MULTILINE))
     if package == "libc++":
@@ -203,8 +210,8 @@ def first_unseeded(package: str) -> float:
     """Return the first number of a generator of C++, Rust or cuRAND that was given no seed."""
     if package == "nvidia-curand-cu12":
         return float(_curand_uniform("float64", 1, None)[0])
-    if package == "rust-rand":
-        given = _run(_rust_program(), ["gen", "float64", 1, "none"])
+    if package in _RUST_SERIES:
+        given = _run(_rust_program(package), ["gen", "float64", 1, "none"])
     else:
         given = _run(_cpp_program(package), ["generate_canonical", "float64", 1, "none"])
     return float(np.frombuffer(given)[0])
@@ -275,13 +282,14 @@ def _cpp_generators(library: str) -> tuple[UniformGenerator, ...]:
 
 # Rust.
 
+_RUST_SERIES = {"rust-rand": "0.8", "rust-rand-0.10": "0.10"}
 _CARGO = """[package]
 name = "draws"
 version = "0.0.0"
 edition = "2021"
 
 [dependencies]
-rand = "0.8"
+rand = "SERIES"
 """
 
 _RUST = r"""
@@ -331,6 +339,18 @@ fn main() {
 }
 """
 
+_RUST_0_10 = (
+    (
+        "use rand::distributions::{Distribution, WeightedIndex}",
+        "use rand::distr::{Distribution, weighted::WeightedIndex}",
+    ),
+    ("use rand::{rngs::StdRng, Rng, SeedableRng}", "use rand::{rngs::StdRng, RngExt, SeedableRng}"),
+    ("StdRng::from_entropy()", "rand::make_rng()"),
+    ("rng.gen::", "rng.random::"),
+    ("rng.gen_range::", "rng.random_range::"),
+)
+"""What was renamed since 0.8."""
+
 _DEBIAN = Path("/usr/share/cargo/registry")
 
 
@@ -338,20 +358,27 @@ def _cargo(*words: str) -> list[str]:
     """Return a command of cargo, which takes crates from this machine alone."""
     replaced = 'source.crates-io.replace-with="debian"'
     folder = f'source.debian.directory="{_DEBIAN}"'
-    source = ("--config", replaced, "--config", folder) if any(_DEBIAN.glob("rand-0.8*")) else ()
+    source = ("--config", replaced, "--config", folder) if any(_DEBIAN.glob("rand-0*")) else ()
     return ["cargo", *words, "--offline", *source]
 
 
-def _rust_project(folder: Path) -> None:
+def _rust_source(package: str) -> str:
+    source = _RUST
+    for before, now in _RUST_0_10 if _RUST_SERIES[package] == "0.10" else ():
+        source = source.replace(before, now)
+    return source
+
+
+def _rust_project(package: str, folder: Path) -> None:
     (folder / "src").mkdir()
-    (folder / "Cargo.toml").write_text(_CARGO)
-    (folder / "src" / "main.rs").write_text(_RUST)
+    (folder / "Cargo.toml").write_text(_CARGO.replace("SERIES", _RUST_SERIES[package]))
+    (folder / "src" / "main.rs").write_text(_rust_source(package))
 
 
-def _rust_version() -> str | None:
+def _rust_version(package: str) -> str | None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        _rust_project(folder)
+        _rust_project(package, folder)
         if _said(_cargo("generate-lockfile"), folder=folder) is None:
             return None
         locked = (folder / "Cargo.lock").read_text()
@@ -360,29 +387,30 @@ def _rust_version() -> str | None:
 
 
 @cache
-def _rust_program() -> Path:
+def _rust_program(package: str) -> Path:
     def build(folder: Path) -> Path:
-        _rust_project(folder)
+        _rust_project(package, folder)
         command = _cargo("build", "--release", "--quiet")
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         return folder / "target" / "release" / "draws"
 
-    return _built("rust-rand", _RUST, build)
+    return _built(package, _rust_source(package), build)
 
 
 class WeightedError(ValueError):
     """Rust's rand refuses the weights."""
 
 
-def _rust_uniform(function: str, dtype: str, count: int, seed: int) -> Floats:
+def _rust_uniform(package: str, function: str, dtype: str, count: int, seed: int) -> Floats:
     _check_seed(seed, 0)
-    return as_float64(np.frombuffer(_run(_rust_program(), [function, dtype, count, seed]), dtype))
+    drawn = _run(_rust_program(package), [function, dtype, count, seed])
+    return as_float64(np.frombuffer(drawn, dtype))
 
 
-def _rust_draw(row: Row, dtype: str, count: int, seed: int) -> Ints:
+def _rust_draw(package: str, row: Row, dtype: str, count: int, seed: int) -> Ints:
     given = row.astype(dtype).astype(np.float64).tobytes()
     try:
-        drawn = _run(_rust_program(), ["WeightedIndex", dtype, count, seed], given)
+        drawn = _run(_rust_program(package), ["WeightedIndex", dtype, count, seed], given)
     except subprocess.CalledProcessError as error:
         raise WeightedError from error
     return np.frombuffer(drawn, np.int64)
@@ -488,10 +516,10 @@ def _batch() -> Any:
 
 
 @cache
-def _triton_kernels() -> tuple[Any, Any]:
-    """Return Triton's kernels: of numbers by seed, and of numbers by word."""
+def _triton_kernels() -> tuple[Any, Any, Any]:
+    """Return Triton's kernels: of numbers by seed, of numbers by word, and of all other draws."""
 
-    def load() -> tuple[Any, Any]:
+    def load() -> tuple[Any, Any, Any]:
         triton, tl = map(importlib.import_module, ("triton", "triton.language"))
 
         def by_seed(numbers: Any, seed: Any, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
@@ -502,12 +530,31 @@ def _triton_kernels() -> tuple[Any, Any]:
             place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
             tl.store(numbers + place, tl.uint_to_uniform_float(tl.load(words + place)))
 
-        return triton.jit(by_seed), triton.jit(by_word)
+        def four(numbers: Any, seed: Any, KIND: tl.constexpr, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
+            place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            if KIND == 0:
+                a = tl.randint(seed, place)
+                b, c, d = a, a, a
+            elif KIND == 1:
+                a, b, c, d = tl.randint4x(seed, place)
+            elif KIND == 2:
+                a, b, c, d = tl.rand4x(seed, place)
+            elif KIND == 3:
+                a = tl.randn(seed, place)
+                b, c, d = a, a, a
+            else:
+                a, b, c, d = tl.randn4x(seed, place)
+            tl.store(numbers + 4 * place, a)
+            tl.store(numbers + 4 * place + 1, b)
+            tl.store(numbers + 4 * place + 2, c)
+            tl.store(numbers + 4 * place + 3, d)
 
-    (by_seed, by_word), device = _batch().load_triton(load)
+        return triton.jit(by_seed), triton.jit(by_word), triton.jit(four)
+
+    kernels, device = _batch().load_triton(load)
     if device != "cpu":
         raise UsageError("Triton is measured in its interpreter: set TRITON_INTERPRET=1")
-    return by_seed, by_word
+    return kernels  # type: ignore[no-any-return]
 
 
 _TRITON_BLOCK = 1 << 16
@@ -524,6 +571,75 @@ def _triton_run(kernel: Any, given: Any, count: int) -> Floats:
 
 def _triton_uniform(_dtype: str, count: int, seed: int) -> Floats:
     return _triton_run(_triton_kernels()[0], seed, count)
+
+
+_TRITON_KINDS = ("randint", "randint4x", "rand4x", "randn", "randn4x")
+
+
+def _triton_four(name: str, count: int, seed: int) -> Any:
+    """Return what ``tl.NAME`` draws, (count,): of four numbers all, of one one."""
+    torch = importlib.import_module("torch")
+    taken = 4 if name.endswith("4x") else 1
+    programs = -(-count // (taken * _TRITON_BLOCK))
+    drawn = torch.empty(
+        (programs * _TRITON_BLOCK, 4),
+        dtype=torch.int32 if name.startswith("randint") else torch.float32,
+    )
+    with _batch().interpreter():
+        kind = _TRITON_KINDS.index(name)
+        _triton_kernels()[2][programs,](drawn, seed, KIND=kind, BLOCK=_TRITON_BLOCK)
+    return drawn.numpy()[:, :taken].ravel()[:count]
+
+
+def _philox(count: int, seed: int) -> Any:
+    """Return the words (4, count) of Philox 4x32-10 on the counters from 0 on."""
+    one = np.uint64(_WORD - 1)
+    a, b = np.arange(count, dtype=np.uint64), np.zeros(count, dtype=np.uint64)
+    c, d = b, b
+    for turn in range(10):
+        key = [(seed + turn * 0x9E3779B9) % _WORD, ((seed >> 32) + turn * 0xBB67AE85) % _WORD]
+        first, third = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b = (third >> np.uint64(32)) ^ b ^ np.uint64(key[0]), third & one
+        c, d = (first >> np.uint64(32)) ^ d ^ np.uint64(key[1]), first & one
+    return np.stack([a, b, c, d]).astype(np.uint32).view(np.int32)
+
+
+def _triton_words(taken: int, count: int, seed: int) -> Any:
+    return _philox(-(-count // taken), seed)[:taken].T.ravel()[:count]
+
+
+def _triton_normals(taken: int, count: int, seed: int) -> Any:
+    """Return Box and Muller's numbers, by numpy's functions."""
+    words = _philox(-(-count // taken), seed)
+    words = np.where(words < 0, -words - 1, words).astype(np.float32)
+    u = words * np.float32(4.6566127342e-10)
+    normals = []
+    for length, angle in ((u[0], u[1]), (u[2], u[3])):
+        radius = np.sqrt(np.float32(-2) * np.log(np.maximum(np.float32(1e-7), length)))
+        turn = np.float32(6.283185307179586) * angle
+        normals += [radius * np.cos(turn), radius * np.sin(turn)]
+    return np.stack(normals[:taken]).T.ravel()[:count]
+
+
+def _triton_draw(
+    name: str,
+    method: str,
+    law: Callable[[], StatedLaw],
+    again: Callable[[int, int], Any],
+    tv: Callable[[], float] | None = None,
+) -> IntegerDraw:
+    def names(count: int, seed: int) -> dict[str, Any]:
+        return {name: lambda: _triton_four(name, count, seed)}
+
+    call = Call(f"{name}()", law, again, tv)
+    return IntegerDraw(f"triton.language.{name}", "triton", method, names, (call,))
+
+
+_WORDS = "a word of Philox 4x32-10, whose counter is the offset, as int32"
+_BOX_MULLER = (
+    "Box-Muller in float32 of two numbers of rand4x, the first of them at least 1e-7: none can be "
+    "further from 0 than 5.678"
+)
 
 
 def _triton_ends(_dtype: str) -> tuple[float, float]:
@@ -569,18 +685,47 @@ def _tinygrad_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
     return lambda u: np.asarray(looked_in.searchsorted(u.astype(np.float32), side="right"))
 
 
+INTEGER_DRAWS = (
+    *(
+        _triton_draw(
+            name,
+            method,
+            partial(uniform_law, _WORD, -(1 << 31)),
+            partial(_triton_words, taken),
+            no_bias,
+        )
+        for name, method, taken in (
+            ("randint", f"{_WORDS}; the first of four", 1),
+            ("randint4x", f"four words: each {_WORDS}", 4),
+        )
+    ),
+    *(
+        _triton_draw(name, method, partial(grouped_law, "norm"), partial(_triton_normals, taken))
+        for name, method, taken in (
+            ("randn", _BOX_MULLER, 1),
+            ("randn4x", f"{_BOX_MULLER}; four at once, of cosines and of sines", 4),
+        )
+    ),
+)
+
 SAMPLERS = (
     _cpp_sampler("libstdc++"),
     _cpp_sampler("libc++"),
-    Sampler(
-        "rust.rand.WeightedIndex",
-        "rust-rand",
-        ("float64", "float32"),
-        "one uniform number of 52 bits, or 23 for float32, times the sum, looked up in a "
-        "cumulative sum of the row's type",
-        numpy_cast,
-        _rust_draw,
-        Lookup(_RUST_BITS, _rust_index, partial(_rust_uniform, "gen_range")),
+    *(
+        Sampler(
+            name,
+            package,
+            ("float64", "float32"),
+            "one uniform number of 52 bits, or 23 for float32, times the sum, looked up in a "
+            "cumulative sum of the row's type",
+            numpy_cast,
+            partial(_rust_draw, package),
+            Lookup(_RUST_BITS, _rust_index, partial(_rust_uniform, package, "gen_range")),
+        )
+        for name, package in (
+            ("rust.rand.WeightedIndex", "rust-rand"),
+            ("rust.rand-0.10.WeightedIndex", "rust-rand-0.10"),
+        )
     ),
     Sampler(
         "llama_cpp.llama_sampler_init_dist",
@@ -613,13 +758,18 @@ GENERATORS = (
     *_cpp_generators("libc++"),
     *(
         UniformGenerator(
-            f"rust.rand.Rng.{function}",
-            "rust-rand",
+            name,
+            package,
             ("float64", "float32"),
-            partial(_rust_uniform, function),
-            _unseeded("rust-rand"),
+            partial(_rust_uniform, package, function),
+            _unseeded(package),
         )
-        for function in ("gen", "gen_range")
+        for name, package, function in (
+            ("rust.rand.Rng.gen", "rust-rand", "gen"),
+            ("rust.rand.Rng.gen_range", "rust-rand", "gen_range"),
+            ("rust.rand-0.10.RngExt.random", "rust-rand-0.10", "gen"),
+            ("rust.rand-0.10.RngExt.random_range", "rust-rand-0.10", "gen_range"),
+        )
     ),
     UniformGenerator(
         "curand.curandGenerateUniform",
@@ -630,6 +780,13 @@ GENERATORS = (
     ),
     UniformGenerator(
         "triton.language.rand", "triton", ("float32",), _triton_uniform, ends=_triton_ends
+    ),
+    UniformGenerator(
+        "triton.language.rand4x",
+        "triton",
+        ("float32",),
+        lambda _dtype, count, seed: as_float64(_triton_four("rand4x", count, seed)),
+        ends=_triton_ends,
     ),
     UniformGenerator(
         "tinygrad.Tensor.rand",

@@ -5,6 +5,7 @@ Also what numpy makes of a multinomial of one trial, which numba does too.
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from simverify.arrays import Floats, Ints, Row
 from simverify.samplers.base import (
     FIRST,
     HALF,
+    VOCAB,
+    Call,
+    IntegerDraw,
     Lookup,
     Sampler,
     Streams,
@@ -22,7 +26,12 @@ from simverify.samplers.base import (
     logits_of,
     normalised,
     numpy_cast,
+    order_law,
+    residue_law,
+    scipy_law,
+    uniform_law,
 )
+from simverify.samplers.judge import lookup_law, total_variation
 
 # numpy and numba: a multinomial of one trial.
 
@@ -658,5 +667,130 @@ STREAMS = (
             ("split([5, 0], 2)[0]", "fold_in([5, 0], 0)"),
             ("fold_in(fold_in([5, 0], 1), 2)", "fold_in(fold_in([5, 0], 2), 1)"),
         ),
+    ),
+)
+
+
+# Functions that draw integers.
+
+
+def _mlx_draw_names(count: int, seed: int) -> dict[str, Any]:
+    mx = mlx_module()
+    random, key = mx.random, mx.random.key(seed)
+
+    def bernoulli(p: float, dtype: str = "float32") -> Any:
+        drawn = random.bernoulli(mx.array(p, dtype=getattr(mx, dtype)), (count,), key=key)
+        return np.array(drawn)
+
+    def permutation(size: int) -> Any:
+        keys = random.split(key, count)
+        return np.array([random.permutation(size, key=keys[place]) for place in range(count)])
+
+    return {
+        "randint": lambda *bounds: np.array(random.randint(*bounds, (count,), key=key)),
+        "bernoulli": bernoulli,
+        "permutation": permutation,
+    }
+
+
+def _mlx_floors(low: int, high: int) -> Callable[[Floats], Ints]:
+    """Return what becomes of uniform numbers, which are of float32."""
+    width = np.float32(high) - np.float32(low)
+
+    def index(u: Floats) -> Ints:
+        scaled = np.minimum(u.astype(np.float32), _MLX_BELOW_ONE) * width + np.float32(low)
+        return np.asarray(np.minimum(np.floor(scaled).astype(np.int64), high - 1))
+
+    return index
+
+
+_MLX_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
+
+
+def _mlx_integers(low: int, high: int, count: int, seed: int) -> Ints:
+    return _mlx_floors(low, high)(_mlx_uniform("float32", count, seed))
+
+
+def _mlx_integers_tv(size: int) -> float:
+    law = lookup_law(_mlx_floors(0, size), size, 32)
+    return total_variation(law, np.full(size, 1 / size))
+
+
+def _mlx_given(p: float, dtype: str) -> float:
+    mx = mlx_module()
+    return float(mx.array(p, dtype=getattr(mx, dtype)).astype(mx.float32).item())
+
+
+def _mlx_below(p: float, dtype: str, count: int, seed: int) -> Any:
+    return _mlx_uniform("float32", count, seed) < _mlx_given(p, dtype)
+
+
+def _mlx_threshold(p: float, dtype: str) -> float:
+    given = _mlx_given(p, dtype)
+    law = lookup_law(lambda u: np.where(_mlx_rounded(u) < given, 0, 1), 2, 32)
+    return float(abs(law[0] - given))
+
+
+def _mlx_rounded(u: Floats) -> Any:
+    return np.minimum(u.astype(np.float32), _MLX_BELOW_ONE)
+
+
+INTEGER_DRAWS = (
+    IntegerDraw(
+        "mlx.random.randint",
+        "mlx",
+        "a float32 uniform number between the bounds, rounded down",
+        _mlx_draw_names,
+        (
+            *(
+                Call(
+                    f"randint(0, {size})",
+                    partial(uniform_law, size),
+                    partial(_mlx_integers, 0, size),
+                    partial(_mlx_integers_tv, size),
+                )
+                for size in (10, VOCAB)
+            ),
+            Call(
+                "randint(2**29, 2**30)",
+                partial(residue_law, 32),
+                partial(_mlx_integers, 1 << 29, 1 << 30),
+                # Multiples of 32 alone, each more often than it should be.
+                lambda: 1 - 1 / 32,
+            ),
+        ),
+        tuple(
+            f"randint({words})"
+            for words in ("5, 5", "5, 3", "-5, -3", "2**24, 2**24 + 4", "2**30 - 8, 2**30")
+        ),
+    ),
+    IntegerDraw(
+        "mlx.random.bernoulli",
+        "mlx",
+        "a float32 uniform number, of a word of 32 bits, is below p",
+        _mlx_draw_names,
+        tuple(
+            Call(
+                f"bernoulli({p:.9g}, '{dtype}')",
+                partial(scipy_law, "bernoulli", given),
+                partial(_mlx_below, p, dtype),
+                partial(_mlx_threshold, p, dtype),
+            )
+            for p, dtype, given in (
+                (0.3, "float32", float(np.float32(0.3))),
+                (1e-8, "float32", float(np.float32(1e-8))),
+                (1e-3, "bfloat16", 0.00099945068359375),
+            )
+        ),
+        tuple(f"bernoulli({p})" for p in ("0", "1", "nan", "-.1", "1.1", "1 - 1e-8")),
+    ),
+    IntegerDraw(
+        "mlx.random.permutation",
+        "mlx",
+        "sorts by random words of 32 bits",
+        _mlx_draw_names,
+        (Call("permutation(4)", partial(order_law, 4, 4)),),
+        ("permutation(0)",),
+        count=1 << 14,
     ),
 )

@@ -5,6 +5,7 @@ from importlib.resources import files
 
 import msgspec
 
+from simverify.samplers.judge import JudgedCall
 from simverify.samplers.uniforms import StreamPair, UniformGrid
 
 VOCABULARIES = (32, 32_000, 152_000)
@@ -44,6 +45,16 @@ class MeasuredGenerator(msgspec.Struct, frozen=True):
     seeds: dict[str, str]
 
 
+class MeasuredDraw(msgspec.Struct, frozen=True):
+    """A function that draws integers. ``edges``: what unusual parameters give, by the call."""
+
+    name: str
+    package: str
+    method: str
+    calls: tuple[JudgedCall, ...]
+    edges: dict[str, str]
+
+
 class MeasuredTable(msgspec.Struct, frozen=True):
     """All of it. ``versions``: by what pip calls the library, "" for Python itself."""
 
@@ -51,6 +62,7 @@ class MeasuredTable(msgspec.Struct, frozen=True):
     uniforms: tuple[MeasuredGenerator, ...]
     samplers: tuple[MeasuredSampler, ...]
     streams: tuple[StreamPair, ...] = ()
+    draws: tuple[MeasuredDraw, ...] = ()
 
 
 @cache

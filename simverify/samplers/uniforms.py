@@ -1,13 +1,39 @@
-"""The uniform random numbers of libraries, as they come, and what derived generators share."""
+"""Random numbers as they come: uniform ones, what derived generators share, and integers.
 
-from collections.abc import Iterator
+The integers are those of Python, numpy and numba; other libraries' are where their samplers are.
+"""
+
+import importlib
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import msgspec
 import numpy as np
+from scipy import special
+from scipy import stats as laws
 
-from simverify.arrays import Floats
-from simverify.samplers.base import Streams, UniformGenerator
+from simverify.arrays import Floats, Ints
+from simverify.samplers.base import (
+    ORDERS,
+    VOCAB,
+    Call,
+    IntegerDraw,
+    StatedLaw,
+    Streams,
+    UniformGenerator,
+    grouped_law,
+    no_bias,
+    order_law,
+    outcome_law,
+    repeated,
+    scipy_law,
+    uniform_law,
+)
+from simverify.samplers.judge import lookup_law, total_variation
 
 DRAWS = 1 << 22
 """Numbers that are looked at: 0 comes among them where it comes once in a million."""
@@ -95,3 +121,615 @@ def shared_words(first: Any, second: Any) -> str:
     common = len(np.intersect1d(first, second))
     # A number of 23 bits is among 1,024 others by chance once in 8,192.
     return f"{common:,} numbers in common" if common > len(first) // 100 else "distinct"
+
+
+# Functions that draw integers: what Python and numpy make of their words.
+
+_WORD = 1 << 32
+_LARGE = 3 << 30
+"""Most of the range of a word of 32 bits, so that a remainder would show."""
+
+
+def _shuffled(shuffle: Callable[[Any], None]) -> Callable[[int], Any]:
+    def draw(size: int) -> Any:
+        items = list(range(size))
+        shuffle(items)
+        return items
+
+    return draw
+
+
+def _below(word: Callable[[], int], bits: int) -> Callable[[int], int]:
+    """Return what draws integers below a number: some bits of a word, until they are."""
+
+    def draw(size: int) -> int:
+        kept = (size - 1 if bits == _LOW_BITS else size).bit_length()
+        while True:
+            value = word()
+            value = value & ((1 << kept) - 1) if bits == _LOW_BITS else value >> (bits - kept)
+            if value < size:
+                return value
+
+    return draw
+
+
+_LOW_BITS = 0
+
+
+def _from_the_end(below: Callable[[int], int], size: int) -> list[int]:
+    """Return a shuffle that goes from the last place to the first."""
+    items = list(range(size))
+    for place in range(size - 1, 0, -1):
+        other = below(place + 1)
+        items[place], items[other] = items[other], items[place]
+    return items
+
+
+def _python_names(count: int, seed: int) -> dict[str, Any]:
+    numbers = random.Random(seed)
+    names = ("randrange", "randint", "sample", "choice")
+    return {name: repeated(getattr(numbers, name), count) for name in names} | {
+        "shuffle": repeated(_shuffled(numbers.shuffle), count)
+    }
+
+
+def _python_words(seed: int) -> Callable[[], int]:
+    return partial(random.Random(seed).getrandbits, 32)
+
+
+def _python_below(size: int, low: int, count: int, seed: int) -> Ints:
+    return low + repeated(_below(_python_words(seed), 32), count)(size)
+
+
+def _python_orders(count: int, seed: int) -> Ints:
+    return repeated(partial(_from_the_end, _below(_python_words(seed), 32)), count)(4)
+
+
+def _python_sample(count: int, seed: int) -> Ints:
+    below = _below(_python_words(seed), 32)
+
+    def draw() -> list[int]:
+        pool, taken = list(range(4)), []
+        for left in (4, 3):
+            place = below(left)
+            taken.append(pool[place])
+            pool[place] = pool[left - 1]
+        return taken
+
+    return repeated(draw, count)()
+
+
+def _python_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
+    return IntegerDraw(f"random.{name}", "", method, _python_names, calls, edges, ORDERS)
+
+
+_REJECTED = "as many bits of a word as the bound has, drawn again until they are below it"
+
+
+_PYTHON_DRAWS = (
+    _python_draw(
+        "randrange",
+        _REJECTED,
+        tuple(
+            Call(
+                f"randrange({size})",
+                partial(uniform_law, size),
+                partial(_python_below, size, 0),
+                no_bias,
+            )
+            for size in (10, VOCAB, _LARGE)
+        ),
+        "randrange(0)",
+        "randrange(5, 5)",
+        "randrange(2.0)",
+        "randrange(2.9)",
+        "randrange(2**100 - 1, 2**100)",
+    ),
+    _python_draw(
+        "randint",
+        _REJECTED,
+        (Call("randint(1, 6)", partial(uniform_law, 6, 1), partial(_python_below, 6, 1), no_bias),),
+        "randint(5, 5)",
+        "randint(5, 4)",
+        "randint(1, 2.5)",
+    ),
+    _python_draw(
+        "shuffle",
+        f"from the last place to the second, an integer each: {_REJECTED}",
+        (Call("shuffle(4)", partial(order_law, 4, 4), _python_orders, no_bias),),
+        "shuffle(0)",
+    ),
+    _python_draw(
+        "sample",
+        f"small populations: from a list, which closes up, an integer each: {_REJECTED}",
+        (Call("sample(range(4), 2)", partial(order_law, 4, 2), _python_sample, no_bias),),
+        "sample(range(4), 0)",
+        "sample(range(4), 5)",
+    ),
+)
+
+# numpy.
+
+
+def numpy_draw_names(make: Callable[[int], Any], count: int, seed: int) -> dict[str, Any]:
+    """Return numpy's functions that draw integers, of a generator that ``make`` has seeded."""
+    numbers = make(seed)
+    sized = (
+        "integers",
+        "randint",
+        "random_integers",
+        "binomial",
+        "geometric",
+        "hypergeometric",
+        "logseries",
+        "multinomial",
+        "multivariate_hypergeometric",
+        "negative_binomial",
+        "poisson",
+        "zipf",
+    )
+    names: dict[str, Any] = {
+        name: partial(getattr(numbers, name), size=count)
+        for name in sized
+        if hasattr(numbers, name)
+    }
+    if hasattr(numbers, "permuted"):
+        names["permuted"] = lambda size: numbers.permuted(
+            np.tile(np.arange(size), (count, 1)), axis=1
+        )
+    return names | {
+        "permutation": repeated(numbers.permutation, count),
+        "choice": repeated(numbers.choice, count),
+        "shuffle": repeated(_shuffled(numbers.shuffle), count),
+    }
+
+
+def _numpy_words(make: Callable[[int], Any], count: int, seed: int) -> Any:
+    """Return ``count`` words of 32 bits or a few more, as numpy takes them."""
+    numbers = make(seed)
+    if isinstance(numbers, np.random.Generator):
+        return numbers.bit_generator.random_raw(count // 2 + 1).view("<u4")
+    return numbers.randint(0, _WORD, count, dtype=np.uint32)
+
+
+def _multiplied(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+    """Return integers below ``size`` by Lemire's method."""
+    words = _numpy_words(make, 2 * count, seed).astype(np.uint64) * np.uint64(size)
+    low = words & np.uint64(_WORD - 1)
+    kept = words[low >= (_WORD - size) % size] >> np.uint64(32)
+    return np.asarray(kept[:count], dtype=np.int64)
+
+
+def _multiplied_tv(size: int) -> float:
+    """Return 0 where Lemire's method has as many words for the first as for the last integer."""
+    rest = (_WORD - size) % size
+
+    def words(value: int) -> int:
+        return -(-(value + 1) * _WORD // size) - -(-(value * _WORD + rest) // size)
+
+    places = {0, 1, size // 3, size // 2, size - 2, size - 1}
+    return 0.0 if {words(place) for place in places} == {_WORD // size} else math.nan
+
+
+def _masked(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+    words = _numpy_words(make, 3 * count, seed).astype(np.int64)
+    words &= (1 << (size - 1).bit_length()) - 1
+    return np.asarray(words[words < size][:count])
+
+
+def _numpy_orders(make: Callable[[int], Any], count: int, seed: int) -> Ints:
+    words = iter(_numpy_words(make, 12 * count, seed).tolist())
+    return repeated(partial(_from_the_end, _below(words.__next__, _LOW_BITS)), count)(4)
+
+
+def _inverted(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+    return _inversion(n, p)(make(seed).random(count))
+
+
+def _inversion(n: int, p: float) -> Callable[[Floats], Ints]:
+    """Return what finds the binomial value of each uniform number: terms are taken from it."""
+
+    def index(u: Floats) -> Ints:
+        left, values = u.copy(), np.zeros(len(u), dtype=np.int64)
+        term = math.exp(n * math.log(1 - p))
+        live = left > term
+        for value in range(1, n + 1):
+            left = np.where(live, left - term, left)
+            values[live] = value
+            term = (n - value + 1) * p * term / (value * (1 - p))
+            live &= left > term
+        return values
+
+    return index
+
+
+def _searched(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+    left = make(seed).random(count)
+    values, term, reached = np.ones(count, dtype=np.int64), p, p
+    while (live := left > reached).any():
+        term *= 1 - p
+        reached += term
+        values += live
+    return values
+
+
+def _logarithms(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+    numbers = make(seed)
+    if isinstance(numbers, np.random.Generator):
+        drawn = numbers.standard_exponential(count)
+    else:
+        drawn = -np.log1p(-numbers.random_sample(count))
+    return np.ceil(-drawn / math.log1p(-p)).astype(np.int64)
+
+
+def _products(make: Callable[[int], Any], rate: float, count: int, seed: int) -> Ints:
+    numbers = iter(make(seed).random(int(2 * (rate + 1) * count)).tolist())
+    least = math.exp(-rate)
+
+    def draw() -> int:
+        value, product = 0, next(numbers)
+        while product > least:
+            value, product = value + 1, product * next(numbers)
+        return value
+
+    return repeated(draw, count)()
+
+
+def _gamma_poisson(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+    numbers = make(seed)
+    return repeated(lambda: numbers.poisson(numbers.gamma(n, (1 - p) / p)), count)()
+
+
+def _zipf_again(make: Callable[[int], Any], a: float, count: int, seed: int) -> Ints:
+    numbers = make(seed)
+    uniforms = iter(numbers.random(20 * count).tolist())
+    least = (2.0**63) ** (1 - a) if isinstance(numbers, np.random.Generator) else 0.0
+    power, bound = -1 / (a - 1), 2 ** (a - 1)
+
+    def draw() -> int:
+        while True:
+            u, v = next(uniforms), next(uniforms)
+            u = u * least + (1 - u)
+            if math.log(u) * power > 63 * math.log(2) + 1:
+                continue  # far too large, and perhaps for a float64
+            x: int = math.floor(u**power)
+            if 1 <= x < 1 << 63:
+                t = (1 + 1 / x) ** (a - 1)
+                if v * x * (t - 1) / (bound - 1) <= t / bound:
+                    return x
+
+    return repeated(draw, count)()
+
+
+def _zipf_law(a: float) -> StatedLaw:
+    """Return the law of 1 to 999 and of all that is larger."""
+    row = np.arange(1, 1_000) ** -a / special.zeta(a)
+    return StatedLaw(np.append(row, 1 - row.sum()), lambda values: np.minimum(values, 1_000) - 1)
+
+
+def _zipf_tv(a: float) -> float:
+    """Return the probability of what does not fit into int64, and is drawn again."""
+    return float(special.zeta(a, 2.0**63) / special.zeta(a))
+
+
+def _multinomial_law() -> StatedLaw:
+    outcomes = [x for x in itertools.product(range(4), repeat=3) if sum(x) == 3]
+    return outcome_law(outcomes, laws.multinomial(3, [0.5, 0.3, 0.2]).pmf(outcomes))
+
+
+def _colours_law() -> StatedLaw:
+    outcomes = [x for x in itertools.product(range(4), repeat=3) if sum(x) == 3 and x[2] < 3]
+    return outcome_law(outcomes, laws.multivariate_hypergeom([4, 3, 2], 3).pmf(outcomes))
+
+
+def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ...]:
+    """Return the draws of a numpy generator; ``make``: returns one with a seed."""
+    legacy = kind == "RandomState"
+
+    def draw(
+        name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
+    ) -> IntegerDraw:
+        names = partial(numpy_draw_names, make)
+        return IntegerDraw(f"numpy.{kind}.{name}", "numpy", method, names, calls, edges, count)
+
+    def order(name: str, *edges: str) -> IntegerDraw:
+        words, again = f"{name}(4)", partial(_numpy_orders, make)
+        method = "from the last place to the second, an integer each: the word's low bits, drawn "
+        call = Call(words, partial(order_law, 4, 4), again, no_bias)
+        return draw(name, f"{method}again until they are in range", (call,), *edges, count=ORDERS)
+
+    integers = "randint" if legacy else "integers"
+    again, tv = (_masked, no_bias) if legacy else (_multiplied, _multiplied_tv)
+    parts = [
+        draw(
+            integers,
+            "the low bits of a word, drawn again until they are in range; words of 32 bits for up "
+            "to 2^32 integers"
+            if legacy
+            else "the upper half of word times size; lower halves that would bias it are drawn "
+            "again (Lemire); words of 32 bits for up to 2^32 integers",
+            tuple(
+                Call(
+                    f"{integers}({size})",
+                    partial(uniform_law, size),
+                    partial(again, make, size),
+                    partial(tv, size),
+                )
+                for size in (10, VOCAB, _LARGE)
+            ),
+            *(
+                f"{integers}({words})"
+                for words in ("0", "5, 5", "2.9", "nan", "-2**63, 2**63", "0, 2**63 + 1")
+            ),
+        ),
+        draw(
+            "binomial",
+            "n min(p, 1 - p) up to 30: inversion, the probabilities are taken from one uniform "
+            "number, and a value more than 10 standard deviations above the mean is drawn again; "
+            "else BTPE",
+            (
+                Call(
+                    "binomial(20, .3)",
+                    partial(scipy_law, "binom", 20, 0.3),
+                    partial(_inverted, make, 20, 0.3),
+                    partial(_inversion_tv, 20, 0.3),
+                ),
+                Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
+            ),
+            *(
+                f"binomial({words})"
+                for words in (
+                    "0, .5",
+                    "20, 0",
+                    "20, 1",
+                    "20, nan",
+                    "20, -.1",
+                    "-1, .5",
+                    "2**63 - 1, 1e-18",
+                    "2**63 - 1, .5",
+                )
+            ),
+        ),
+        draw(
+            "geometric",
+            "p from 1/3 on: a search by one uniform number; else the logarithm of a uniform number "
+            + ("of 53 bits" if legacy else "(a ziggurat exponential number)")
+            + ", divided by log(1 - p)",
+            (
+                Call(
+                    "geometric(.5)",
+                    partial(scipy_law, "geom", 0.5),
+                    partial(_searched, make, 0.5),
+                ),
+                Call(
+                    "geometric(.01)",
+                    partial(scipy_law, "geom", 0.01),
+                    partial(_logarithms, make, 0.01),
+                ),
+            ),
+            *(f"geometric({p})" for p in ("0", "1", "nan", "1e-10", "1e-17", "1e-300")),
+        ),
+        draw(
+            "poisson",
+            "rates below 10: uniform numbers are multiplied until they are below exp(-rate); else "
+            "PTRS",
+            (
+                Call(
+                    "poisson(3.5)",
+                    partial(scipy_law, "poisson", 3.5),
+                    partial(_products, make, 3.5),
+                ),
+                Call("poisson(100)", partial(scipy_law, "poisson", 100)),
+                Call("poisson(1e8)", partial(grouped_law, "poisson", 1e8)),
+            ),
+            *(f"poisson({rate})" for rate in ("0", "-1", "nan", "inf", "9.2e18", "9.3e18")),
+        ),
+        draw(
+            "negative_binomial",
+            "poisson of a gamma number",
+            (
+                Call(
+                    "negative_binomial(3, .4)",
+                    partial(scipy_law, "nbinom", 3, 0.4),
+                    partial(_gamma_poisson, make, 3, 0.4),
+                ),
+            ),
+            *(
+                f"negative_binomial({words})"
+                for words in ("0, .5", "3, 0", "3, 1", "3, nan", "3, 1e-18", "3, 1e-300")
+            ),
+        ),
+        draw(
+            "hypergeometric",
+            "samples up to 10: one by one (HYP); else HRUA"
+            if legacy
+            else "samples of 10 up to all but 10: HRUA; else one by one",
+            (
+                Call("hypergeometric(10, 20, 8)", partial(scipy_law, "hypergeom", 30, 10, 8)),
+                Call(
+                    "hypergeometric(1000, 2000, 900)",
+                    partial(scipy_law, "hypergeom", 3000, 1000, 900),
+                ),
+            ),
+            *(
+                f"hypergeometric({words})"
+                for words in (
+                    "0, 0, 0",
+                    "10, 20, 0",
+                    "10, 20, 31",
+                    "-1, 20, 3",
+                    "10**9, 10**9, 10",
+                    "10**9, 10**9, 10**9",
+                )
+            ),
+        ),
+        draw(
+            "logseries",
+            "Kemp's method LK",
+            (Call("logseries(.7)", partial(scipy_law, "logser", 0.7)),),
+            *(f"logseries({p})" for p in ("0", "1", "nan", "-.1", "1 - 1e-16")),
+        ),
+        draw(
+            "zipf",
+            "rejection; values above 2^63 - 1 are drawn again",
+            tuple(
+                Call(
+                    f"zipf({a})",
+                    partial(_zipf_law, a),
+                    partial(_zipf_again, make, a),
+                    partial(_zipf_tv, a),
+                )
+                for a in (2.0, 1.01)
+            ),
+            *(f"zipf({a})" for a in ("1", "nan", "1.1")),
+        ),
+        draw(
+            "multinomial",
+            "binomials one after the other, of what is left",
+            (Call("multinomial(3, [.5, .3, .2])", _multinomial_law),),
+            *(
+                f"multinomial({words})"
+                for words in ("0, [.5, .5]", "-1, [.5, .5]", "3, [.5, .6]", "3, [nan, .5]")
+            ),
+        ),
+        order("permutation", "permutation(0)", "permutation(2.9)"),
+        order("shuffle", "shuffle(0)"),
+        draw(
+            "choice",
+            "without replacement, without p: "
+            + ("the first of a permutation" if legacy else "the last of a shuffle, or a set"),
+            (Call("choice(4, 2, replace=False)", partial(order_law, 4, 2)),),
+            "choice(4, 0, replace=False)",
+            "choice(4, 5, replace=False)",
+            count=ORDERS,
+        ),
+    ]
+    if not legacy:
+        colours = "multivariate_hypergeometric([4, 3, 2], 3"
+        parts += [
+            order("permuted", "permuted(0)"),
+            draw(
+                "multivariate_hypergeometric",
+                "marginals: hypergeometric, colour by colour; count: a partial shuffle",
+                (
+                    Call(f"{colours})", _colours_law),
+                    Call(f"{colours}, method='count')", _colours_law),
+                ),
+                "multivariate_hypergeometric([0, 0], 0)",
+                "multivariate_hypergeometric([3, 3], 7)",
+                "multivariate_hypergeometric([10**9, 10], 5)",
+            ),
+        ]
+    return tuple(parts)
+
+
+def _inversion_tv(n: int, p: float) -> float:
+    law = lookup_law(_inversion(n, p), n + 1, 53)
+    return total_variation(law, laws.binom(n, p).pmf(np.arange(n + 1)))
+
+
+# numba.
+
+
+@cache
+def _numba_calls(name: str) -> Callable[..., Any]:
+    function = getattr(np.random, name)
+
+    @importlib.import_module("numba").njit  # type: ignore[untyped-decorator]
+    def draw(count: int, seed: int, *given: Any) -> Ints:
+        np.random.seed(seed)  # noqa: NPY002
+        drawn = np.empty(count, dtype=np.int64)
+        for place in range(count):
+            drawn[place] = function(*given)
+        return drawn
+
+    return draw  # type: ignore[no-any-return]
+
+
+@cache
+def _numba_permutations() -> Callable[[int, int, int], Any]:
+    @importlib.import_module("numba").njit  # type: ignore[untyped-decorator]
+    def draw(count: int, seed: int, size: int) -> Any:
+        np.random.seed(seed)  # noqa: NPY002
+        drawn = np.empty((count, size), dtype=np.int64)
+        for place in range(count):
+            drawn[place] = np.random.permutation(size)  # noqa: NPY002
+        return drawn
+
+    return draw  # type: ignore[no-any-return]
+
+
+def _numba_draw_names(count: int, seed: int) -> dict[str, Any]:
+    def compiled(name: str) -> Callable[..., Any]:
+        return lambda *given: _numba_calls(name)(count, seed, *given)
+
+    names = "randint", "binomial", "geometric", "poisson", "negative_binomial", "hypergeometric"
+    return {name: compiled(name) for name in (*names, "logseries", "zipf")} | {
+        "permutation": lambda size: _numba_permutations()(count, seed, size)
+    }
+
+
+def _numpy_again(words: str, count: int, seed: int) -> Any:
+    return eval(words, numpy_draw_names(np.random.RandomState, count, seed))
+
+
+def _numba_draw(
+    name: str,
+    words: str,
+    law: Callable[[], Any],
+    *edges: str,
+    tv: Callable[[], float] | None = None,
+    method: str = "",
+) -> IntegerDraw:
+    """Return a draw of numba's; without a ``method``, its numbers are numpy's of that seed."""
+    call = Call(words, law, None if method else partial(_numpy_again, words), tv)
+    method = method or "as numpy's RandomState, number by number"
+    written = tuple(f"{name}({one})" for one in edges)
+    title = f"numba.random.{name}"
+    return IntegerDraw(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
+
+
+_NUMBA_DRAWS = (
+    _numba_draw(
+        "randint", f"randint(0, {VOCAB})", partial(uniform_law, VOCAB), "5, 5", "5, 3", tv=no_bias
+    ),
+    _numba_draw(
+        "binomial",
+        "binomial(20, .3)",
+        partial(scipy_law, "binom", 20, 0.3),
+        *("0, .5", "20, 0.", "20, 1.", "20, nan", "20, -.1", "-1, .5"),
+    ),
+    _numba_draw(
+        "geometric",
+        "geometric(.01)",
+        partial(scipy_law, "geom", 0.01),
+        *("0.", "1.", "nan", "1e-17"),
+    ),
+    _numba_draw(
+        "poisson",
+        "poisson(3.5)",
+        partial(scipy_law, "poisson", 3.5),
+        *("0.", "-1.", "inf", "1e19"),
+    ),
+    _numba_draw(
+        "negative_binomial",
+        "negative_binomial(3, .4)",
+        partial(scipy_law, "nbinom", 3, 0.4),
+        method="poisson of a gamma number; the numbers are not numpy's",
+    ),
+    _numba_draw(
+        "hypergeometric",
+        "hypergeometric(10, 20, 8)",
+        partial(scipy_law, "hypergeom", 30, 10, 8),
+    ),
+    _numba_draw("logseries", "logseries(.7)", partial(scipy_law, "logser", 0.7)),
+    _numba_draw("permutation", "permutation(4)", partial(order_law, 4, 4), tv=no_bias),
+)
+
+
+INTEGER_DRAWS = (
+    *_PYTHON_DRAWS,
+    *_numpy_draws("Generator", np.random.default_rng),
+    *_numpy_draws("RandomState", np.random.RandomState),
+    *_NUMBA_DRAWS,
+)

@@ -1,16 +1,19 @@
 """The table of ``simverify generators``: what the installed libraries do today."""
 
-from dataclasses import replace
+import itertools
+from dataclasses import replace as replace
 
+import msgspec
 import numpy as np
 import pytest
 from docs.examples import ROOT
 from support.pages.scripts import load
 
 from simverify.errors import UsageError
-from simverify.samplers import compiled, judge, table, uniforms
+from simverify.samplers import base, compiled, judge, table, uniforms
 from simverify.samplers.catalogue import (
     GENERATORS,
+    INTEGER_DRAWS,
     SAMPLERS,
     STREAMS,
     check_installed,
@@ -35,6 +38,7 @@ def test_everything_is_in_the_table():
     assert {(one.name, one.dtype) for one in TABLE.samplers} == samplers
     for one in TABLE.samplers:
         assert len(one.rows) == len(judge.ROWS) * len(table.VOCABULARIES)
+    assert [one.name for one in TABLE.draws] == [one.name for one in INTEGER_DRAWS]
     pairs = [(one.package, one.setting, *pair) for one in STREAMS for pair in one.pairs]
     assert [(one.package, one.setting, one.one, one.other) for one in TABLE.streams] == pairs
 
@@ -123,3 +127,108 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch):
     ):
         with pytest.raises(UsageError, match=needed):
             check_installed(SAMPLERS[name])
+
+
+@pytest.mark.parametrize("draw", INTEGER_DRAWS, ids=lambda one: one.name)
+def test_integers_are_what_the_table_says(draw):
+    installed(draw.package)
+    known = next(one for one in TABLE.draws if one.name == draw.name)
+    made = measuring.measured_draw(draw)
+    assert made.edges == known.edges
+    assert made.method == known.method
+    for new, old in zip(made.calls, known.calls, strict=True):
+        same = {"tv": None, "detectable": None}
+        assert msgspec.structs.replace(new, **same) == msgspec.structs.replace(old, **same)
+        for one, other in ((new.tv, old.tv), (new.detectable, old.detectable)):
+            assert one == other or one == pytest.approx(other, rel=1e-6, abs=1e-15)
+        # What follows the seed is known, or the method is from the source.
+        assert new.replayed is not False
+
+
+def test_what_is_off_is_known():
+    """A test rejects the law of six calls and of no other; each has a TV that was counted."""
+    off = {(draw.name, call.call) for draw in TABLE.draws for call in draw.calls if call.rejected}
+    assert off == {
+        ("numpy.Generator.zipf", "zipf(1.01)"),
+        ("numpy.RandomState.zipf", "zipf(1.01)"),
+        ("jax.random.randint", "randint(0, 1610612736)"),
+        ("jax.random.bernoulli", "bernoulli(0.001, 'float16')"),
+        ("jax.random.bernoulli", "bernoulli(0.001, 'bfloat16')"),
+        ("mlx.random.randint", "randint(2**29, 2**30)"),
+    }
+    for draw in TABLE.draws:
+        for call in draw.calls:
+            assert not call.rejected or call.tv > 9e-4
+
+
+ORDERS = list(itertools.permutations(range(4)))
+DRAWN = {draw.name: draw for draw in INTEGER_DRAWS}
+WRONG = [
+    ("numpy.Generator.integers", lambda: base.uniform_law(11)),
+    ("numpy.Generator.binomial", lambda: base.scipy_law("binom", 20, 0.31)),
+    ("numpy.Generator.geometric", lambda: base.scipy_law("geom", 0.49)),
+    ("numpy.Generator.poisson", lambda: base.scipy_law("poisson", 3.6)),
+    ("numpy.RandomState.zipf", lambda: uniforms._zipf_law(1.9)),
+    ("numpy.Generator.shuffle", lambda: base.outcome_law(ORDERS[1:], np.full(23, 1 / 23))),
+    ("random.sample", lambda: base.order_law(3, 2)),
+]
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize(("name", "law"), WRONG, ids=[name for name, _ in WRONG])
+def test_another_law_is_rejected(name, law):
+    draw = DRAWN[name]
+    call = draw.calls[0]
+    assert not judge.judge_call(draw, call).rejected
+    assert judge.judge_call(draw, replace(call, law=law)).rejected
+
+
+def test_a_replay_that_differs_leaves_no_exact_distance():
+    draw = DRAWN["numpy.Generator.integers"]
+    call = replace(draw.calls[0], again=lambda count, _seed: np.zeros(count))
+    judged = judge.judge_call(draw, call)
+    assert (judged.replayed, judged.tv) == (False, None)
+    assert judged.detectable > 0
+
+
+def test_a_remainder_has_the_bias_of_all_words():
+    words = np.arange(1 << 12)
+    for count in (1, 7, 64, 1_000, 3_000, 4_095):
+        law = np.bincount(words % count) / len(words)
+        expected = np.abs(law - 1 / count).sum() / 2
+        assert base.modulo_tv(12, count) == pytest.approx(expected, abs=1e-15)
+    below = (words / len(words) < 0.3).mean()
+    assert base.threshold_tv(0.3, 12) == pytest.approx(abs(below - 0.3), abs=1e-15)
+
+
+def test_jax_takes_half_of_its_words_for_a_large_range():
+    pytest.importorskip("jax")
+    call = DRAWN["jax.random.randint"].calls[2]
+    installed("jax")
+    both = replace(call, again=lambda count, seed: wide_remainders(3 << 29, count, seed))
+    assert judge.judge_call(DRAWN["jax.random.randint"], both).replayed is False
+    assert call.tv() == pytest.approx(1 / 12)
+
+
+def wide_remainders(size, count, seed):
+    """Return what JAX's comments promise: the remainder of two words as one."""
+    import jax
+
+    high, low = (
+        np.asarray(jax.random.bits(key, (count,))).astype(object)
+        for key in jax.random.split(jax.random.key(seed))
+    )
+    return ((high * 2**32 + low) % size).astype(np.int64)
+
+
+def test_unusual_parameters_are_put_in_words():
+    draw = DRAWN["numpy.Generator.integers"]
+    for words, expected in (
+        ("integers(3, 4)", "3"),
+        ("integers(3, 5)", "3 or 4"),
+        ("integers(3, 9)", "3 to 8"),
+        ("integers(4, 3)", "raises ValueError"),
+        ("[nan, 1]", "1 or nan"),
+        ("[]", "nothing"),
+    ):
+        assert judge.edge_words(draw, words) == expected

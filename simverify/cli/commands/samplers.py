@@ -33,6 +33,7 @@ def generators(library: Annotated[str | None, Parameter(show_env_var=False)] = N
         Show only this one, such as torch or libstdc++.
     """
     from simverify.reports.samplers import (
+        draw_entries,
         generator_entries,
         library_names,
         sampler_entries,
@@ -45,6 +46,7 @@ def generators(library: Annotated[str | None, Parameter(show_env_var=False)] = N
     for title, entries in (
         ("Uniform random numbers", generator_entries),
         ("Samplers: total variation between what comes out and the row", sampler_entries),
+        ("Integers, permutations and normal numbers", draw_entries),
         ("Streams: what two generators or keys of one seed share", stream_entries),
     ):
         if found := tuple(entries(library)):

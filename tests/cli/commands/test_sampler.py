@@ -86,6 +86,7 @@ def test_generators_lists_everything(command):
     assert "torch.rand bfloat16" in command.out
     assert "jax.random.categorical bfloat16" in command.out
     assert "numpy.Generator.choice float64" in command.out
+    assert "numpy.RandomState.hypergeometric" in command.out
     assert max(map(len, command.out.splitlines())) <= 80
 
 
@@ -93,8 +94,8 @@ def test_generators_of_one_library(command):
     assert command("generators", "torch") == 0
     names = [line for line in command.out.splitlines() if line and not line.startswith(" ")]
     assert "torch.multinomial bfloat16" in names
-    # Each entry is of torch; the rest are the three headings.
-    assert len([name for name in names if not name.startswith("torch")]) == 3
+    # Each entry is of torch; the rest are the four headings.
+    assert len([name for name in names if not name.startswith("torch")]) == 4
     assert command("generators", "triton") == 0
     assert "Samplers" not in command.out  # it has none
     assert command("generators", "pytorch") == 2
