@@ -211,6 +211,14 @@ class PatchedModule:
 torch: Any = PatchedModule("torch")
 """Torch for adapters, imported at its first use: to list engines takes none."""
 
+jax: Any = PatchedModule("jax")
+"""JAX for adapters, in the same way."""
+
+
+def jax_key(rng: Any) -> Any:
+    """Return a key of JAX's whose words are drawn from numpy's generator."""
+    return jax.random.wrap_key_data(jax.numpy.asarray(rng.integers(2**32, size=2, dtype="uint32")))
+
 
 def torch_without_pinning() -> PatchedModule:
     """Return torch whose new tensors are not pinned in memory, which asks for an accelerator."""
@@ -300,7 +308,7 @@ def load_file(path: Path, name: str) -> Any:
 
 
 IMPORTABLE_PACKAGES = (
-    frozenset({"numpy", "scipy", "torch", "transformers"}) | sys.stdlib_module_names
+    frozenset({"jax", "numpy", "scipy", "torch", "transformers"}) | sys.stdlib_module_names
 )
 """Packages that a piece may import for itself, where its file does."""
 

@@ -139,8 +139,12 @@ _CALLS = {
     "custom_vjp_call": "call_jaxpr",
     "checkpoint": "jaxpr",
     "remat2": "jaxpr",
+    "shard_map": "jaxpr",
 }
 """Primitives that call a program, and which parameter has it."""
+
+_ON_ONE_DEVICE = names("axis_index pvary psum psum_invariant pmax pmin")
+"""Primitives of ``jax.shard_map`` that give back what they are given, or 0, on a single device."""
 
 _LIFTED: dict[Float64Promotion, tuple[Any, ...]] = {
     "half": (np.float16, jnp.bfloat16),
@@ -194,7 +198,7 @@ class Program:
             if name in _SILENT:
                 continue
             ins = [self._place(where, x) for x in eqn.invars]
-            if name in _CALLS and not is_randint(name, eqn.params):
+            if name in _CALLS and not is_randint(name, eqn.params) and not _is_spread(eqn):
                 called = eqn.params[_CALLS[name]]
                 inner: dict[Any, int] = {}
                 if hasattr(called, "consts"):
@@ -293,6 +297,11 @@ def is_randint(name: str, params: dict[str, Any]) -> bool:
     if name not in ("jit", "pjit") or params.get("name") != "_randint":
         return False
     return _file_of(params["jaxpr"].jaxpr) == _RANDOM_FILE
+
+
+def _is_spread(eqn: Any) -> bool:
+    """Whether an equation runs its program on several devices."""
+    return eqn.primitive.name == "shard_map" and bool(eqn.params["mesh"].size != 1)
 
 
 def _line_of(eqn: Any) -> str:
@@ -548,6 +557,10 @@ class Runner:
             return [getattr(self, f"_{name}")(*args, **params)]
         if name in _LOOPS:
             return getattr(self, f"_{name}")(*args, line=line, **params)  # type: ignore[no-any-return]
+        if name == "shard_map":
+            self.refuse("jax.shard_map on several devices")
+        if name in _ON_ONE_DEVICE:
+            return self._on_one_device(step, args)
         known = all(type(x) is np.ndarray for x in args)
         if known and self.plain:
             return self._really(step, args)
@@ -1045,6 +1058,14 @@ class Runner:
         words = self.book.bits(flat, bit_width, math.prod(shape))
         dtype = np.dtype(f"uint{bit_width}")
         return Bits(objects((*keys.shape, *shape), words), dtype)
+
+    def _on_one_device(self, step: Step, args: "list[Value]") -> "list[Value]":
+        """Return what a primitive gives inside ``jax.shard_map``, which runs on one device here."""
+        if step.name == "axis_index":
+            return [np.zeros((), np.int32)]
+        if not all(isinstance(axis, str) for axis in step.params["axes"]):
+            self.refuse(f"jax.lax.{step.name} over axes of an array")
+        return args
 
     # -- loops and branches --
 

@@ -189,6 +189,10 @@ class DrawTrace(jax.core.Trace):
         with current_trace(self):
             return fun.call_wrapped(*tracers)
 
+    def process_shard_map(self, *_: Any, **__: Any) -> Any:
+        """Refuse ``jax.shard_map`` outside of a compiled function."""
+        self.runner.refuse("jax.shard_map outside of jax.jit")
+
     # -- functions that are given draws of others --
 
     def of_draws(self, x: Any, dtype: Any = None) -> Any:
@@ -283,6 +287,8 @@ def intercept_jax(
 
     def given_arrays(function: Any) -> Any:
         """Return a compiled function that takes draws of numpy's and Python's too."""
+        # Not in the closure, where it would be replaced too if the twin is a method of a class.
+        place = id(function)
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -290,7 +296,7 @@ def intercept_jax(
                 args, kwargs = jax.tree.map(
                     lambda x: trace.of_draws(x) if _holds_draws(x) else x, (args, kwargs)
                 )
-            return function(*args, **kwargs)
+            return twins[place][0](*args, **kwargs)
 
         return call
 

@@ -22,6 +22,7 @@ SMALL = {
     "dspark-mlx": "0.1.0",
     "economize": "0.3.2",
     "flashspec": "0.3.1",
+    "google-tunix": "0.1.7",
     "litgpt": "0.5.13",
     "mini-infer": "0.2.5",
     "mlx-lm": "0.32.2",
@@ -29,8 +30,9 @@ SMALL = {
     "sequential-speculative-decoding": "0.1.1",
     "speculative-decoding": "0.2.0",
     "tightwad": "0.5.4",
+    "tpu-inference": "0.32.0",
 }
-"""Less than 3 MB together: they install in seconds."""
+"""Less than 6 MB together: they install in seconds."""
 
 LARGE = {
     "aphrodite-engine": "0.24.1",
@@ -65,6 +67,11 @@ DESERVED_AT_NIGHT = {
     "lucidrains": (1, 2, "PASS", ""),
     "seqspec-naive": (1, 2, "PASS", ""),
     "seqspec-capped": (1, 2, "FAIL", "p = 0"),
+}
+
+DESERVED_OF_JAX = {
+    "tpu-inference": (1, 2, "PASS", ""),
+    "tunix": (1, 2, "PASS", ""),
 }
 
 DESERVED_OF_LARGE = {
@@ -146,6 +153,13 @@ def test_an_installed_engine_has_the_verdict_that_it_deserves(installed, name):
 @pytest.mark.parametrize("name", DESERVED_AT_NIGHT)
 def test_an_installed_engine_of_many_paths_has_the_verdict_that_it_deserves(installed, name):
     check(name, installed, DESERVED_AT_NIGHT[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DESERVED_OF_JAX)
+def test_an_engine_in_jax_has_the_verdict_that_it_deserves(installed, name):
+    pytest.importorskip("jax")
+    check(name, installed, DESERVED_OF_JAX[name])
 
 
 @pytest.mark.slow

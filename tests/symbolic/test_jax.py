@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import set_current_trace
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 from scipy.stats import chisquare
 
 import simverify
@@ -345,6 +346,40 @@ def test_random_numbers_of_16_bits_have_the_law_that_all_of_them_add_up_to(progr
     assert law == pytest.approx(expected, abs=1e-12)
     finer = law_of(partial(program, dtype="float32"))
     assert max(abs(finer[x] - law[x]) for x in law) > 1e-4
+
+
+def spread(mesh):
+    """A draw of row 0 or 1 by the weights 1 and 3, inside of ``jax.shard_map``."""
+
+    def draw(key):
+        key = jax.random.fold_in(key, jax.lax.axis_index("data"))
+        drawn = jax.random.categorical(key, jnp.log(jnp.array([0.25, 0.75])))
+        return jax.lax.psum(drawn, "data")[None]
+
+    return jax.shard_map(draw, mesh=mesh, in_specs=PartitionSpec(), out_specs=PartitionSpec("data"))
+
+
+ONE_DEVICE = Mesh(np.array(jax.devices()[:1]), ("data",))
+
+
+def test_shard_map_is_followed_on_one_device():
+    law = law_of(lambda key: spread(ONE_DEVICE)(key)[0])
+    assert law == pytest.approx({0: 0.25, 1: 0.75}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (jax.jit(spread(AbstractMesh((2,), ("data",)))), "on several devices"),
+        (spread(ONE_DEVICE), "outside of jax.jit"),
+    ],
+)
+def test_other_uses_of_shard_map_are_refused(function, said):
+    def call(rng):
+        return int(function(jax.random.key(int(rng.integers(2**31))))[0])
+
+    with pytest.raises(simverify.CannotEnumerate, match=rf"jax.shard_map {said}"):
+        simverify.exact_law(call)
 
 
 STATE = {"key": jax.random.key(0)}

@@ -14,6 +14,8 @@ from simverify.engines.declare import LOGITS_OF_ONE, block_engine, make_engine
 from simverify.engines.extract import (
     StubModule,
     import_package,
+    jax,
+    jax_key,
     load_function,
     load_names,
     load_pieces,
@@ -198,6 +200,33 @@ def shreyansh_new(rule: Any, draft_tokens: Any, target: Any, draft: Any) -> Any:
     """shreyansh26's takes the target as a model, and the draft's probabilities."""
     model = lambda _: SimpleNamespace(logits=target[None])  # noqa: E731
     return rule(model, [BOS_TOKEN], draft_tokens.tolist(), draft.exp()).emitted_ids
+
+
+def _load_rt_dlm(path: Path) -> Any:
+    names = ("SpeculativeDecoder", "TokenSampler", "SamplingConfig")
+    return load_pieces(path, names, logger=None)
+
+
+@block_engine(
+    "rt-dlm",
+    "/src/core/sampling.py:SpeculativeDecoder._verify_and_accept",
+    "AuralithAI/RT-DLM@1f1ab4d",
+    "target_params tokens draft_tokens draft_probs rng_key",
+    load=_load_rt_dlm,
+    signature=Signature("numpy", dtype="float32", logits=True),
+    needs=("jax",),
+)
+def rt_dlm(pieces: Any, draft_tokens: Any, target: Any, draft: Any, _: Any, rng: Any) -> Any:
+    """RT-DLM's, in JAX, is told the drafts' own probabilities, not the draft's rows.
+
+    The target is a model that gives its rows after the prompt's one token and the drafts.
+    """
+    decoder = pieces.SpeculativeDecoder(lambda _, text: jax.numpy.asarray(target), None)
+    tokens = jax.numpy.asarray(draft_tokens)
+    rows = jax.numpy.exp(jax.numpy.asarray(draft))
+    chances = jax.numpy.take_along_axis(rows, tokens[..., None], -1)[..., 0]
+    prompt = jax.numpy.full((1, 1), BOS_TOKEN)
+    return decoder._verify_and_accept(None, prompt, tokens, chances, jax_key(rng))[0]
 
 
 @block_engine(

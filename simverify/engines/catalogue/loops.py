@@ -20,6 +20,8 @@ from simverify.engines.extract import (
     NO_OPERATION,
     SAMPLING_SETTINGS,
     CoinSampler,
+    jax,
+    jax_key,
     load_function,
     load_names,
     load_pieces,
@@ -634,3 +636,20 @@ TOYLLM_ENGINES = tuple(
     )
     for name, note in (("toyllm", TOYLLM_NOTE), ("toyllm-as-is", ""))
 )
+
+
+# tunix: the sampler of its rollouts, in JAX, which drafts nothing: one token a call.
+
+
+@step_engine(
+    "tunix",
+    "tunix/generate/sampler.py:sample_top_p",
+    "google-tunix>=0.1.7,<0.2",
+    "logits key temperature top_p top_k",
+    needs=("jax",),
+)
+def tunix(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
+    """Tunix's at temperature 1, with a top-k of all tokens: it sorts them, and cuts none."""
+    row = jax.numpy.asarray(target(prefix))
+    logits = jax.numpy.log(row)[None, None]
+    return rule(logits, jax_key(rng), 1.0, 1.0, len(row))[0].tolist()  # type: ignore[no-any-return]

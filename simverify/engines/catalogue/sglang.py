@@ -1,19 +1,31 @@
-"""SGLang: ``chain_speculative_sampling_triton``, token and block, and the reference of its DSpark.
+"""SGLang: ``chain_speculative_sampling_triton``, token and block, the reference of its DSpark, JAX.
 
 The coins are arguments; the root token stands in slot 0 of the candidates; outputs are written
 into buffers. One file is loaded, not the package, which would pull in its kernels.
 """
 
+import itertools
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from simverify.engines.adapt import COIN_BITS, Signature, VerifyFunction, as_verify, compiled_on_gpu
 from simverify.engines.base import Engine
-from simverify.engines.declare import LOGITS, make_engine
-from simverify.engines.extract import load_file, load_function, torch, torch_without_seeding
+from simverify.engines.declare import LOGITS, make_engine, step_engine
+from simverify.engines.extract import (
+    jax,
+    jax_key,
+    load_file,
+    load_function,
+    load_names,
+    torch,
+    torch_without_seeding,
+)
+from simverify.engines.fake_models import BOS_TOKEN, draw_token_tree, likeliest_paths
 from simverify.triton_cpu import load_tiles
 
 FOLDER, RELEASES = "sglang/kernels/ops/speculative", "sglang>=0.5.23,<0.6"
@@ -122,3 +134,108 @@ sglang_dspark = _make_dspark_engine("sglang-dspark", seeded=False, note=DSPARK_N
 sglang_dspark_as_is = _make_dspark_engine(
     "sglang-dspark-as-is", seeded=True, tier="sampled", gamma=2, vocab=4
 )
+
+
+# SGLang-JAX: its two functions that judge drafts by the target alone, as EAGLE's are.
+#
+# They are drafted without chance, the draft's likeliest tokens, so a draft is accepted with the
+# target's probability of it. ``sglang-jax`` judges a chain inside of a compiled step,
+# ``sglang-jax-tree`` a tree of two tokens after the prefix and one after each of its nodes.
+
+
+SGLANG_JAX, SGLANG_JAX_FOLDER = "sgl-project/sglang-jax@cddbf6f", "sgl_jax/srt"
+SGLANG_JAX_STATIC = (
+    "threshold_single threshold_acc enable_top_k enable_top_p speculative_num_steps "
+    "speculative_num_draft_tokens"
+)
+
+
+def _load_sglang_jax_chain(path: Path) -> Any:
+    utils = path.with_name("spec_utils.py")
+    given = load_names(utils, ["SIMULATED_ACCEPTANCE_CONFIG", "apply_simulated_acceptance"])
+    # On one device nothing is resharded.
+    given |= {"top_k_renorm_prob": None, "top_p_renorm_prob": None, "NamedSharding": ()}
+    rule = load_function(path, "_verify_rejection_sampling", **given)
+    return jax.jit(rule, static_argnames=SGLANG_JAX_STATIC.split())
+
+
+@step_engine(
+    "sglang-jax",
+    f"{SGLANG_JAX_FOLDER}/speculative/draft_extend_fused.py:_verify_rejection_sampling",
+    SGLANG_JAX,
+    "target_hidden positions seq_lens draft_tokens target_logits temperatures top_ks top_ps coins "
+    f"coin_f {SGLANG_JAX_STATIC}",
+    load=_load_sglang_jax_chain,
+    needs=("jax",),
+)
+def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
+    """A chain's: the coins are drawn as the compiled step draws them."""
+    (path,) = likeliest_paths(draft, prefix, gamma, 1)
+    rows = np.array([target((*prefix, *path[:i])) for i in range(gamma + 1)])
+    first, second = jax.random.split(jax_key(rng))
+    one, slots = np.ones(1, np.float32), np.arange(gamma + 1, dtype=np.int32)
+    found = rule(
+        target_hidden=np.zeros((gamma + 1, 1), np.float32),
+        positions=slots,
+        seq_lens=one.astype(np.int32),
+        draft_tokens=np.array([BOS_TOKEN, *path], np.int32),
+        target_logits=_log(rows),
+        temperatures=one,
+        top_ks=None,
+        top_ps=None,
+        coins=jax.random.uniform(first, (1, gamma)),
+        coin_f=jax.random.uniform(second, (1,)),
+        threshold_single=1.0,
+        threshold_acc=1.0,
+        enable_top_k=False,
+        enable_top_p=False,
+        speculative_num_steps=gamma,
+        speculative_num_draft_tokens=gamma + 1,
+    )
+    return found.verified_id.tolist()[: int(found.accept_lens[0])]
+
+
+@step_engine(
+    "sglang-jax-tree",
+    f"{SGLANG_JAX_FOLDER}/kernels/speculative/kernel.py:tree_speculative_sampling_target_only",
+    SGLANG_JAX,
+    "predicts accept_index accept_token_num candidates retrive_index retrive_next_token "
+    "retrive_next_sibling uniform_samples uniform_samples_for_final_sampling target_probs "
+    "draft_probs",
+    needs=("jax",),
+)
+def sglang_jax_tree(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
+    """A tree's, as ``EagleVerifyInput.sample`` calls it: the draft's own rows are not told."""
+    tree = draw_token_tree(draft, prefix, gamma, _likeliest)
+    size, links = len(tree.paths), tree.children
+    child = [below[0] if below else -1 for below in links]
+    sibling = [-1] * size
+    for below in links:
+        for node, following in itertools.pairwise(below):
+            sibling[node] = following
+    rows = np.array([target((*prefix, *path)) for path in tree.paths], np.float32)
+    _, first, second = jax.random.split(jax_key(rng), 3)
+    index, kept, predicted = rule(
+        predicts=jax.numpy.zeros(size + 1, int),
+        accept_index=jax.numpy.full((1, gamma + 1), -1),
+        accept_token_num=jax.numpy.zeros(1, int),
+        candidates=jax.numpy.array([[BOS_TOKEN, *tree.tokens]]),
+        retrive_index=jax.numpy.arange(size)[None],
+        retrive_next_token=jax.numpy.array([child]),
+        retrive_next_sibling=jax.numpy.array([sibling]),
+        uniform_samples=jax.random.uniform(first, (1, size)),
+        uniform_samples_for_final_sampling=jax.random.uniform(second, (1,)),
+        target_probs=jax.numpy.array(rows),
+        draft_probs=jax.numpy.zeros(rows.shape),
+    )
+    return [int(predicted[slot]) for slot in index[0, : int(kept[0]) + 1].tolist()]
+
+
+def _likeliest(row: Any, count: int) -> list[int]:
+    order: list[int] = np.argsort(-row, kind="stable")[:count].tolist()
+    return order
+
+
+def _log(rows: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(rows).astype(np.float32)

@@ -1,4 +1,4 @@
-"""vLLM: ``rejection_sample`` of its V2 and V1 runners, without a GPU; its fork and its plug-in.
+"""vLLM: ``rejection_sample`` of its V2 and V1 runners, without a GPU; its fork and its plug-ins.
 
 V2 takes logarithms. Its random numbers are functions of a request's seed, a position and, for the
 resampled token, a token id: each is one draw. In the exact tier log(1 - u) of the Gumbel noise
@@ -13,9 +13,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from simverify.engines.adapt import Signature, VerifyFunction, as_verify, flatten_drafts
 from simverify.engines.declare import make_engine
-from simverify.engines.extract import load_function, load_pieces, torch, torch_without_pinning
+from simverify.engines.extract import (
+    jax,
+    jax_key,
+    load_function,
+    load_names,
+    load_pieces,
+    torch,
+    torch_without_pinning,
+)
 from simverify.triton_cpu import (
     CPU_NOTE,
     LIBDEVICE,
@@ -270,4 +280,78 @@ ASCEND_ENGINES = tuple(
         ("block", ASCEND_BLOCK_RULE, "182b75e", False),
         ("block-fix", ASCEND_BLOCK_RULE, "2f4d55e", True),
     )
+)
+
+
+# tpu-inference, a plug-in for TPUs in JAX: ``RejectionSampler``, whole, on a mesh of one device.
+#
+# Takes the target's logits and the draft's probabilities, all requests' rows one after the other,
+# and bonus tokens that are already drawn. A greedy request has temperature -1 beside others that
+# sample, as its runner has it.
+
+
+TPU_AXES = SimpleNamespace(ATTN_DATA="data")
+"""The axes of its meshes, as far as they are named here."""
+TPU_GREEDY_TEMPERATURE = -1.0
+
+
+def _load_tpu_inference(path: Path) -> VerifyFunction:
+    make = load_function(
+        path.with_name("sampling_metadata.py"),
+        "TPUSupportedSamplingMetadata",
+        InputBatch=None,
+        device_array=None,
+    )
+    given = {"TPUSupportedSamplingMetadata": make, "ShardingAxisName": TPU_AXES}
+    given |= load_names(path.parents[2] / "common/binary_search.py", ["topk_mask", "topp_mask"])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), (TPU_AXES.ATTN_DATA,))
+    judge = load_function(path, "RejectionSampler", **given)(mesh)
+
+    def sample(
+        tokens: Any, target: Any, draft: Any, draft_len: Any, batch: Any, rng: Any
+    ) -> list[list[int]]:
+        first, second = jax.random.split(jax_key(rng))
+        drafted, requests = np.arange(batch.gamma) < draft_len[:, None], np.arange(batch.size)
+        settings = make(
+            temperature=np.where(batch.greedy, TPU_GREEDY_TEMPERATURE, 1).astype("float32"),
+            top_k=np.zeros(batch.size, "int32"),
+            top_p=np.ones(batch.size, "float32"),
+            do_sampling=not batch.greedy.all(),
+        )
+        rows = jax.numpy.asarray(target[requests, draft_len])
+        drawn, likeliest = jax.random.categorical(first, rows), rows.argmax(-1)
+        bonus = jax.numpy.where(batch.greedy, likeliest, drawn)
+        found = judge(
+            tokens[drafted],
+            draft_len,
+            None if draft is None else np.exp(draft[drafted]),
+            target[:, :-1][drafted],
+            bonus,
+            settings,
+            second,
+        ).tolist()
+        ends, kept = [0, *np.cumsum(draft_len).tolist()], []
+        for request in requests:
+            row = [*found[ends[request] : ends[request + 1]], found[ends[-1] + request]]
+            row = [token for token in row if token != -1]
+            kept.append(row + [-1] * (batch.gamma + 1 - len(row)))
+        return kept
+
+    signature = Signature("numpy", dtype="float32", logits=True, requests=True)
+    return as_verify(sample, signature, "ragged,stale,greedy,one-hot")
+
+
+TPU_NOTE = (
+    "beside requests that sample, a greedy one is judged by its rows upside down: "
+    "findings/tpu-inference-greedy-beside-sampled.sh"
+)
+tpu_inference = make_engine(
+    "tpu-inference",
+    "tpu_inference/layers/jax/sample/rejection_sampler.py:RejectionSampler.forward",
+    "tpu-inference>=0.32,<0.33",
+    "draft_token_ids num_draft_tokens draft_probs target_logits bonus_token_ids sampling_metadata "
+    "key",
+    _load_tpu_inference,
+    needs=("jax",),
+    note=TPU_NOTE,
 )
