@@ -149,6 +149,8 @@ class DrawPath(Protocol):
     widest: tuple[int, str]
     products: list[Any]
     """Those that were decided, with bound and side."""
+    rarest: float
+    """The smallest probability with which what won a race on the path does so."""
 
     def fork(
         self,
@@ -628,6 +630,7 @@ def decide_first(elements: "list[Any]", *, largest: bool) -> int | None:
         won = _decide_first_of_noise(source, racers, rates)
     else:
         won = source.fork([rate / total for rate in rates], DecisionKind.SEVERAL)
+        source.rarest = min(source.rarest, rates[won] / total)
         for loser in racers[:won] + racers[won + 1 :]:
             _attach_loser(racers[won], loser)
     return draws[won][0]

@@ -125,6 +125,9 @@ _MAX_DRAWS_PER_PATH = 2**18
 _REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**32, 2**52, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
+_COARSE_END = 8
+"""Multiples of the grid, from its end on, between which a probability is off by a part."""
+
 _COARSE_DTYPES = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
 
@@ -179,6 +182,7 @@ class RandomSource:
         self.plan = plan
         self.draws: list[Uniform | int | UndecidedOutcome] = []
         self.products: list[tuple[PartialProduct, float, bool]] = []
+        self.rarest = 1.0
         self.slack = 0.0
         self._drawn = self._counted = 0
         self._ways = 1
@@ -239,10 +243,10 @@ class RandomSource:
 
     def snapshot(self) -> tuple[Any, ...]:
         """Return what a replay must not change."""
-        return self.path, self.draws, self.products, self.slack, self.pruned
+        return self.path, self.draws, self.products, self.slack, self.pruned, self.rarest
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
-        self.path, self.draws, self.products, self.slack, self.pruned = snapshot
+        self.path, self.draws, self.products, self.slack, self.pruned, self.rarest = snapshot
 
     def uniform(
         self,
@@ -316,11 +320,15 @@ class RandomSource:
 
         Bounds on smooth draws are those of real numbers, and the machine's lie a little off. Two
         that are one number of the machine's may leave a path between them that no numbers take,
-        as wide as both are off together. No other path is of rounding, however little it weighs,
-        nor is one that a random integer leads to: integers are compared as they are.
+        as wide as both are off together. Nor may any numbers let what hardly ever wins a race win
+        it, as the machine has few at the end of its grid. No other path is of rounding, however
+        little it weighs, nor is one that a random integer leads to: integers are compared as they
+        are.
         """
         off = 2 * (SINGLE_SLACK if self.dtypes else DOUBLE_SLACK)
         left = [x for x in self.draws if isinstance(x, Uniform)] + [x for x, *_ in self.products]
+        if self.rarest <= _COARSE_END * off:
+            return True
         return any(x.high - x.low <= off and x.points in _REAL_VALUED_POINTS for x in left)
 
     def find(self, kind: str, severity: Severity, message: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jax.extend.core import set_current_trace
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 from scipy.stats import chisquare
+from support.written_rules import outcome
 
 import simverify
 from simverify.auditing.sampled_runs import (
@@ -380,6 +381,32 @@ def test_other_uses_of_shard_map_are_refused(function, said):
 
     with pytest.raises(simverify.CannotEnumerate, match=rf"jax.shard_map {said}"):
         simverify.exact_law(call)
+
+
+FLOORED = """
+import jax, jax.numpy as jnp
+
+@jax.jit
+def rule(key, P, Q, X):
+    n = X.shape[0]
+    first, second = jax.random.split(key)
+    at = jnp.arange(n)
+    kept = jax.random.uniform(first, (n,)) * Q[at, X] < P[at, X]
+    k = jnp.argmin(jnp.append(kept, False))
+    row = jnp.where(k < n, jnp.maximum(P[k] - Q[jnp.minimum(k, n - 1)], 0), P[n])
+    return k, jax.random.categorical(second, jnp.log(row + {floor}))
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    key = jax.random.key(int(rng.integers(2**31)))
+    k, y = rule(key, jnp.asarray(target_probs), jnp.asarray(draft_probs), jnp.asarray(draft_tokens))
+    return [*map(int, draft_tokens[: int(k)]), int(y)]
+"""
+
+
+@pytest.mark.parametrize(("floor", "expected"), [(1e-9, "followed"), (1e-2, "caught")])
+def test_a_floor_that_hardly_ever_wins_is_no_hidden_randomness(floor, expected):
+    """float32 noise has few numbers at its end, and a path that needs one may not repeat."""
+    assert outcome(FLOORED.format(floor=floor)) == expected
 
 
 STATE = {"key": jax.random.key(0)}
