@@ -174,7 +174,7 @@ def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng:
     rows = np.array([target((*prefix, *path[:i])) for i in range(gamma + 1)])
     first, second = jax.random.split(jax_key(rng))
     one, slots = np.ones(1, np.float32), np.arange(gamma + 1, dtype=np.int32)
-    found = rule(
+    verified = rule(
         target_hidden=np.zeros((gamma + 1, 1), np.float32),
         positions=slots,
         seq_lens=one.astype(np.int32),
@@ -192,7 +192,7 @@ def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng:
         speculative_num_steps=gamma,
         speculative_num_draft_tokens=gamma + 1,
     )
-    return found.verified_id.tolist()[: int(found.accept_lens[0])]
+    return verified.verified_id.tolist()[: int(verified.accept_lens[0])]
 
 
 @step_engine(

@@ -321,7 +321,7 @@ def _load_tpu_inference(path: Path) -> VerifyFunction:
         rows = jax.numpy.asarray(target[requests, draft_len])
         drawn, likeliest = jax.random.categorical(first, rows), rows.argmax(-1)
         bonus = jax.numpy.where(batch.greedy, likeliest, drawn)
-        found = judge(
+        outputs = judge(
             tokens[drafted],
             draft_len,
             None if draft is None else np.exp(draft[drafted]),
@@ -332,7 +332,7 @@ def _load_tpu_inference(path: Path) -> VerifyFunction:
         ).tolist()
         ends, kept = [0, *np.cumsum(draft_len).tolist()], []
         for request in requests:
-            row = [*found[ends[request] : ends[request + 1]], found[ends[-1] + request]]
+            row = [*outputs[ends[request] : ends[request + 1]], outputs[ends[-1] + request]]
             row = [token for token in row if token != -1]
             kept.append(row + [-1] * (batch.gamma + 1 - len(row)))
         return kept
