@@ -4,16 +4,16 @@
 # Library:  jax and jaxlib 0.10.2, Python 3.11, CPU, Linux.
 # Guess:    a compiled function rounds after each operation in both types of 16 bits, or in
 #           neither.
-# Seen:     of 4,096 random numbers x, so many give another value compiled than not:
+# Seen:     how many of 4,096 random numbers x give a different value when compiled:
 #             float16 x + 0.3 + 0.7: 1028
 #             bfloat16 x + 0.3 + 0.7: 0
 #             float16 x * 1.3 + 4 - 4: 3624
 #             bfloat16 x * 1.3 + 4 - 4: 0
-#           What is compiled in float16 is nearer to float32: the sum is rounded once, not twice.
+#           Compiled float16 results are closer to float32: the sum is rounded once, not twice.
 #           jax.random.gumbel is compiled too, so that its float16 numbers are not always those of
 #           -log(-log(u)) of the float16 numbers u that jax.random.uniform gives.
-# Matters:  a float16 verifier accepts other tokens compiled than in a debugger, and exact
-#           arithmetic on its operations is off by a rounding. Compare in float32.
+# Matters:  a compiled float16 verifier can accept other tokens than the same code without jit.
+#           Compare in float32.
 #
 # Exits 0 while this is so, 1 when compiled float16 agrees, or compiled bfloat16 differs.
 set -euo pipefail

@@ -2,15 +2,14 @@
 # A greedy request that is verified beside a sampled one gets its least likely tokens.
 #
 # Library:  tpu-inference 0.32.0 with jax and jaxlib 0.10.2, Python 3.11, CPU, Linux. Two of its
-#           files are loaded without the rest, which asks for vLLM and a TPU.
+#           files are loaded without the rest, which needs vLLM and a TPU.
 # Guess:    in speculative decoding a request at temperature 0 emits its target's likeliest tokens,
 #           whatever the other requests of the batch do.
-# Seen:     a batch whose requests are all greedy takes another way. In any other batch a greedy
-#           request has temperature -1 (runner/input_batch.py:413), and
+# Seen:     a batch whose requests are all greedy takes a different code path. In any other batch a
+#           greedy request has temperature -1 (runner/input_batch.py:413), and
 #           layers/jax/sample/rejection_sampler.py:_compute_probs divides its logits by that:
-#           their order is reversed. sample(), which draws the bonus token, knows of -1 and takes
-#           the argmax. The probabilities that the drafts of the two requests are judged by, from
-#           the same logits 2, 1, 0:
+#           their order is reversed. sample(), which draws the bonus token, handles -1 and takes
+#           the argmax. Probabilities computed for each request from the logits 2, 1, 0:
 #             temperature -1: 0.090 0.245 0.665
 #             temperature 1: 0.665 0.245 0.090
 #           So a greedy request whose likeliest token was drafted keeps it with probability 0.090,

@@ -389,7 +389,7 @@ class GenerationRun:
             self._reset()
         return new
 
-    def emitted(self, calls: int) -> Tokens:
+    def run_calls(self, calls: int) -> Tokens:
         """Make up to so many calls; return what they emit together."""
         tokens: Tokens = ()
         for _ in range(calls):
@@ -754,8 +754,8 @@ class _Composition:
             is_step, sequences = enumeration.is_step, source.sequences
             run = GenerationRun(*given, is_step=is_step, at=way.begin, sequences=sequences)
             if not enumeration.intercepting and source.plan is None:
-                # On random numbers a history goes elsewhere: as many calls count.
-                return run.emitted(way.calls + 1)
+                # With random numbers the history differs, so make the same number of calls.
+                return run.run_calls(way.calls + 1)
             if looks:
                 self._begin(run.instance)
             for _ in range(way.calls):

@@ -110,7 +110,7 @@ def _transformed_call(
         how, python, options = transformed(self)
         if how == "grad":
             return original(self, *args, **kwargs)
-        called.add(CompiledFunction.of(innermost(python), f"mx.{how}'s"))
+        called.add(CompiledFunction.of(innermost(python), f"mx.{how}"))
         if run is None:
             return original(self, *args, **kwargs)
         if how == "vmap":
@@ -200,9 +200,9 @@ def _patched(patches: list[tuple[Any, str, Any]]) -> Iterator[None]:
 
 @contextmanager
 def same_draws(seed: int, as_source: set[CompiledFunction] | None = None) -> Iterator[None]:
-    """Let all generators without a seed begin at one.
+    """Seed all unseeded generators with ``seed``.
 
-    ``as_source``: compiled functions run as their source, and it collects them.
+    ``as_source``: if given, compiled functions run as Python and are added to this set.
     """
     module = cast("Any", np.random)
     states = _REAL_GET_STATE(), random.getstate()

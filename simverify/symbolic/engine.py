@@ -70,10 +70,10 @@ slow code, which a slower machine or a shorter limit cuts off, is no code that n
 
 
 _COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
-"""On so many instances, so many calls are made of compiled code and of its source."""
+"""How many instances are compared, and how many calls on each."""
 
 _COMPARED_AT_FIRST, _COMPARED_AT_MOST = 200, 1_000
-"""Calls where a function is new; the most are made only if the first do not use it."""
+"""Calls to compare a newly reached function; the larger number if the smaller does not reach it."""
 
 _COMPARED_SECONDS = 1.0
 """A source that takes longer than this for so many calls is not followed."""
@@ -209,9 +209,9 @@ class Enumeration:
         self.interceptions += 1
 
     def _compare_compiled(self, call: TokenCall, calls: int = _COMPARED_CALLS) -> None:
-        """Refuse compiled code that does otherwise than its source, which is followed.
+        """Refuse compiled code that behaves differently from its source.
 
-        The functions that the calls reach are verified then.
+        Marks the functions that these calls reach as verified.
         """
         self._compared += 1
         reached: set[CompiledFunction] = set()
@@ -250,7 +250,7 @@ class Enumeration:
                 return
         name, where = min(unverified)
         raise CannotEnumerate(
-            f"{name} by its source: {calls} calls of the code do not use it", where
+            f"{name} by its source: none of {calls:,} trial runs called it", where
         )
 
     def _plain_ends(

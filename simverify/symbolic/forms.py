@@ -345,10 +345,10 @@ class BFloat16(np.float32):
 def to_bfloat16(x: Any) -> Any:
     """Return the nearest number, ties to even, as hardware does; of an array, one of float32."""
     if isinstance(x, np.ndarray) and x.ndim:
-        single = x.astype(np.float32)
-        bits = single.view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return np.where(np.isfinite(single), bits.view(np.float32), single)
+        singles = x.astype(np.float32)
+        words = singles.view(np.uint32).astype(np.uint64)
+        words = (words + 0x7FFF + ((words >> 16) & 1)) & 0xFFFF0000
+        return np.where(np.isfinite(singles), words.astype(np.uint32).view(np.float32), singles)
     single = np.float32(x)
     if not np.isfinite(single):
         return BFloat16(single)

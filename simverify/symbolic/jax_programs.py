@@ -198,7 +198,11 @@ class Program:
             if name in _SILENT:
                 continue
             ins = [self._place(where, x) for x in eqn.invars]
-            if name in _CALLS and not is_randint(name, eqn.params) and not _is_spread(eqn):
+            if (
+                name in _CALLS
+                and not is_randint(name, eqn.params)
+                and not _is_on_several_devices(eqn)
+            ):
                 called = eqn.params[_CALLS[name]]
                 inner: dict[Any, int] = {}
                 if hasattr(called, "consts"):
@@ -299,7 +303,7 @@ def is_randint(name: str, params: dict[str, Any]) -> bool:
     return _file_of(params["jaxpr"].jaxpr) == _RANDOM_FILE
 
 
-def _is_spread(eqn: Any) -> bool:
+def _is_on_several_devices(eqn: Any) -> bool:
     """Whether an equation runs its program on several devices."""
     return eqn.primitive.name == "shard_map" and bool(eqn.params["mesh"].size != 1)
 
@@ -836,7 +840,7 @@ class Runner:
         ]
         function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
         if step.name == "add" and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
-            function = _raised
+            function = _add_float16_floor
         if step.kinds[0] == BFLOAT16:
             exact = function
             function = lambda *numbers: _rounded(exact(*numbers))  # noqa: E731
@@ -1064,7 +1068,9 @@ class Runner:
         if step.name == "axis_index":
             return [np.zeros((), np.int32)]
         if not all(isinstance(axis, str) for axis in step.params["axes"]):
-            self.refuse(f"jax.lax.{step.name} over axes of an array")
+            self.refuse(
+                f"jax.lax.{step.name} over positional axes (only named mesh axes are followed)"
+            )
         return args
 
     # -- loops and branches --
@@ -1131,8 +1137,8 @@ def widened(x: Value) -> Value:
 _TINY_HALF = np.finfo(np.float16).tiny
 
 
-def _raised(x: Any, y: Any) -> Any:
-    """Return what JAX adds to a uniform of float16 to keep it from 0, which is no step of it."""
+def _add_float16_floor(x: Any, y: Any) -> Any:
+    """Return x + y: JAX adds a tiny number to uniforms of float16, which keeps them from 0."""
     draw, tiny = (x, y) if isinstance(x, Draw) else (y, x)
     if not isinstance(draw, Draw) or type(tiny) is not np.float16:
         return x + y

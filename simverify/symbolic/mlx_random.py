@@ -515,7 +515,7 @@ def intercept_mlx(
     def noted(how: str, fun: Any, run: Any) -> Any:
         @wraps(fun, updated=())
         def call(*args: Any, **kwargs: Any) -> Any:
-            source.compiled.add(CompiledFunction.of(innermost(fun), f"mx.{how}'s"))
+            source.compiled.add(CompiledFunction.of(innermost(fun), f"mx.{how}"))
             return run(*args, **kwargs)
 
         return call

@@ -466,8 +466,8 @@ class CompiledFunction(NamedTuple):
     where: str
 
     @classmethod
-    def of(cls, python: Any, by: str = "numba's") -> "CompiledFunction":
-        """Describe a Python function that ``by`` compiles."""
+    def of(cls, python: Any, compiler: str = "numba") -> "CompiledFunction":
+        """Describe a Python function that ``compiler`` compiles."""
         code = getattr(python, "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}" if code else ""
-        return cls(f"{by} {getattr(python, '__name__', 'function')}()", where)
+        return cls(f"{compiler}'s {getattr(python, '__name__', 'function')}()", where)

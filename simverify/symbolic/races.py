@@ -150,7 +150,7 @@ class DrawPath(Protocol):
     products: list[Any]
     """Those that were decided, with bound and side."""
     rarest: float
-    """The smallest probability with which what won a race on the path does so."""
+    """The probability of the least likely race winner on this path."""
 
     def fork(
         self,

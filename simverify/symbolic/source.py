@@ -126,7 +126,7 @@ _REAL_VALUED_POINTS = (0, 2**23, SINGLE_POINTS, 2**32, 2**52, DOUBLE_POINTS)
 """Of how many points uniforms are that are read as real numbers, and their products (0)."""
 
 _COARSE_END = 8
-"""Multiples of the grid, from its end on, between which a probability is off by a part."""
+"""Within so many steps of the end of its grid a probability has a large relative error."""
 
 _COARSE_DTYPES = ("float32", "float16", "bfloat16")
 """Precisions below float64."""
@@ -320,10 +320,9 @@ class RandomSource:
 
         Bounds on smooth draws are those of real numbers, and the machine's lie a little off. Two
         that are one number of the machine's may leave a path between them that no numbers take,
-        as wide as both are off together. Nor may any numbers let what hardly ever wins a race win
-        it, as the machine has few at the end of its grid. No other path is of rounding, however
-        little it weighs, nor is one that a random integer leads to: integers are compared as they
-        are.
+        as wide as both are off together. A racer that almost never wins may not win for any
+        number of the machine's, because the grid is coarse there. Any other path counts as real,
+        however unlikely, and so does every path of a random integer, which is compared as it is.
         """
         off = 2 * (SINGLE_SLACK if self.dtypes else DOUBLE_SLACK)
         left = [x for x in self.draws if isinstance(x, Uniform)] + [x for x, *_ in self.products]

@@ -202,7 +202,7 @@ def test_compiled_code_that_runs_late_is_followed_where_its_source_does_the_same
 
 def test_compiled_code_that_no_trial_reaches_is_not_followed():
     source = LATE.format(when="u > 0.99999", compiled=1.0, source=1.0)
-    assert "1000 calls of the code do not use it" in outcome(source, "Rule", "step")
+    assert "none of 1,000 trial runs called it" in outcome(source, "Rule", "step")
 
 
 def test_threads_have_generators_of_their_own():

@@ -217,7 +217,7 @@ def _load_rt_dlm(path: Path) -> Any:
     needs=("jax",),
 )
 def rt_dlm(pieces: Any, draft_tokens: Any, target: Any, draft: Any, _: Any, rng: Any) -> Any:
-    """RT-DLM's, in JAX, is told the drafts' own probabilities, not the draft's rows.
+    """RT-DLM's, in JAX, gets the probability of each drafted token, not the draft's rows.
 
     The target is a model that gives its rows after the prompt's one token and the drafts.
     """

@@ -638,7 +638,7 @@ TOYLLM_ENGINES = tuple(
 )
 
 
-# tunix: the sampler of its rollouts, in JAX, which drafts nothing: one token a call.
+# tunix: the sampler of its rollouts, in JAX. It drafts nothing: one token a call.
 
 
 @step_engine(
@@ -649,7 +649,7 @@ TOYLLM_ENGINES = tuple(
     needs=("jax",),
 )
 def tunix(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> list[int]:
-    """Tunix's at temperature 1, with a top-k of all tokens: it sorts them, and cuts none."""
+    """Draw by Tunix at temperature 1; its top-k is the whole vocabulary, so nothing is cut."""
     row = jax.numpy.asarray(target(prefix))
     logits = jax.numpy.log(row)[None, None]
     return rule(logits, jax_key(rng), 1.0, 1.0, len(row))[0].tolist()  # type: ignore[no-any-return]

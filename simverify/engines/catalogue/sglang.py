@@ -138,8 +138,8 @@ sglang_dspark_as_is = _make_dspark_engine(
 
 # SGLang-JAX: its two functions that judge drafts by the target alone, as EAGLE's are.
 #
-# They are drafted without chance, the draft's likeliest tokens, so a draft is accepted with the
-# target's probability of it. ``sglang-jax`` judges a chain inside of a compiled step,
+# The draft is greedy: its likeliest tokens. So a draft is accepted with the target's probability
+# of it. ``sglang-jax`` judges a chain inside of a compiled step,
 # ``sglang-jax-tree`` a tree of two tokens after the prefix and one after each of its nodes.
 
 
@@ -169,7 +169,7 @@ def _load_sglang_jax_chain(path: Path) -> Any:
     needs=("jax",),
 )
 def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-    """A chain's: the coins are drawn as the compiled step draws them."""
+    """Judge a chain; the coins are drawn as in the compiled step."""
     (path,) = likeliest_paths(draft, prefix, gamma, 1)
     rows = np.array([target((*prefix, *path[:i])) for i in range(gamma + 1)])
     first, second = jax.random.split(jax_key(rng))
@@ -205,7 +205,7 @@ def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng:
     needs=("jax",),
 )
 def sglang_jax_tree(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
-    """A tree's, as ``EagleVerifyInput.sample`` calls it: the draft's own rows are not told."""
+    """Judge a tree, called as ``EagleVerifyInput.sample`` does; it gets no rows of the draft."""
     tree = draw_token_tree(draft, prefix, gamma, _likeliest)
     size, links = len(tree.paths), tree.children
     child = [below[0] if below else -1 for below in links]

@@ -342,7 +342,7 @@ def _load_tpu_inference(path: Path) -> VerifyFunction:
 
 
 TPU_NOTE = (
-    "beside requests that sample, a greedy one is judged by its rows upside down: "
+    "in a batch with sampled requests, a greedy one is judged with its probabilities reversed: "
     "findings/tpu-inference-greedy-beside-sampled.sh"
 )
 tpu_inference = make_engine(
