@@ -347,8 +347,8 @@ def to_bfloat16(x: Any) -> Any:
     if isinstance(x, np.ndarray) and x.ndim:
         singles = x.astype(np.float32)
         words = singles.view(np.uint32).astype(np.uint64)
-        words = (words + 0x7FFF + ((words >> 16) & 1)) & 0xFFFF0000
-        return np.where(np.isfinite(singles), words.astype(np.uint32).view(np.float32), singles)
+        rounded = ((words + 0x7FFF + ((words >> 16) & 1)) & 0xFFFF0000).astype(np.uint32)
+        return np.where(np.isfinite(singles), rounded.view(np.float32), singles)
     single = np.float32(x)
     if not np.isfinite(single):
         return BFloat16(single)
