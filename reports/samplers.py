@@ -235,8 +235,8 @@ def draw_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, .
         if _is_of(library, draw.package, draw.name):
             calls = [f"{call.call}: {call_words(call)}" for call in draw.calls]
             lines = (capitalize(method_words(draw)), *calls)
-            if draw.edges:
-                lines += (f"Unusual parameters: {pairs_words(draw.edges)}",)
+            if draw.unusual_calls:
+                lines += (f"Unusual parameters: {pairs_words(draw.unusual_calls)}",)
             yield draw.name, (*lines, version_words(draw.package))
 
 

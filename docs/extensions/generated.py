@@ -94,7 +94,7 @@ def generators() -> str:
     lines += [
         f"| `{draw.name}` | "
         + "; ".join(f"`{call.call}`: {call_words(call)}" for call in draw.calls)
-        + f" | {'; '.join(f'`{call}`: {words}' for call, words in draw.edges.items())} |"
+        + f" | {'; '.join(f'`{call}`: {words}' for call, words in draw.unusual_calls.items())} |"
         for draw in table.draws
     ]
     lines += ["", *(f"- `{draw.name}` draws by: {method_words(draw)}." for draw in table.draws)]

@@ -20,7 +20,7 @@ from simverify.samplers.base import (
     ORDERS,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Race,
     Sampler,
@@ -466,7 +466,7 @@ STREAMS = (
 """In words: ``inside`` and ``after`` draw with one seed in a block and after it."""
 
 
-# Functions that draw integers.
+# Functions that draw integers, permutations and normal numbers.
 
 
 def _torch_draw_names(count: int, seed: int) -> dict[str, Any]:
@@ -499,7 +499,7 @@ def _torch_words(count: int, seed: int) -> Any:
     return np.random.RandomState(seed).randint(0, 1 << 32, count, dtype=np.uint32).astype(np.uint64)
 
 
-def _torch_remainders(size: int, count: int, seed: int) -> Ints:
+def _replay_torch_integers(size: int, count: int, seed: int) -> Ints:
     if size < _TORCH_WIDE:
         return np.asarray(_torch_words(count, seed) % size, dtype=np.int64)
     high, low = _torch_words(2 * count, seed).reshape(-1, 2).T
@@ -509,7 +509,7 @@ def _torch_remainders(size: int, count: int, seed: int) -> Ints:
 _TORCH_WIDE = 1 << 28
 
 
-def _torch_orders(count: int, seed: int) -> Ints:
+def _replay_torch_orders(count: int, seed: int) -> Ints:
     words = iter(_torch_words(3 * count, seed).tolist())
 
     def draw(size: int) -> list[int]:
@@ -522,7 +522,7 @@ def _torch_orders(count: int, seed: int) -> Ints:
     return repeated(draw, count)(4)
 
 
-def _torch_below(p: float, dtype: str, count: int, seed: int) -> Floats:
+def _replay_torch_bernoulli(p: float, dtype: str, count: int, seed: int) -> Floats:
     torch = torch_module()
     given = torch.tensor(p, dtype=getattr(torch, dtype)).double().item()
     drawn = _torch_uniform("float64" if dtype == "float64" else "float32", count, seed) < given
@@ -536,25 +536,25 @@ def _torch_threshold(p: float, dtype: str) -> float:
 
 
 def _torch_draw(
-    name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
-) -> IntegerDraw:
-    written = tuple(f"{name}({words})" for words in edges)
+    name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str, count: int = 1 << 18
+) -> DrawFunction:
+    written = tuple(f"{name}({words})" for words in unusual_calls)
     title = f"torch.{'Tensor.' * name.endswith('_')}{name}"
-    return IntegerDraw(title, "torch", method, _torch_draw_names, calls, written, count)
+    return DrawFunction(title, "torch", method, _torch_draw_names, calls, written, count)
 
 
 def _bernoulli_call(
     p: float,
     dtype: str,
     given: float,
-    again: Callable[[float, str, int, int], Any],
+    replay: Callable[[float, str, int, int], Any],
     tv: Callable[[float, str], float],
 ) -> Call:
     """Return a call of a library's Bernoulli numbers; ``given``: p in that type."""
     return Call(
         f"bernoulli({p:.9g}, '{dtype}')",
         partial(scipy_law, "bernoulli", given),
-        partial(again, p, dtype),
+        partial(replay, p, dtype),
         partial(tv, p, dtype),
     )
 
@@ -574,7 +574,7 @@ _TORCH_DRAWS = (
             Call(
                 f"randint({size})",
                 partial(uniform_law, size),
-                partial(_torch_remainders, size),
+                partial(_replay_torch_integers, size),
                 partial(modulo_tv, 32 if size < _TORCH_WIDE else 64, size),
             )
             for size in (10, VOCAB, _TORCH_WIDE - 1, 3 << 30)
@@ -591,7 +591,14 @@ _TORCH_DRAWS = (
     _torch_draw(
         "randperm",
         "from the first place on, an integer each: the remainder of a word of 32 bits",
-        (Call("randperm(4)", partial(order_law, 4, 4), _torch_orders, partial(modulo_tv, 32, 3)),),
+        (
+            Call(
+                "randperm(4)",
+                partial(order_law, 4, 4),
+                _replay_torch_orders,
+                partial(modulo_tv, 32, 3),
+            ),
+        ),
         "0",
         "-1",
         count=ORDERS,
@@ -599,7 +606,9 @@ _TORCH_DRAWS = (
     _torch_draw(
         "bernoulli",
         "a uniform number is below p: of 24 bits, or of 53 for float64",
-        tuple(_bernoulli_call(*one, _torch_below, _torch_threshold) for one in _BERNOULLI),
+        tuple(
+            _bernoulli_call(*one, _replay_torch_bernoulli, _torch_threshold) for one in _BERNOULLI
+        ),
         "0",
         "1",
         "nan",
@@ -658,7 +667,7 @@ def _jax_draw_names(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _jax_remainders(size: int, count: int, seed: int) -> Ints:
+def _replay_jax_integers(size: int, count: int, seed: int) -> Ints:
     random = jax_module().random
     words = [random.bits(key, (count,)) for key in random.split(random.key(seed))]
     high, low = (np.asarray(word).astype(np.uint64) for word in words)
@@ -675,7 +684,7 @@ def _jax_randint_tv(size: int) -> float:
     return modulo_tv(32 if _jax_multiplier(size) == 0 else 64, size)
 
 
-def _jax_below(p: float, dtype: str, count: int, seed: int) -> Any:
+def _replay_jax_bernoulli(p: float, dtype: str, count: int, seed: int) -> Any:
     given = float(_jax_array(p, dtype).astype("float32"))
     return _jax_uniform(dtype, count, seed) < given
 
@@ -684,9 +693,9 @@ def _jax_threshold(p: float, dtype: str) -> float:
     return threshold_tv(float(_jax_array(p, dtype).astype("float32")), _JAX_BITS[dtype])
 
 
-def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
-    written = tuple(f"{name}({words})" for words in edges)
-    return IntegerDraw(f"jax.random.{name}", "jax", method, _jax_draw_names, calls, written)
+def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str) -> DrawFunction:
+    written = tuple(f"{name}({words})" for words in unusual_calls)
+    return DrawFunction(f"jax.random.{name}", "jax", method, _jax_draw_names, calls, written)
 
 
 _JAX_DRAWS = (
@@ -698,7 +707,7 @@ _JAX_DRAWS = (
             Call(
                 f"randint(0, {size})",
                 partial(uniform_law, size),
-                partial(_jax_remainders, size),
+                partial(_replay_jax_integers, size),
                 partial(_jax_randint_tv, size),
             )
             for size in (10, VOCAB, 3 << 29)
@@ -712,7 +721,7 @@ _JAX_DRAWS = (
     _jax_draw(
         "bernoulli",
         "a uniform number of p's type is below p",
-        tuple(_bernoulli_call(*one, _jax_below, _jax_threshold) for one in _BERNOULLI),
+        tuple(_bernoulli_call(*one, _replay_jax_bernoulli, _jax_threshold) for one in _BERNOULLI),
         "0",
         "1",
         "nan",
@@ -755,4 +764,4 @@ _JAX_DRAWS = (
     ),
 )
 
-INTEGER_DRAWS = (*_TORCH_DRAWS, *_JAX_DRAWS)
+DRAW_FUNCTIONS = (*_TORCH_DRAWS, *_JAX_DRAWS)

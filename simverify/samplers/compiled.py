@@ -26,7 +26,7 @@ from simverify.folders import cache_folder
 from simverify.samplers.base import (
     HALF,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Sampler,
     SeedRefused,
@@ -530,7 +530,7 @@ def _triton_kernels() -> tuple[Any, Any, Any]:
             place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
             tl.store(numbers + place, tl.uint_to_uniform_float(tl.load(words + place)))
 
-        def four(numbers: Any, seed: Any, KIND: tl.constexpr, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
+        def draw_kernel(numbers: Any, seed: Any, KIND: tl.constexpr, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
             place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
             if KIND == 0:
                 a = tl.randint(seed, place)
@@ -549,7 +549,7 @@ def _triton_kernels() -> tuple[Any, Any, Any]:
             tl.store(numbers + 4 * place + 2, c)
             tl.store(numbers + 4 * place + 3, d)
 
-        return triton.jit(by_seed), triton.jit(by_word), triton.jit(four)
+        return triton.jit(by_seed), triton.jit(by_word), triton.jit(draw_kernel)
 
     kernels, device = _batch().load_triton(load)
     if device != "cpu":
@@ -576,8 +576,11 @@ def _triton_uniform(_dtype: str, count: int, seed: int) -> Floats:
 _TRITON_KINDS = ("randint", "randint4x", "rand4x", "randn", "randn4x")
 
 
-def _triton_four(name: str, count: int, seed: int) -> Any:
-    """Return what ``tl.NAME`` draws, (count,): of four numbers all, of one one."""
+def _triton_numbers(name: str, count: int, seed: int) -> Any:
+    """Return ``count`` numbers of ``tl.NAME``.
+
+    All four outputs of the 4x functions, the only one of the others.
+    """
     torch = importlib.import_module("torch")
     taken = 4 if name.endswith("4x") else 1
     programs = -(-count // (taken * _TRITON_BLOCK))
@@ -604,11 +607,11 @@ def _philox(count: int, seed: int) -> Any:
     return np.stack([a, b, c, d]).astype(np.uint32).view(np.int32)
 
 
-def _triton_words(taken: int, count: int, seed: int) -> Any:
+def _replay_triton_words(taken: int, count: int, seed: int) -> Any:
     return _philox(-(-count // taken), seed)[:taken].T.ravel()[:count]
 
 
-def _triton_normals(taken: int, count: int, seed: int) -> Any:
+def _replay_triton_normals(taken: int, count: int, seed: int) -> Any:
     """Return Box and Muller's numbers, by numpy's functions."""
     words = _philox(-(-count // taken), seed)
     words = np.where(words < 0, -words - 1, words).astype(np.float32)
@@ -625,14 +628,14 @@ def _triton_draw(
     name: str,
     method: str,
     law: Callable[[], StatedLaw],
-    again: Callable[[int, int], Any],
+    replay: Callable[[int, int], Any],
     tv: Callable[[], float] | None = None,
-) -> IntegerDraw:
+) -> DrawFunction:
     def names(count: int, seed: int) -> dict[str, Any]:
-        return {name: lambda: _triton_four(name, count, seed)}
+        return {name: lambda: _triton_numbers(name, count, seed)}
 
-    call = Call(f"{name}()", law, again, tv)
-    return IntegerDraw(f"triton.language.{name}", "triton", method, names, (call,))
+    call = Call(f"{name}()", law, replay, tv)
+    return DrawFunction(f"triton.language.{name}", "triton", method, names, (call,))
 
 
 _WORDS = "a word of Philox 4x32-10, whose counter is the offset, as int32"
@@ -685,13 +688,13 @@ def _tinygrad_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
     return lambda u: np.asarray(looked_in.searchsorted(u.astype(np.float32), side="right"))
 
 
-INTEGER_DRAWS = (
+DRAW_FUNCTIONS = (
     *(
         _triton_draw(
             name,
             method,
             partial(uniform_law, _WORD, -(1 << 31)),
-            partial(_triton_words, taken),
+            partial(_replay_triton_words, taken),
             no_bias,
         )
         for name, method, taken in (
@@ -700,7 +703,9 @@ INTEGER_DRAWS = (
         )
     ),
     *(
-        _triton_draw(name, method, partial(grouped_law, "norm"), partial(_triton_normals, taken))
+        _triton_draw(
+            name, method, partial(grouped_law, "norm"), partial(_replay_triton_normals, taken)
+        )
         for name, method, taken in (
             ("randn", _BOX_MULLER, 1),
             ("randn4x", f"{_BOX_MULLER}; four at once, of cosines and of sines", 4),
@@ -785,7 +790,7 @@ GENERATORS = (
         "triton.language.rand4x",
         "triton",
         ("float32",),
-        lambda _dtype, count, seed: as_float64(_triton_four("rand4x", count, seed)),
+        lambda _dtype, count, seed: as_float64(_triton_numbers("rand4x", count, seed)),
         ends=_triton_ends,
     ),
     UniformGenerator(

@@ -16,7 +16,7 @@ from simverify.samplers.base import (
     HALF,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Sampler,
     Streams,
@@ -671,7 +671,7 @@ STREAMS = (
 )
 
 
-# Functions that draw integers.
+# Functions that draw integers, permutations and normal numbers.
 
 
 def _mlx_draw_names(count: int, seed: int) -> dict[str, Any]:
@@ -707,7 +707,7 @@ def _mlx_floors(low: int, high: int) -> Callable[[Floats], Ints]:
 _MLX_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
 
-def _mlx_integers(low: int, high: int, count: int, seed: int) -> Ints:
+def _replay_mlx_integers(low: int, high: int, count: int, seed: int) -> Ints:
     return _mlx_floors(low, high)(_mlx_uniform("float32", count, seed))
 
 
@@ -721,7 +721,7 @@ def _mlx_given(p: float, dtype: str) -> float:
     return float(mx.array(p, dtype=getattr(mx, dtype)).astype(mx.float32).item())
 
 
-def _mlx_below(p: float, dtype: str, count: int, seed: int) -> Any:
+def _replay_mlx_bernoulli(p: float, dtype: str, count: int, seed: int) -> Any:
     return _mlx_uniform("float32", count, seed) < _mlx_given(p, dtype)
 
 
@@ -735,8 +735,8 @@ def _mlx_rounded(u: Floats) -> Any:
     return np.minimum(u.astype(np.float32), _MLX_BELOW_ONE)
 
 
-INTEGER_DRAWS = (
-    IntegerDraw(
+DRAW_FUNCTIONS = (
+    DrawFunction(
         "mlx.random.randint",
         "mlx",
         "a float32 uniform number between the bounds, rounded down",
@@ -746,7 +746,7 @@ INTEGER_DRAWS = (
                 Call(
                     f"randint(0, {size})",
                     partial(uniform_law, size),
-                    partial(_mlx_integers, 0, size),
+                    partial(_replay_mlx_integers, 0, size),
                     partial(_mlx_integers_tv, size),
                 )
                 for size in (10, VOCAB)
@@ -754,7 +754,7 @@ INTEGER_DRAWS = (
             Call(
                 "randint(2**29, 2**30)",
                 partial(residue_law, 32),
-                partial(_mlx_integers, 1 << 29, 1 << 30),
+                partial(_replay_mlx_integers, 1 << 29, 1 << 30),
                 # Multiples of 32 alone, each more often than it should be.
                 lambda: 1 - 1 / 32,
             ),
@@ -764,7 +764,7 @@ INTEGER_DRAWS = (
             for words in ("5, 5", "5, 3", "-5, -3", "2**24, 2**24 + 4", "2**30 - 8, 2**30")
         ),
     ),
-    IntegerDraw(
+    DrawFunction(
         "mlx.random.bernoulli",
         "mlx",
         "a float32 uniform number, of a word of 32 bits, is below p",
@@ -773,7 +773,7 @@ INTEGER_DRAWS = (
             Call(
                 f"bernoulli({p:.9g}, '{dtype}')",
                 partial(scipy_law, "bernoulli", given),
-                partial(_mlx_below, p, dtype),
+                partial(_replay_mlx_bernoulli, p, dtype),
                 partial(_mlx_threshold, p, dtype),
             )
             for p, dtype, given in (
@@ -784,7 +784,7 @@ INTEGER_DRAWS = (
         ),
         tuple(f"bernoulli({p})" for p in ("0", "1", "nan", "-.1", "1.1", "1 - 1e-8")),
     ),
-    IntegerDraw(
+    DrawFunction(
         "mlx.random.permutation",
         "mlx",
         "sorts by random words of 32 bits",

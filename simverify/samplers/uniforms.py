@@ -21,7 +21,7 @@ from simverify.samplers.base import (
     ORDERS,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     StatedLaw,
     Streams,
     UniformGenerator,
@@ -177,15 +177,15 @@ def _python_words(seed: int) -> Callable[[], int]:
     return partial(random.Random(seed).getrandbits, 32)
 
 
-def _python_below(size: int, low: int, count: int, seed: int) -> Ints:
+def _replay_python_integers(size: int, low: int, count: int, seed: int) -> Ints:
     return low + repeated(_below(_python_words(seed), 32), count)(size)
 
 
-def _python_orders(count: int, seed: int) -> Ints:
+def _replay_python_orders(count: int, seed: int) -> Ints:
     return repeated(partial(_from_the_end, _below(_python_words(seed), 32)), count)(4)
 
 
-def _python_sample(count: int, seed: int) -> Ints:
+def _replay_python_sample(count: int, seed: int) -> Ints:
     below = _below(_python_words(seed), 32)
 
     def draw() -> list[int]:
@@ -199,8 +199,10 @@ def _python_sample(count: int, seed: int) -> Ints:
     return repeated(draw, count)()
 
 
-def _python_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
-    return IntegerDraw(f"random.{name}", "", method, _python_names, calls, edges, ORDERS)
+def _python_draw(
+    name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str
+) -> DrawFunction:
+    return DrawFunction(f"random.{name}", "", method, _python_names, calls, unusual_calls, ORDERS)
 
 
 _REJECTED = "as many bits of a word as the bound has, drawn again until they are below it"
@@ -214,7 +216,7 @@ _PYTHON_DRAWS = (
             Call(
                 f"randrange({size})",
                 partial(uniform_law, size),
-                partial(_python_below, size, 0),
+                partial(_replay_python_integers, size, 0),
                 no_bias,
             )
             for size in (10, VOCAB, _LARGE)
@@ -228,7 +230,14 @@ _PYTHON_DRAWS = (
     _python_draw(
         "randint",
         _REJECTED,
-        (Call("randint(1, 6)", partial(uniform_law, 6, 1), partial(_python_below, 6, 1), no_bias),),
+        (
+            Call(
+                "randint(1, 6)",
+                partial(uniform_law, 6, 1),
+                partial(_replay_python_integers, 6, 1),
+                no_bias,
+            ),
+        ),
         "randint(5, 5)",
         "randint(5, 4)",
         "randint(1, 2.5)",
@@ -236,13 +245,13 @@ _PYTHON_DRAWS = (
     _python_draw(
         "shuffle",
         f"from the last place to the second, an integer each: {_REJECTED}",
-        (Call("shuffle(4)", partial(order_law, 4, 4), _python_orders, no_bias),),
+        (Call("shuffle(4)", partial(order_law, 4, 4), _replay_python_orders, no_bias),),
         "shuffle(0)",
     ),
     _python_draw(
         "sample",
         f"small populations: from a list, which closes up, an integer each: {_REJECTED}",
-        (Call("sample(range(4), 2)", partial(order_law, 4, 2), _python_sample, no_bias),),
+        (Call("sample(range(4), 2)", partial(order_law, 4, 2), _replay_python_sample, no_bias),),
         "sample(range(4), 0)",
         "sample(range(4), 5)",
     ),
@@ -292,7 +301,7 @@ def _numpy_words(make: Callable[[int], Any], count: int, seed: int) -> Any:
     return numbers.randint(0, _WORD, count, dtype=np.uint32)
 
 
-def _multiplied(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+def _replay_lemire(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
     """Return integers below ``size`` by Lemire's method."""
     words = _numpy_words(make, 2 * count, seed).astype(np.uint64) * np.uint64(size)
     low = words & np.uint64(_WORD - 1)
@@ -300,7 +309,7 @@ def _multiplied(make: Callable[[int], Any], size: int, count: int, seed: int) ->
     return np.asarray(kept[:count], dtype=np.int64)
 
 
-def _multiplied_tv(size: int) -> float:
+def _lemire_tv(size: int) -> float:
     """Return 0 where Lemire's method has as many words for the first as for the last integer."""
     rest = (_WORD - size) % size
 
@@ -311,18 +320,18 @@ def _multiplied_tv(size: int) -> float:
     return 0.0 if {words(place) for place in places} == {_WORD // size} else math.nan
 
 
-def _masked(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+def _replay_masked(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
     words = _numpy_words(make, 3 * count, seed).astype(np.int64)
     words &= (1 << (size - 1).bit_length()) - 1
     return np.asarray(words[words < size][:count])
 
 
-def _numpy_orders(make: Callable[[int], Any], count: int, seed: int) -> Ints:
+def _replay_numpy_orders(make: Callable[[int], Any], count: int, seed: int) -> Ints:
     words = iter(_numpy_words(make, 12 * count, seed).tolist())
     return repeated(partial(_from_the_end, _below(words.__next__, _LOW_BITS)), count)(4)
 
 
-def _inverted(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+def _replay_binomial(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
     return _inversion(n, p)(make(seed).random(count))
 
 
@@ -343,7 +352,7 @@ def _inversion(n: int, p: float) -> Callable[[Floats], Ints]:
     return index
 
 
-def _searched(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+def _replay_geometric_search(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
     left = make(seed).random(count)
     values, term, reached = np.ones(count, dtype=np.int64), p, p
     while (live := left > reached).any():
@@ -353,7 +362,9 @@ def _searched(make: Callable[[int], Any], p: float, count: int, seed: int) -> In
     return values
 
 
-def _logarithms(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+def _replay_geometric_logarithm(
+    make: Callable[[int], Any], p: float, count: int, seed: int
+) -> Ints:
     numbers = make(seed)
     if isinstance(numbers, np.random.Generator):
         drawn = numbers.standard_exponential(count)
@@ -362,7 +373,7 @@ def _logarithms(make: Callable[[int], Any], p: float, count: int, seed: int) -> 
     return np.ceil(-drawn / math.log1p(-p)).astype(np.int64)
 
 
-def _products(make: Callable[[int], Any], rate: float, count: int, seed: int) -> Ints:
+def _replay_poisson(make: Callable[[int], Any], rate: float, count: int, seed: int) -> Ints:
     numbers = iter(make(seed).random(int(2 * (rate + 1) * count)).tolist())
     least = math.exp(-rate)
 
@@ -375,12 +386,14 @@ def _products(make: Callable[[int], Any], rate: float, count: int, seed: int) ->
     return repeated(draw, count)()
 
 
-def _gamma_poisson(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+def _replay_negative_binomial(
+    make: Callable[[int], Any], n: int, p: float, count: int, seed: int
+) -> Ints:
     numbers = make(seed)
     return repeated(lambda: numbers.poisson(numbers.gamma(n, (1 - p) / p)), count)()
 
 
-def _zipf_again(make: Callable[[int], Any], a: float, count: int, seed: int) -> Ints:
+def _replay_zipf(make: Callable[[int], Any], a: float, count: int, seed: int) -> Ints:
     numbers = make(seed)
     uniforms = iter(numbers.random(20 * count).tolist())
     least = (2.0**63) ** (1 - a) if isinstance(numbers, np.random.Generator) else 0.0
@@ -422,24 +435,28 @@ def _colours_law() -> StatedLaw:
     return outcome_law(outcomes, laws.multivariate_hypergeom([4, 3, 2], 3).pmf(outcomes))
 
 
-def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ...]:
+def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, ...]:
     """Return the draws of a numpy generator; ``make``: returns one with a seed."""
     legacy = kind == "RandomState"
 
     def draw(
-        name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
-    ) -> IntegerDraw:
+        name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str, count: int = 1 << 18
+    ) -> DrawFunction:
         names = partial(numpy_draw_names, make)
-        return IntegerDraw(f"numpy.{kind}.{name}", "numpy", method, names, calls, edges, count)
+        return DrawFunction(
+            f"numpy.{kind}.{name}", "numpy", method, names, calls, unusual_calls, count
+        )
 
-    def order(name: str, *edges: str) -> IntegerDraw:
-        words, again = f"{name}(4)", partial(_numpy_orders, make)
+    def order(name: str, *unusual_calls: str) -> DrawFunction:
+        expression, replay = f"{name}(4)", partial(_replay_numpy_orders, make)
         method = "from the last place to the second, an integer each: the word's low bits, drawn "
-        call = Call(words, partial(order_law, 4, 4), again, no_bias)
-        return draw(name, f"{method}again until they are in range", (call,), *edges, count=ORDERS)
+        call = Call(expression, partial(order_law, 4, 4), replay, no_bias)
+        return draw(
+            name, f"{method}again until they are in range", (call,), *unusual_calls, count=ORDERS
+        )
 
     integers = "randint" if legacy else "integers"
-    again, tv = (_masked, no_bias) if legacy else (_multiplied, _multiplied_tv)
+    replay, tv = (_replay_masked, no_bias) if legacy else (_replay_lemire, _lemire_tv)
     parts = [
         draw(
             integers,
@@ -452,7 +469,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     f"{integers}({size})",
                     partial(uniform_law, size),
-                    partial(again, make, size),
+                    partial(replay, make, size),
                     partial(tv, size),
                 )
                 for size in (10, VOCAB, _LARGE)
@@ -471,7 +488,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     "binomial(20, .3)",
                     partial(scipy_law, "binom", 20, 0.3),
-                    partial(_inverted, make, 20, 0.3),
+                    partial(_replay_binomial, make, 20, 0.3),
                     partial(_inversion_tv, 20, 0.3),
                 ),
                 Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -499,12 +516,12 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     "geometric(.5)",
                     partial(scipy_law, "geom", 0.5),
-                    partial(_searched, make, 0.5),
+                    partial(_replay_geometric_search, make, 0.5),
                 ),
                 Call(
                     "geometric(.01)",
                     partial(scipy_law, "geom", 0.01),
-                    partial(_logarithms, make, 0.01),
+                    partial(_replay_geometric_logarithm, make, 0.01),
                 ),
             ),
             *(f"geometric({p})" for p in ("0", "1", "nan", "1e-10", "1e-17", "1e-300")),
@@ -517,7 +534,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     "poisson(3.5)",
                     partial(scipy_law, "poisson", 3.5),
-                    partial(_products, make, 3.5),
+                    partial(_replay_poisson, make, 3.5),
                 ),
                 Call("poisson(100)", partial(scipy_law, "poisson", 100)),
                 Call("poisson(1e8)", partial(grouped_law, "poisson", 1e8)),
@@ -531,7 +548,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     "negative_binomial(3, .4)",
                     partial(scipy_law, "nbinom", 3, 0.4),
-                    partial(_gamma_poisson, make, 3, 0.4),
+                    partial(_replay_negative_binomial, make, 3, 0.4),
                 ),
             ),
             *(
@@ -576,7 +593,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
                 Call(
                     f"zipf({a})",
                     partial(_zipf_law, a),
-                    partial(_zipf_again, make, a),
+                    partial(_replay_zipf, make, a),
                     partial(_zipf_tv, a),
                 )
                 for a in (2.0, 1.01)
@@ -669,24 +686,25 @@ def _numba_draw_names(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _numpy_again(words: str, count: int, seed: int) -> Any:
-    return eval(words, numpy_draw_names(np.random.RandomState, count, seed))
+def _replay_numpy(expression: str, count: int, seed: int) -> Any:
+    return eval(expression, numpy_draw_names(np.random.RandomState, count, seed))
 
 
 def _numba_draw(
     name: str,
-    words: str,
+    expression: str,
     law: Callable[[], Any],
-    *edges: str,
+    *unusual_calls: str,
     tv: Callable[[], float] | None = None,
     method: str = "",
-) -> IntegerDraw:
+) -> DrawFunction:
     """Return a draw of numba's; without a ``method``, its numbers are numpy's of that seed."""
-    call = Call(words, law, None if method else partial(_numpy_again, words), tv)
+    replay = None if method else partial(_replay_numpy, expression)
+    call = Call(expression, law, replay, tv)
     method = method or "as numpy's RandomState, number by number"
-    written = tuple(f"{name}({one})" for one in edges)
+    written = tuple(f"{name}({one})" for one in unusual_calls)
     title = f"numba.random.{name}"
-    return IntegerDraw(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
+    return DrawFunction(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
 
 
 _NUMBA_DRAWS = (
@@ -727,7 +745,7 @@ _NUMBA_DRAWS = (
 )
 
 
-INTEGER_DRAWS = (
+DRAW_FUNCTIONS = (
     *_PYTHON_DRAWS,
     *_numpy_draws("Generator", np.random.default_rng),
     *_numpy_draws("RandomState", np.random.RandomState),

@@ -12,8 +12,8 @@ from support.pages.scripts import load
 from simverify.errors import UsageError
 from simverify.samplers import base, compiled, judge, table, uniforms
 from simverify.samplers.catalogue import (
+    DRAW_FUNCTIONS,
     GENERATORS,
-    INTEGER_DRAWS,
     SAMPLERS,
     STREAMS,
     check_installed,
@@ -38,7 +38,7 @@ def test_everything_is_in_the_table():
     assert {(one.name, one.dtype) for one in TABLE.samplers} == samplers
     for one in TABLE.samplers:
         assert len(one.rows) == len(judge.ROWS) * len(table.VOCABULARIES)
-    assert [one.name for one in TABLE.draws] == [one.name for one in INTEGER_DRAWS]
+    assert [one.name for one in TABLE.draws] == [one.name for one in DRAW_FUNCTIONS]
     pairs = [(one.package, one.setting, *pair) for one in STREAMS for pair in one.pairs]
     assert [(one.package, one.setting, one.one, one.other) for one in TABLE.streams] == pairs
 
@@ -129,12 +129,12 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch):
             check_installed(SAMPLERS[name])
 
 
-@pytest.mark.parametrize("draw", INTEGER_DRAWS, ids=lambda one: one.name)
+@pytest.mark.parametrize("draw", DRAW_FUNCTIONS, ids=lambda one: one.name)
 def test_integers_are_what_the_table_says(draw):
     installed(draw.package)
     known = next(one for one in TABLE.draws if one.name == draw.name)
     made = measuring.measured_draw(draw)
-    assert made.edges == known.edges
+    assert made.unusual_calls == known.unusual_calls
     assert made.method == known.method
     for new, old in zip(made.calls, known.calls, strict=True):
         same = {"tv": None, "detectable": None}
@@ -162,7 +162,7 @@ def test_what_is_off_is_known():
 
 
 ORDERS = list(itertools.permutations(range(4)))
-DRAWN = {draw.name: draw for draw in INTEGER_DRAWS}
+DRAWN = {draw.name: draw for draw in DRAW_FUNCTIONS}
 WRONG = [
     ("numpy.Generator.integers", lambda: base.uniform_law(11)),
     ("numpy.Generator.binomial", lambda: base.scipy_law("binom", 20, 0.31)),
@@ -185,7 +185,7 @@ def test_another_law_is_rejected(name, law):
 
 def test_a_replay_that_differs_leaves_no_exact_distance():
     draw = DRAWN["numpy.Generator.integers"]
-    call = replace(draw.calls[0], again=lambda count, _seed: np.zeros(count))
+    call = replace(draw.calls[0], expected_values=lambda count, _seed: np.zeros(count))
     judged = judge.judge_call(draw, call)
     assert (judged.replayed, judged.tv) == (False, None)
     assert judged.detectable > 0
@@ -205,7 +205,7 @@ def test_jax_takes_half_of_its_words_for_a_large_range():
     pytest.importorskip("jax")
     call = DRAWN["jax.random.randint"].calls[2]
     installed("jax")
-    both = replace(call, again=lambda count, seed: wide_remainders(3 << 29, count, seed))
+    both = replace(call, expected_values=lambda count, seed: wide_remainders(3 << 29, count, seed))
     assert judge.judge_call(DRAWN["jax.random.randint"], both).replayed is False
     assert call.tv() == pytest.approx(1 / 12)
 
@@ -229,6 +229,6 @@ def test_unusual_parameters_are_put_in_words():
         ("integers(3, 9)", "3 to 8"),
         ("integers(4, 3)", "raises ValueError"),
         ("[nan, 1]", "1 or nan"),
-        ("[]", "nothing"),
+        ("[]", "empty"),
     ):
-        assert judge.edge_words(draw, words) == expected
+        assert judge.unusual_words(draw, words) == expected
