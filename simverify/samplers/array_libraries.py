@@ -569,7 +569,8 @@ _BERNOULLI = (
 _TORCH_DRAWS = (
     _torch_draw(
         "randint",
-        "the remainder of a word; words of 32 bits below 2^28 integers, else of 64",
+        "Returns a word modulo the range; takes 32-bit words for fewer than 2^28 integers, else "
+        "64-bit words",
         tuple(
             Call(
                 f"randint({size})",
@@ -590,7 +591,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "randperm",
-        "from the first place on, an integer each: the remainder of a word of 32 bits",
+        "Fisher-Yates shuffle from the front; each index: a 32-bit word modulo the range",
         (
             Call(
                 "randperm(4)",
@@ -605,7 +606,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "bernoulli",
-        "a uniform number is below p: of 24 bits, or of 53 for float64",
+        "Returns 1 if a uniform number is below p; the number has 24 bits, or 53 for float64",
         tuple(
             _bernoulli_call(*one, _replay_torch_bernoulli, _torch_threshold) for one in _BERNOULLI
         ),
@@ -618,7 +619,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "poisson",
-        "rates below 10: uniform numbers are multiplied; else PTRS; the result is of float32",
+        "If the rate is below 10: multiplies uniform numbers; else PTRS; returns float32",
         (
             Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
             Call("poisson(100)", partial(scipy_law, "poisson", 100)),
@@ -627,7 +628,8 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "binomial",
-        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        "If n min(p, 1 - p) is below 10: adds up geometric gaps between successes; else BTRS; "
+        "works in float32",
         (
             Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
             Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -636,7 +638,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "geometric_",
-        "the logarithm of a uniform number of 53 bits, divided by log(1 - p)",
+        "Divides the logarithm of a 53-bit uniform number by log(1 - p); rounds up",
         (
             Call("geometric_(.5)", partial(scipy_law, "geom", 0.5)),
             Call("geometric_(.01)", partial(scipy_law, "geom", 0.01)),
@@ -701,8 +703,8 @@ def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *unusual_calls: s
 _JAX_DRAWS = (
     _jax_draw(
         "randint",
-        "up to 2^16 integers: the remainder of two words of 32 bits, taken as one of 64; above, of "
-        "the second word alone, as the factor of the first, 2^32, wraps to 0",
+        "Up to 2^16 integers: a 64-bit word modulo the range. Above that: only its lower 32 bits "
+        "modulo the range, because the factor of the upper half overflows to 0",
         tuple(
             Call(
                 f"randint(0, {size})",
@@ -720,7 +722,7 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "bernoulli",
-        "a uniform number of p's type is below p",
+        "Returns 1 if a uniform number of p's type is below p",
         tuple(_bernoulli_call(*one, _replay_jax_bernoulli, _jax_threshold) for one in _BERNOULLI),
         "0",
         "1",
@@ -731,13 +733,13 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "permutation",
-        "sorts by random words of 32 bits, so often that equal ones hardly matter",
+        "Sorts by random 32-bit words, often enough that equal words hardly matter",
         (Call("permutation(4)", partial(order_law, 4, 4)),),
         "0",
     ),
     _jax_draw(
         "poisson",
-        "rates below 10: uniform numbers are multiplied; else rejection; in float32",
+        "If the rate is below 10: multiplies uniform numbers; else PTRS; works in float32",
         (
             Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
             Call("poisson(100)", partial(scipy_law, "poisson", 100)),
@@ -746,7 +748,8 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "binomial",
-        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        "If n min(p, 1 - p) is at most 10: adds up geometric gaps between successes; else BTRS; "
+        "works in float32",
         (
             Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
             Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -755,7 +758,7 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "geometric",
-        "the logarithm of a float32 uniform number, divided by log(1 - p)",
+        "Divides the logarithm of a float32 uniform number by log(1 - p); rounds down and adds 1",
         (
             Call("geometric(.5)", partial(scipy_law, "geom", 0.5)),
             Call("geometric(.01)", partial(scipy_law, "geom", 0.01)),

@@ -113,8 +113,10 @@ _COMPILERS = {
 _NEEDED = {
     "libstdc++": "needs libstdc++: install g++",
     "libc++": "needs libc++: install clang and libc++-dev",
-    "rust-rand": "needs Rust's rand 0.8, without a network: install cargo and librust-rand-dev",
-    "rust-rand-0.10": "needs Rust's rand 0.10, without a network: cargo, librust-rand-dev",
+    "rust-rand": "needs Rust's crate rand 0.8: install cargo and Debian 12's librust-rand-dev "
+    "(simverify downloads no crates)",
+    "rust-rand-0.10": "needs Rust's crate rand 0.10: install cargo and Debian sid's "
+    "librust-rand-dev (simverify downloads no crates)",
 }
 """What to install where pip does not."""
 
@@ -638,10 +640,10 @@ def _triton_draw(
     return DrawFunction(f"triton.language.{name}", "triton", method, names, (call,))
 
 
-_WORDS = "a word of Philox 4x32-10, whose counter is the offset, as int32"
+_PHILOX = "four int32 words of Philox 4x32-10 at counter = offset"
 _BOX_MULLER = (
-    "Box-Muller in float32 of two numbers of rand4x, the first of them at least 1e-7: none can be "
-    "further from 0 than 5.678"
+    "Box-Muller in float32 on two numbers of rand4x; raises the first to at least 1e-7, so |x| is "
+    "at most 5.678; returns"
 )
 
 
@@ -698,8 +700,8 @@ DRAW_FUNCTIONS = (
             no_bias,
         )
         for name, method, taken in (
-            ("randint", f"{_WORDS}; the first of four", 1),
-            ("randint4x", f"four words: each {_WORDS}", 4),
+            ("randint", f"The first of the {_PHILOX}", 1),
+            ("randint4x", f"The {_PHILOX}", 4),
         )
     ),
     *(
@@ -707,8 +709,8 @@ DRAW_FUNCTIONS = (
             name, method, partial(grouped_law, "norm"), partial(_replay_triton_normals, taken)
         )
         for name, method, taken in (
-            ("randn", _BOX_MULLER, 1),
-            ("randn4x", f"{_BOX_MULLER}; four at once, of cosines and of sines", 4),
+            ("randn", f"{_BOX_MULLER} one cosine", 1),
+            ("randn4x", f"{_BOX_MULLER} two cosines and two sines", 4),
         )
     ),
 )

@@ -716,6 +716,24 @@ def _mlx_integers_tv(size: int) -> float:
     return total_variation(law, np.full(size, 1 / size))
 
 
+_MLX_POINTS = 1 << 26
+"""Uniform numbers that are tried of a wide range: none that float32 tells apart is missed."""
+
+
+def _mlx_sparse_tv(low: int, high: int) -> float:
+    """Return the probability of the integers that never come out.
+
+    That is the total variation, as each of the others comes out more often than it should.
+    """
+    index, part = _mlx_floors(low, high), 1 << 20
+    reached, last = 0, low - 1
+    for start in range(0, _MLX_POINTS, part):
+        values = index(np.arange(start, start + part) / _MLX_POINTS)
+        reached += int((np.diff(values, prepend=last) > 0).sum())
+        last = int(values[-1])
+    return 1 - reached / (high - low)
+
+
 def _mlx_given(p: float, dtype: str) -> float:
     mx = mlx_module()
     return float(mx.array(p, dtype=getattr(mx, dtype)).astype(mx.float32).item())
@@ -739,7 +757,7 @@ DRAW_FUNCTIONS = (
     DrawFunction(
         "mlx.random.randint",
         "mlx",
-        "a float32 uniform number between the bounds, rounded down",
+        "Rounds down a float32 uniform number between the bounds",
         _mlx_draw_names,
         (
             *(
@@ -753,10 +771,9 @@ DRAW_FUNCTIONS = (
             ),
             Call(
                 "randint(2**29, 2**30)",
-                partial(residue_law, 32),
+                partial(residue_law, 64),
                 partial(_replay_mlx_integers, 1 << 29, 1 << 30),
-                # Multiples of 32 alone, each more often than it should be.
-                lambda: 1 - 1 / 32,
+                partial(_mlx_sparse_tv, 1 << 29, 1 << 30),
             ),
         ),
         tuple(
@@ -767,7 +784,7 @@ DRAW_FUNCTIONS = (
     DrawFunction(
         "mlx.random.bernoulli",
         "mlx",
-        "a float32 uniform number, of a word of 32 bits, is below p",
+        "Returns 1 if a float32 uniform number, made from a 32-bit word, is below p",
         _mlx_draw_names,
         tuple(
             Call(
@@ -787,7 +804,7 @@ DRAW_FUNCTIONS = (
     DrawFunction(
         "mlx.random.permutation",
         "mlx",
-        "sorts by random words of 32 bits",
+        "Sorts by random 32-bit words",
         _mlx_draw_names,
         (Call("permutation(4)", partial(order_law, 4, 4)),),
         ("permutation(0)",),

@@ -205,13 +205,14 @@ def _python_draw(
     return DrawFunction(f"random.{name}", "", method, _python_names, calls, unusual_calls, ORDERS)
 
 
-_REJECTED = "as many bits of a word as the bound has, drawn again until they are below it"
+_REDRAWS = "Takes as many random bits as the bound has; redraws until the number is below it"
+_REDRAWN = "as many random bits as the bound has, redrawn until the number is below it"
 
 
 _PYTHON_DRAWS = (
     _python_draw(
         "randrange",
-        _REJECTED,
+        _REDRAWS,
         tuple(
             Call(
                 f"randrange({size})",
@@ -229,7 +230,7 @@ _PYTHON_DRAWS = (
     ),
     _python_draw(
         "randint",
-        _REJECTED,
+        _REDRAWS,
         (
             Call(
                 "randint(1, 6)",
@@ -244,13 +245,14 @@ _PYTHON_DRAWS = (
     ),
     _python_draw(
         "shuffle",
-        f"from the last place to the second, an integer each: {_REJECTED}",
+        f"Fisher-Yates shuffle from the end; each index: {_REDRAWN}",
         (Call("shuffle(4)", partial(order_law, 4, 4), _replay_python_orders, no_bias),),
         "shuffle(0)",
     ),
     _python_draw(
         "sample",
-        f"small populations: from a list, which closes up, an integer each: {_REJECTED}",
+        "For small populations: picks from a list; the last item fills the gap. Each index: "
+        f"{_REDRAWN}",
         (Call("sample(range(4), 2)", partial(order_law, 4, 2), _replay_python_sample, no_bias),),
         "sample(range(4), 0)",
         "sample(range(4), 5)",
@@ -305,7 +307,7 @@ def _replay_lemire(make: Callable[[int], Any], size: int, count: int, seed: int)
     """Return integers below ``size`` by Lemire's method."""
     words = _numpy_words(make, 2 * count, seed).astype(np.uint64) * np.uint64(size)
     low = words & np.uint64(_WORD - 1)
-    kept = words[low >= (_WORD - size) % size] >> np.uint64(32)
+    kept = words[low >= (_WORD - size) % size] // np.uint64(_WORD)
     return np.asarray(kept[:count], dtype=np.int64)
 
 
@@ -421,7 +423,10 @@ def _zipf_law(a: float) -> StatedLaw:
 
 
 def _zipf_tv(a: float) -> float:
-    """Return the probability of what does not fit into int64, and is drawn again."""
+    """Return the probability of what does not fit into int64, and is redrawn.
+
+    That is the total variation, as all that fits comes out more often than it should.
+    """
     return float(special.zeta(a, 2.0**63) / special.zeta(a))
 
 
@@ -449,22 +454,23 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
 
     def order(name: str, *unusual_calls: str) -> DrawFunction:
         expression, replay = f"{name}(4)", partial(_replay_numpy_orders, make)
-        method = "from the last place to the second, an integer each: the word's low bits, drawn "
-        call = Call(expression, partial(order_law, 4, 4), replay, no_bias)
-        return draw(
-            name, f"{method}again until they are in range", (call,), *unusual_calls, count=ORDERS
+        method = (
+            "Fisher-Yates shuffle from the end; each index: the low bits of a word, redrawn until "
+            "in range"
         )
+        call = Call(expression, partial(order_law, 4, 4), replay, no_bias)
+        return draw(name, method, (call,), *unusual_calls, count=ORDERS)
 
     integers = "randint" if legacy else "integers"
     replay, tv = (_replay_masked, no_bias) if legacy else (_replay_lemire, _lemire_tv)
     parts = [
         draw(
             integers,
-            "the low bits of a word, drawn again until they are in range; words of 32 bits for up "
-            "to 2^32 integers"
+            "Takes the low bits of a word; redraws until they are in range; 32-bit words for up to "
+            "2^32 integers"
             if legacy
-            else "the upper half of word times size; lower halves that would bias it are drawn "
-            "again (Lemire); words of 32 bits for up to 2^32 integers",
+            else "Takes the upper half of word times size; redraws if the lower half would bias it "
+            "(Lemire); 32-bit words for up to 2^32 integers",
             tuple(
                 Call(
                     f"{integers}({size})",
@@ -481,9 +487,9 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "binomial",
-            "n min(p, 1 - p) up to 30: inversion, the probabilities are taken from one uniform "
-            "number, and a value more than 10 standard deviations above the mean is drawn again; "
-            "else BTPE",
+            "If n min(p, 1 - p) is at most 30: subtracts the probabilities in turn from one "
+            "uniform number (inversion), and redraws a value more than 10 standard deviations "
+            "above the mean; else BTPE",
             (
                 Call(
                     "binomial(20, .3)",
@@ -509,9 +515,14 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "geometric",
-            "p from 1/3 on: a search by one uniform number; else the logarithm of a uniform number "
-            + ("of 53 bits" if legacy else "(a ziggurat exponential number)")
-            + ", divided by log(1 - p)",
+            "If p >= 1/3: adds up the probabilities in turn until they reach one uniform number; "
+            "else divides "
+            + (
+                "the logarithm of a 53-bit uniform number by log(1 - p)"
+                if legacy
+                else "a ziggurat exponential number by -log(1 - p)"
+            )
+            + " and rounds up",
             (
                 Call(
                     "geometric(.5)",
@@ -528,8 +539,8 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "poisson",
-            "rates below 10: uniform numbers are multiplied until they are below exp(-rate); else "
-            "PTRS",
+            "If the rate is below 10: multiplies uniform numbers until the product is at most "
+            "exp(-rate); else PTRS",
             (
                 Call(
                     "poisson(3.5)",
@@ -543,7 +554,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "negative_binomial",
-            "poisson of a gamma number",
+            "Draws a Poisson number whose rate is a gamma number",
             (
                 Call(
                     "negative_binomial(3, .4)",
@@ -558,9 +569,9 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "hypergeometric",
-            "samples up to 10: one by one (HYP); else HRUA"
+            "HRUA if the sample size is above 10; else one item at a time"
             if legacy
-            else "samples of 10 up to all but 10: HRUA; else one by one",
+            else "HRUA if the sample size is from 10 to (good + bad - 10); else one item at a time",
             (
                 Call("hypergeometric(10, 20, 8)", partial(scipy_law, "hypergeom", 30, 10, 8)),
                 Call(
@@ -588,7 +599,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "zipf",
-            "rejection; values above 2^63 - 1 are drawn again",
+            "Draws by rejection; redraws values above 2^63 - 1",
             tuple(
                 Call(
                     f"zipf({a})",
@@ -602,7 +613,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         ),
         draw(
             "multinomial",
-            "binomials one after the other, of what is left",
+            "A binomial number for each outcome in turn, from the trials that remain",
             (Call("multinomial(3, [.5, .3, .2])", _multinomial_law),),
             *(
                 f"multinomial({words})"
@@ -613,8 +624,13 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
         order("shuffle", "shuffle(0)"),
         draw(
             "choice",
-            "without replacement, without p: "
-            + ("the first of a permutation" if legacy else "the last of a shuffle, or a set"),
+            "Without replacement and without p: "
+            + (
+                "the first items of a permutation"
+                if legacy
+                else "a partial shuffle if there are more than 10,000 items and more than 1/50 of "
+                "them are drawn; else Floyd's algorithm, with a set of the drawn items"
+            ),
             (Call("choice(4, 2, replace=False)", partial(order_law, 4, 2)),),
             "choice(4, 0, replace=False)",
             "choice(4, 5, replace=False)",
@@ -627,7 +643,8 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
             order("permuted", "permuted(0)"),
             draw(
                 "multivariate_hypergeometric",
-                "marginals: hypergeometric, colour by colour; count: a partial shuffle",
+                "method='marginals': a hypergeometric number per colour; method='count': a partial "
+                "shuffle of all items",
                 (
                     Call(f"{colours})", _colours_law),
                     Call(f"{colours}, method='count')", _colours_law),
@@ -701,7 +718,7 @@ def _numba_draw(
     """Return a draw of numba's; without a ``method``, its numbers are numpy's of that seed."""
     replay = None if method else partial(_replay_numpy, expression)
     call = Call(expression, law, replay, tv)
-    method = method or "as numpy's RandomState, number by number"
+    method = method or "The same numbers as numpy's RandomState with that seed"
     written = tuple(f"{name}({one})" for one in unusual_calls)
     title = f"numba.random.{name}"
     return DrawFunction(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
@@ -733,7 +750,7 @@ _NUMBA_DRAWS = (
         "negative_binomial",
         "negative_binomial(3, .4)",
         partial(scipy_law, "nbinom", 3, 0.4),
-        method="poisson of a gamma number; the numbers are not numpy's",
+        method="Draws a Poisson number whose rate is a gamma number; the numbers are not numpy's",
     ),
     _numba_draw(
         "hypergeometric",
