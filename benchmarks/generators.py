@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from simverify.samplers import judge, table, uniforms
-from simverify.samplers.base import IntegerDraw, Sampler, SeedRefused, UniformGenerator
+from simverify.samplers.base import DrawFunction, Sampler, SeedRefused, UniformGenerator
 from simverify.samplers.catalogue import (
+    DRAW_FUNCTIONS,
     GENERATORS,
-    INTEGER_DRAWS,
     SAMPLERS,
     STREAMS,
     installed_version,
@@ -115,11 +115,11 @@ def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
     )
 
 
-def measured_draw(draw: IntegerDraw) -> table.MeasuredDraw:
-    """Measure a function that draws integers."""
+def measured_draw(draw: DrawFunction) -> table.MeasuredDraw:
+    """Measure a function that draws integers, permutations or normal numbers."""
     calls = tuple(judge.judge_call(draw, call) for call in draw.calls)
-    edges = {words: judge.edge_words(draw, words) for words in draw.edges}
-    return table.MeasuredDraw(draw.name, draw.package, draw.method, calls, edges)
+    unusual = {call: judge.unusual_words(draw, call) for call in draw.unusual_calls}
+    return table.MeasuredDraw(draw.name, draw.package, draw.method, calls, unusual)
 
 
 def installed(packages: set[str]) -> dict[str, str]:
@@ -143,7 +143,7 @@ def main() -> int:
     options = parser.parse_args()
     judge.MAX_SAMPLED_NUMBERS = NUMBERS
     before = table.measured_table() if FILE.exists() else table.MeasuredTable({}, (), ())
-    every = {one.package for one in (*GENERATORS, *SAMPLERS.values(), *INTEGER_DRAWS)}
+    every = {one.package for one in (*GENERATORS, *SAMPLERS.values(), *DRAW_FUNCTIONS)}
     here = installed(every if options.only is None else {options.only})
     known = {(one.grid.name, one.grid.dtype): one for one in before.uniforms}
     entries = {(one.name, one.dtype): one for one in before.samplers}
@@ -179,7 +179,7 @@ def main() -> int:
         ),
         draws=tuple(
             measured_draw(one) if one.package in here else draws[one.name]
-            for one in INTEGER_DRAWS
+            for one in DRAW_FUNCTIONS
             if one.package in here or one.name in draws
         ),
     )

@@ -230,13 +230,14 @@ def stream_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str,
 
 
 def draw_entries(library: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each function that draws integers, with its lines."""
+    """Yield each function that draws integers or normal numbers, with its lines."""
     for draw in measured_table().draws:
         if _is_of(library, draw.package, draw.name):
             calls = [f"{call.call}: {call_words(call)}" for call in draw.calls]
-            lines = (capitalize(method_words(draw)), *calls)
-            if draw.edges:
-                lines += (f"Unusual parameters: {pairs_words(draw.edges)}",)
+            lines = (method_words(draw), *calls)
+            if draw.unusual_calls:
+                unusual = (f"  {call}: {words}" for call, words in draw.unusual_calls.items())
+                lines += ("Unusual parameters:", *unusual)
             yield draw.name, (*lines, version_words(draw.package))
 
 
@@ -245,22 +246,24 @@ def method_words(draw: MeasuredDraw) -> str:
     unknown = [call.call for call in draw.calls if not call.replayed]
     if not unknown:
         return draw.method
-    where = "" if len(unknown) == len(draw.calls) else f" for {' and '.join(unknown)}"
-    return f"{draw.method} (from its source{where})"
+    where = "" if len(unknown) == len(draw.calls) else f"{' and '.join(unknown)}: "
+    return f"{draw.method} ({where}read in its source, not checked)"
 
 
 def call_words(call: JudgedCall) -> str:
     """Return how far a call is from its stated law, and its smallest and largest value."""
     if call.tv is not None:
-        words = f"TV {call.tv:.2g}"
+        words = f"TV {call.tv:.2g} (exact)"
     elif call.rejected:
-        words = "off"
+        words = "TV above 0 (tested)"
     else:
-        words = "?" if call.detectable is None else f"below {call.detectable:.2g}"
+        words = "TV untested"
+        if call.detectable is not None:
+            words = f"TV below {call.detectable:.2g} (tested)"
     least, largest = (
         f"{x:.10g}" if isinstance(x, float) else str(x) for x in (call.least, call.largest)
     )
-    return f"{words}, {least} to {largest}"
+    return f"{words}; drew {least} to {largest}"
 
 
 def stream_title(package: str, setting: str) -> str:

@@ -93,11 +93,11 @@ def generators() -> str:
     lines += ["| function | calls | unusual parameters |", "| --- | --- | --- |"]
     lines += [
         f"| `{draw.name}` | "
-        + "; ".join(f"`{call.call}`: {call_words(call)}" for call in draw.calls)
-        + f" | {'; '.join(f'`{call}`: {words}' for call, words in draw.edges.items())} |"
+        + "<br>".join(f"`{call.call}`: {call_words(call)}" for call in draw.calls)
+        + f" | {'; '.join(f'`{call}`: {words}' for call, words in draw.unusual_calls.items())} |"
         for draw in table.draws
     ]
-    lines += ["", *(f"- `{draw.name}` draws by: {method_words(draw)}." for draw in table.draws)]
+    lines += ["", *(f"- `{draw.name}`: {method_words(draw)}." for draw in table.draws)]
     lines += ["", "## Streams", "", "| library | one | the other | they share |"]
     lines += ["| --- | --- | --- | --- |"]
     lines += [

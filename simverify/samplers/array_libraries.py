@@ -20,7 +20,7 @@ from simverify.samplers.base import (
     ORDERS,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Race,
     Sampler,
@@ -466,7 +466,7 @@ STREAMS = (
 """In words: ``inside`` and ``after`` draw with one seed in a block and after it."""
 
 
-# Functions that draw integers.
+# Functions that draw integers, permutations and normal numbers.
 
 
 def _torch_draw_names(count: int, seed: int) -> dict[str, Any]:
@@ -499,7 +499,7 @@ def _torch_words(count: int, seed: int) -> Any:
     return np.random.RandomState(seed).randint(0, 1 << 32, count, dtype=np.uint32).astype(np.uint64)
 
 
-def _torch_remainders(size: int, count: int, seed: int) -> Ints:
+def _replay_torch_integers(size: int, count: int, seed: int) -> Ints:
     if size < _TORCH_WIDE:
         return np.asarray(_torch_words(count, seed) % size, dtype=np.int64)
     high, low = _torch_words(2 * count, seed).reshape(-1, 2).T
@@ -509,7 +509,7 @@ def _torch_remainders(size: int, count: int, seed: int) -> Ints:
 _TORCH_WIDE = 1 << 28
 
 
-def _torch_orders(count: int, seed: int) -> Ints:
+def _replay_torch_orders(count: int, seed: int) -> Ints:
     words = iter(_torch_words(3 * count, seed).tolist())
 
     def draw(size: int) -> list[int]:
@@ -522,7 +522,7 @@ def _torch_orders(count: int, seed: int) -> Ints:
     return repeated(draw, count)(4)
 
 
-def _torch_below(p: float, dtype: str, count: int, seed: int) -> Floats:
+def _replay_torch_bernoulli(p: float, dtype: str, count: int, seed: int) -> Floats:
     torch = torch_module()
     given = torch.tensor(p, dtype=getattr(torch, dtype)).double().item()
     drawn = _torch_uniform("float64" if dtype == "float64" else "float32", count, seed) < given
@@ -536,25 +536,25 @@ def _torch_threshold(p: float, dtype: str) -> float:
 
 
 def _torch_draw(
-    name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
-) -> IntegerDraw:
-    written = tuple(f"{name}({words})" for words in edges)
+    name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str, count: int = 1 << 18
+) -> DrawFunction:
+    written = tuple(f"{name}({words})" for words in unusual_calls)
     title = f"torch.{'Tensor.' * name.endswith('_')}{name}"
-    return IntegerDraw(title, "torch", method, _torch_draw_names, calls, written, count)
+    return DrawFunction(title, "torch", method, _torch_draw_names, calls, written, count)
 
 
 def _bernoulli_call(
     p: float,
     dtype: str,
     given: float,
-    again: Callable[[float, str, int, int], Any],
+    replay: Callable[[float, str, int, int], Any],
     tv: Callable[[float, str], float],
 ) -> Call:
     """Return a call of a library's Bernoulli numbers; ``given``: p in that type."""
     return Call(
         f"bernoulli({p:.9g}, '{dtype}')",
         partial(scipy_law, "bernoulli", given),
-        partial(again, p, dtype),
+        partial(replay, p, dtype),
         partial(tv, p, dtype),
     )
 
@@ -569,12 +569,13 @@ _BERNOULLI = (
 _TORCH_DRAWS = (
     _torch_draw(
         "randint",
-        "the remainder of a word; words of 32 bits below 2^28 integers, else of 64",
+        "Returns a word modulo the range; takes 32-bit words for fewer than 2^28 integers, else "
+        "64-bit words",
         tuple(
             Call(
                 f"randint({size})",
                 partial(uniform_law, size),
-                partial(_torch_remainders, size),
+                partial(_replay_torch_integers, size),
                 partial(modulo_tv, 32 if size < _TORCH_WIDE else 64, size),
             )
             for size in (10, VOCAB, _TORCH_WIDE - 1, 3 << 30)
@@ -590,16 +591,25 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "randperm",
-        "from the first place on, an integer each: the remainder of a word of 32 bits",
-        (Call("randperm(4)", partial(order_law, 4, 4), _torch_orders, partial(modulo_tv, 32, 3)),),
+        "Fisher-Yates shuffle from the front; each index: a 32-bit word modulo the range",
+        (
+            Call(
+                "randperm(4)",
+                partial(order_law, 4, 4),
+                _replay_torch_orders,
+                partial(modulo_tv, 32, 3),
+            ),
+        ),
         "0",
         "-1",
         count=ORDERS,
     ),
     _torch_draw(
         "bernoulli",
-        "a uniform number is below p: of 24 bits, or of 53 for float64",
-        tuple(_bernoulli_call(*one, _torch_below, _torch_threshold) for one in _BERNOULLI),
+        "Returns 1 if a uniform number is below p; the number has 24 bits, or 53 for float64",
+        tuple(
+            _bernoulli_call(*one, _replay_torch_bernoulli, _torch_threshold) for one in _BERNOULLI
+        ),
         "0",
         "1",
         "nan",
@@ -609,7 +619,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "poisson",
-        "rates below 10: uniform numbers are multiplied; else PTRS; the result is of float32",
+        "If the rate is below 10: multiplies uniform numbers; else PTRS; returns float32",
         (
             Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
             Call("poisson(100)", partial(scipy_law, "poisson", 100)),
@@ -618,7 +628,8 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "binomial",
-        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        "If n min(p, 1 - p) is below 10: adds up geometric gaps between successes; else BTRS; "
+        "works in float32",
         (
             Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
             Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -627,7 +638,7 @@ _TORCH_DRAWS = (
     ),
     _torch_draw(
         "geometric_",
-        "the logarithm of a uniform number of 53 bits, divided by log(1 - p)",
+        "Divides the logarithm of a 53-bit uniform number by log(1 - p); rounds up",
         (
             Call("geometric_(.5)", partial(scipy_law, "geom", 0.5)),
             Call("geometric_(.01)", partial(scipy_law, "geom", 0.01)),
@@ -658,7 +669,7 @@ def _jax_draw_names(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _jax_remainders(size: int, count: int, seed: int) -> Ints:
+def _replay_jax_integers(size: int, count: int, seed: int) -> Ints:
     random = jax_module().random
     words = [random.bits(key, (count,)) for key in random.split(random.key(seed))]
     high, low = (np.asarray(word).astype(np.uint64) for word in words)
@@ -675,7 +686,7 @@ def _jax_randint_tv(size: int) -> float:
     return modulo_tv(32 if _jax_multiplier(size) == 0 else 64, size)
 
 
-def _jax_below(p: float, dtype: str, count: int, seed: int) -> Any:
+def _replay_jax_bernoulli(p: float, dtype: str, count: int, seed: int) -> Any:
     given = float(_jax_array(p, dtype).astype("float32"))
     return _jax_uniform(dtype, count, seed) < given
 
@@ -684,21 +695,21 @@ def _jax_threshold(p: float, dtype: str) -> float:
     return threshold_tv(float(_jax_array(p, dtype).astype("float32")), _JAX_BITS[dtype])
 
 
-def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
-    written = tuple(f"{name}({words})" for words in edges)
-    return IntegerDraw(f"jax.random.{name}", "jax", method, _jax_draw_names, calls, written)
+def _jax_draw(name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str) -> DrawFunction:
+    written = tuple(f"{name}({words})" for words in unusual_calls)
+    return DrawFunction(f"jax.random.{name}", "jax", method, _jax_draw_names, calls, written)
 
 
 _JAX_DRAWS = (
     _jax_draw(
         "randint",
-        "up to 2^16 integers: the remainder of two words of 32 bits, taken as one of 64; above, of "
-        "the second word alone, as the factor of the first, 2^32, wraps to 0",
+        "Up to 2^16 integers: a 64-bit word modulo the range. Above that: only its lower 32 bits "
+        "modulo the range, because the factor of the upper half overflows to 0",
         tuple(
             Call(
                 f"randint(0, {size})",
                 partial(uniform_law, size),
-                partial(_jax_remainders, size),
+                partial(_replay_jax_integers, size),
                 partial(_jax_randint_tv, size),
             )
             for size in (10, VOCAB, 3 << 29)
@@ -711,8 +722,8 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "bernoulli",
-        "a uniform number of p's type is below p",
-        tuple(_bernoulli_call(*one, _jax_below, _jax_threshold) for one in _BERNOULLI),
+        "Returns 1 if a uniform number of p's type is below p",
+        tuple(_bernoulli_call(*one, _replay_jax_bernoulli, _jax_threshold) for one in _BERNOULLI),
         "0",
         "1",
         "nan",
@@ -722,13 +733,13 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "permutation",
-        "sorts by random words of 32 bits, so often that equal ones hardly matter",
+        "Sorts by random 32-bit words, often enough that equal words hardly matter",
         (Call("permutation(4)", partial(order_law, 4, 4)),),
         "0",
     ),
     _jax_draw(
         "poisson",
-        "rates below 10: uniform numbers are multiplied; else rejection; in float32",
+        "If the rate is below 10: multiplies uniform numbers; else PTRS; works in float32",
         (
             Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
             Call("poisson(100)", partial(scipy_law, "poisson", 100)),
@@ -737,7 +748,8 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "binomial",
-        "n min(p, 1 - p) below 10: the gaps between successes; else BTRS; in float32",
+        "If n min(p, 1 - p) is at most 10: adds up geometric gaps between successes; else BTRS; "
+        "works in float32",
         (
             Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
             Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -746,7 +758,7 @@ _JAX_DRAWS = (
     ),
     _jax_draw(
         "geometric",
-        "the logarithm of a float32 uniform number, divided by log(1 - p)",
+        "Divides the logarithm of a float32 uniform number by log(1 - p); rounds down and adds 1",
         (
             Call("geometric(.5)", partial(scipy_law, "geom", 0.5)),
             Call("geometric(.01)", partial(scipy_law, "geom", 0.01)),
@@ -755,4 +767,4 @@ _JAX_DRAWS = (
     ),
 )
 
-INTEGER_DRAWS = (*_TORCH_DRAWS, *_JAX_DRAWS)
+DRAW_FUNCTIONS = (*_TORCH_DRAWS, *_JAX_DRAWS)

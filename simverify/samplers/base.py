@@ -134,26 +134,27 @@ class StatedLaw:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function that draws integers.
+    """A call of a :class:`DrawFunction`.
 
-    ``words``: Python, such as "poisson(3.5)", which :attr:`IntegerDraw.names` has the names of.
-    ``again(count, seed)``: the values that ought to come of a seed, where that is known; then
+    ``expression``: Python, such as "poisson(3.5)", whose names :attr:`DrawFunction.names` has.
+    ``expected_values(count, seed)``: the values that follow from a seed, where that is known; then
     ``tv()`` is their exact total variation from the stated law, where it can be counted.
     """
 
-    words: str
+    expression: str
     law: Callable[[], StatedLaw]
-    again: Callable[[int, int], Any] | None = None
+    expected_values: Callable[[int, int], Any] | None = None
     tv: Callable[[], float] | None = None
 
 
 @dataclass(frozen=True)
-class IntegerDraw:
-    """A library's function that draws integers.
+class DrawFunction:
+    """A library's function that draws integers, permutations or normal numbers.
 
     ``method``: how it draws, in words. ``names(count, seed)``: the names in calls; each function
-    of them returns ``count`` values (N,) or (N, K), the first after that seed. ``edges``: calls
-    with unusual parameters. ``count``: how many values of each call are looked at.
+    of them returns ``count`` values (N,) or (N, K), the first after that seed.
+    ``unusual_calls``: Python, calls with unusual parameters. ``count``: how many values of each
+    call are looked at.
     """
 
     name: str
@@ -161,7 +162,7 @@ class IntegerDraw:
     method: str
     names: Callable[[int, int], dict[str, Any]]
     calls: tuple[Call, ...]
-    edges: tuple[str, ...] = ()
+    unusual_calls: tuple[str, ...] = ()
     count: int = 1 << 18
 
 
@@ -169,14 +170,14 @@ ORDERS = 1 << 16
 """Permutations that are drawn, one call each."""
 
 VOCAB = 152_000
-"""Integers of a call that is about tokens."""
+"""Vocabulary size in the calls."""
 
 _SINGLE = 4_096
 """Integers that have a cell each; more of them share 64 cells."""
 
 
 def uniform_law(count: int, low: int = 0) -> StatedLaw:
-    """Return the law of ``count`` equal integers from ``low`` on."""
+    """Return the law of ``count`` equally likely integers from ``low`` on."""
     width = 1 if count <= _SINGLE else -(-count // 64)
     edges = np.minimum(np.arange(-(-count // width) + 1) * width, count)
     return StatedLaw(np.diff(edges) / count, lambda values: _cells_above(values, low, width))
@@ -188,7 +189,7 @@ def _cells_above(values: Any, low: int, width: int) -> Ints:
 
 
 def residue_law(modulus: int) -> StatedLaw:
-    """Return the law of equal integers, by what is left of each when ``modulus`` divides it."""
+    """Return the law of equally likely integers, by their remainder modulo ``modulus``."""
     row = np.full(modulus, 1 / modulus)
     return StatedLaw(row, lambda values: np.asarray(values, dtype=np.int64) % modulus)
 
@@ -242,17 +243,17 @@ def order_law(size: int, taken: int) -> StatedLaw:
 
 
 def repeated(function: Callable[..., Any], count: int) -> Callable[..., Ints]:
-    """Return a function that calls another so often, and returns an array of the results."""
+    """Return a function that calls another ``count`` times, and returns an array of the results."""
     return lambda *given, **named: np.array([function(*given, **named) for _ in range(count)])
 
 
 def no_bias(*_parameters: float) -> float:
-    """Return the total variation, 0, of words that are drawn again until each value has one."""
+    """Return the total variation, 0: after redrawing, each value has equally many words."""
     return 0.0
 
 
 def modulo_tv(bits: int, count: int) -> float:
-    """Return the total variation from equality of a word of so many bits modulo ``count``."""
+    """Return the TV from uniform of a ``bits``-bit word modulo ``count``."""
     quotient, larger = divmod(1 << bits, count)
     # Over one denominator: larger values have one word more than others have.
     return larger * ((quotient + 1) * count - (1 << bits)) / (count << bits)

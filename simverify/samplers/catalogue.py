@@ -7,7 +7,7 @@ from importlib import metadata
 from simverify.checks import pick_name
 from simverify.errors import UsageError
 from simverify.samplers import array_libraries, compiled, runtimes, uniforms
-from simverify.samplers.base import IntegerDraw, Sampler, Streams, UniformGenerator
+from simverify.samplers.base import DrawFunction, Sampler, Streams, UniformGenerator
 
 SAMPLERS: dict[str, Sampler] = {
     sampler.name: sampler
@@ -24,10 +24,10 @@ GENERATORS: tuple[UniformGenerator, ...] = (
 
 STREAMS: tuple[Streams, ...] = (*array_libraries.STREAMS, *runtimes.STREAMS)
 
-INTEGER_DRAWS: tuple[IntegerDraw, ...] = tuple(
+DRAW_FUNCTIONS: tuple[DrawFunction, ...] = tuple(
     draw
     for library in (uniforms, array_libraries, runtimes, compiled)
-    for draw in library.INTEGER_DRAWS
+    for draw in library.DRAW_FUNCTIONS
 )
 
 

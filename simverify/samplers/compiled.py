@@ -26,7 +26,7 @@ from simverify.folders import cache_folder
 from simverify.samplers.base import (
     HALF,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Sampler,
     SeedRefused,
@@ -113,8 +113,10 @@ _COMPILERS = {
 _NEEDED = {
     "libstdc++": "needs libstdc++: install g++",
     "libc++": "needs libc++: install clang and libc++-dev",
-    "rust-rand": "needs Rust's rand 0.8, without a network: install cargo and librust-rand-dev",
-    "rust-rand-0.10": "needs Rust's rand 0.10, without a network: cargo, librust-rand-dev",
+    "rust-rand": "needs Rust's crate rand 0.8: install cargo and Debian 12's librust-rand-dev "
+    "(simverify downloads no crates)",
+    "rust-rand-0.10": "needs Rust's crate rand 0.10: install cargo and Debian sid's "
+    "librust-rand-dev (simverify downloads no crates)",
 }
 """What to install where pip does not."""
 
@@ -530,7 +532,7 @@ def _triton_kernels() -> tuple[Any, Any, Any]:
             place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
             tl.store(numbers + place, tl.uint_to_uniform_float(tl.load(words + place)))
 
-        def four(numbers: Any, seed: Any, KIND: tl.constexpr, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
+        def draw_kernel(numbers: Any, seed: Any, KIND: tl.constexpr, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined] # noqa: N803
             place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
             if KIND == 0:
                 a = tl.randint(seed, place)
@@ -549,7 +551,7 @@ def _triton_kernels() -> tuple[Any, Any, Any]:
             tl.store(numbers + 4 * place + 2, c)
             tl.store(numbers + 4 * place + 3, d)
 
-        return triton.jit(by_seed), triton.jit(by_word), triton.jit(four)
+        return triton.jit(by_seed), triton.jit(by_word), triton.jit(draw_kernel)
 
     kernels, device = _batch().load_triton(load)
     if device != "cpu":
@@ -576,8 +578,11 @@ def _triton_uniform(_dtype: str, count: int, seed: int) -> Floats:
 _TRITON_KINDS = ("randint", "randint4x", "rand4x", "randn", "randn4x")
 
 
-def _triton_four(name: str, count: int, seed: int) -> Any:
-    """Return what ``tl.NAME`` draws, (count,): of four numbers all, of one one."""
+def _triton_numbers(name: str, count: int, seed: int) -> Any:
+    """Return ``count`` numbers of ``tl.NAME``.
+
+    All four outputs of the 4x functions, the only one of the others.
+    """
     torch = importlib.import_module("torch")
     taken = 4 if name.endswith("4x") else 1
     programs = -(-count // (taken * _TRITON_BLOCK))
@@ -604,11 +609,11 @@ def _philox(count: int, seed: int) -> Any:
     return np.stack([a, b, c, d]).astype(np.uint32).view(np.int32)
 
 
-def _triton_words(taken: int, count: int, seed: int) -> Any:
+def _replay_triton_words(taken: int, count: int, seed: int) -> Any:
     return _philox(-(-count // taken), seed)[:taken].T.ravel()[:count]
 
 
-def _triton_normals(taken: int, count: int, seed: int) -> Any:
+def _replay_triton_normals(taken: int, count: int, seed: int) -> Any:
     """Return Box and Muller's numbers, by numpy's functions."""
     words = _philox(-(-count // taken), seed)
     words = np.where(words < 0, -words - 1, words).astype(np.float32)
@@ -625,20 +630,20 @@ def _triton_draw(
     name: str,
     method: str,
     law: Callable[[], StatedLaw],
-    again: Callable[[int, int], Any],
+    replay: Callable[[int, int], Any],
     tv: Callable[[], float] | None = None,
-) -> IntegerDraw:
+) -> DrawFunction:
     def names(count: int, seed: int) -> dict[str, Any]:
-        return {name: lambda: _triton_four(name, count, seed)}
+        return {name: lambda: _triton_numbers(name, count, seed)}
 
-    call = Call(f"{name}()", law, again, tv)
-    return IntegerDraw(f"triton.language.{name}", "triton", method, names, (call,))
+    call = Call(f"{name}()", law, replay, tv)
+    return DrawFunction(f"triton.language.{name}", "triton", method, names, (call,))
 
 
-_WORDS = "a word of Philox 4x32-10, whose counter is the offset, as int32"
+_PHILOX = "four int32 words of Philox 4x32-10 at counter = offset"
 _BOX_MULLER = (
-    "Box-Muller in float32 of two numbers of rand4x, the first of them at least 1e-7: none can be "
-    "further from 0 than 5.678"
+    "Box-Muller in float32 on two numbers of rand4x; raises the first to at least 1e-7, so |x| is "
+    "at most 5.678; returns"
 )
 
 
@@ -685,25 +690,27 @@ def _tinygrad_index(row: Row, dtype: str) -> Callable[[Floats], Ints]:
     return lambda u: np.asarray(looked_in.searchsorted(u.astype(np.float32), side="right"))
 
 
-INTEGER_DRAWS = (
+DRAW_FUNCTIONS = (
     *(
         _triton_draw(
             name,
             method,
             partial(uniform_law, _WORD, -(1 << 31)),
-            partial(_triton_words, taken),
+            partial(_replay_triton_words, taken),
             no_bias,
         )
         for name, method, taken in (
-            ("randint", f"{_WORDS}; the first of four", 1),
-            ("randint4x", f"four words: each {_WORDS}", 4),
+            ("randint", f"The first of the {_PHILOX}", 1),
+            ("randint4x", f"The {_PHILOX}", 4),
         )
     ),
     *(
-        _triton_draw(name, method, partial(grouped_law, "norm"), partial(_triton_normals, taken))
+        _triton_draw(
+            name, method, partial(grouped_law, "norm"), partial(_replay_triton_normals, taken)
+        )
         for name, method, taken in (
-            ("randn", _BOX_MULLER, 1),
-            ("randn4x", f"{_BOX_MULLER}; four at once, of cosines and of sines", 4),
+            ("randn", f"{_BOX_MULLER} one cosine", 1),
+            ("randn4x", f"{_BOX_MULLER} two cosines and two sines", 4),
         )
     ),
 )
@@ -785,7 +792,7 @@ GENERATORS = (
         "triton.language.rand4x",
         "triton",
         ("float32",),
-        lambda _dtype, count, seed: as_float64(_triton_four("rand4x", count, seed)),
+        lambda _dtype, count, seed: as_float64(_triton_numbers("rand4x", count, seed)),
         ends=_triton_ends,
     ),
     UniformGenerator(

@@ -11,7 +11,7 @@ import numpy as np
 from simverify import results, stats
 from simverify.arrays import Floats, Ints, Row
 from simverify.battery.battery import finite_or_none, test_document
-from simverify.samplers.base import Call, IntegerDraw, Race, Sampler, normalised
+from simverify.samplers.base import Call, DrawFunction, Race, Sampler, normalised
 
 ROWS = ("flat", "peaked", "heavy")
 COMPARED = 100_000
@@ -217,14 +217,15 @@ def _cells(counts: Ints, row: Row) -> Sequence[tuple[str, Ints, Row]]:
     return together
 
 
-# Functions that draw integers.
+# Functions that draw integers, permutations and normal numbers.
 
 
 class JudgedCall(msgspec.Struct, frozen=True):
-    """What a call of a function that draws integers makes.
+    """What a call of a :class:`~simverify.samplers.base.DrawFunction` makes.
 
     ``tv``: its exact total variation from the stated law; None where it was sampled, and then
-    ``detectable`` is what the test finds, and ``rejected`` whether it found something. ``least``,
+    ``detectable`` is the smallest TV that the test would find, and ``rejected`` whether it found
+    something. ``least``,
     ``largest``: of what was drawn. ``replayed``: whether every value was that expected of its
     seed; None where none is known.
     """
@@ -238,21 +239,21 @@ class JudgedCall(msgspec.Struct, frozen=True):
     replayed: bool | None
 
 
-def judge_call(draw: IntegerDraw, call: Call, seed: int = 0, alpha: float = 1e-9) -> JudgedCall:
+def judge_call(draw: DrawFunction, call: Call, seed: int = 0, alpha: float = 1e-9) -> JudgedCall:
     """Judge a call; the same seed gives the same."""
     law = call.law()
-    values = np.asarray(call_values(draw, call.words, draw.count, seed))
+    values = np.asarray(call_values(draw, call.expression, draw.count, seed))
     counts = np.bincount(np.minimum(law.cell(values), len(law.row)), minlength=len(law.row) + 1)
     row = law.row / math.fsum(law.row)
     g2 = stats.transition_g2(counts[None, :-1], row[None])
     # One cell has nearly all of it: there is nothing to test.
     test = stats.g2_test(g2, alpha=alpha) if g2.df else None
     replayed = None
-    if call.again is not None:
-        replayed = np.array_equal(values, call.again(draw.count, seed))
+    if call.expected_values is not None:
+        replayed = np.array_equal(values, call.expected_values(draw.count, seed))
     exact = call.tv() if call.tv is not None and replayed else None
     return JudgedCall(
-        call=call.words,
+        call=call.expression,
         tv=exact,
         detectable=None if exact is not None or not test else finite_or_none(test.min_detectable),
         rejected=bool((test and test.rejected) or counts[-1]),
@@ -266,20 +267,20 @@ def _plain(value: Any) -> int | float:
     return int(value) if value == int(value) else float(value)
 
 
-def call_values(draw: IntegerDraw, words: str, count: int, seed: int) -> Any:
+def call_values(draw: DrawFunction, expression: str, count: int, seed: int) -> Any:
     """Return what a call draws, (count,) or (count, K)."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return eval(words, {"nan": math.nan, "inf": math.inf, **draw.names(count, seed)})
+        return eval(expression, {"nan": math.nan, "inf": math.inf, **draw.names(count, seed)})
 
 
-def edge_words(draw: IntegerDraw, words: str) -> str:
+def unusual_words(draw: DrawFunction, expression: str) -> str:
     """Return what comes of a call with unusual parameters: its values, or what it raises."""
     try:
-        values = np.unique(np.asarray(call_values(draw, words, 1_000, 0)))
+        values = np.unique(np.asarray(call_values(draw, expression, 1_000, 0)))
     except Exception as error:
         return f"raises {type(error).__name__}"
     shown = [str(int(x)) if math.isfinite(x) else str(x) for x in values.tolist()]
     if not shown:
-        return "nothing"
+        return "empty"
     return " or ".join(shown) if len(shown) <= 2 else f"{shown[0]} to {shown[-1]}"

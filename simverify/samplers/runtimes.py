@@ -16,7 +16,7 @@ from simverify.samplers.base import (
     HALF,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     Lookup,
     Sampler,
     Streams,
@@ -671,7 +671,7 @@ STREAMS = (
 )
 
 
-# Functions that draw integers.
+# Functions that draw integers, permutations and normal numbers.
 
 
 def _mlx_draw_names(count: int, seed: int) -> dict[str, Any]:
@@ -707,7 +707,7 @@ def _mlx_floors(low: int, high: int) -> Callable[[Floats], Ints]:
 _MLX_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 
 
-def _mlx_integers(low: int, high: int, count: int, seed: int) -> Ints:
+def _replay_mlx_integers(low: int, high: int, count: int, seed: int) -> Ints:
     return _mlx_floors(low, high)(_mlx_uniform("float32", count, seed))
 
 
@@ -716,12 +716,30 @@ def _mlx_integers_tv(size: int) -> float:
     return total_variation(law, np.full(size, 1 / size))
 
 
+_MLX_POINTS = 1 << 26
+"""Uniform numbers that are tried of a wide range: none that float32 tells apart is missed."""
+
+
+def _mlx_sparse_tv(low: int, high: int) -> float:
+    """Return the probability of the integers that never come out.
+
+    That is the total variation, as each of the others comes out more often than it should.
+    """
+    index, part = _mlx_floors(low, high), 1 << 20
+    reached, last = 0, low - 1
+    for start in range(0, _MLX_POINTS, part):
+        values = index(np.arange(start, start + part) / _MLX_POINTS)
+        reached += int((np.diff(values, prepend=last) > 0).sum())
+        last = int(values[-1])
+    return 1 - reached / (high - low)
+
+
 def _mlx_given(p: float, dtype: str) -> float:
     mx = mlx_module()
     return float(mx.array(p, dtype=getattr(mx, dtype)).astype(mx.float32).item())
 
 
-def _mlx_below(p: float, dtype: str, count: int, seed: int) -> Any:
+def _replay_mlx_bernoulli(p: float, dtype: str, count: int, seed: int) -> Any:
     return _mlx_uniform("float32", count, seed) < _mlx_given(p, dtype)
 
 
@@ -735,28 +753,27 @@ def _mlx_rounded(u: Floats) -> Any:
     return np.minimum(u.astype(np.float32), _MLX_BELOW_ONE)
 
 
-INTEGER_DRAWS = (
-    IntegerDraw(
+DRAW_FUNCTIONS = (
+    DrawFunction(
         "mlx.random.randint",
         "mlx",
-        "a float32 uniform number between the bounds, rounded down",
+        "Rounds down a float32 uniform number between the bounds",
         _mlx_draw_names,
         (
             *(
                 Call(
                     f"randint(0, {size})",
                     partial(uniform_law, size),
-                    partial(_mlx_integers, 0, size),
+                    partial(_replay_mlx_integers, 0, size),
                     partial(_mlx_integers_tv, size),
                 )
                 for size in (10, VOCAB)
             ),
             Call(
                 "randint(2**29, 2**30)",
-                partial(residue_law, 32),
-                partial(_mlx_integers, 1 << 29, 1 << 30),
-                # Multiples of 32 alone, each more often than it should be.
-                lambda: 1 - 1 / 32,
+                partial(residue_law, 64),
+                partial(_replay_mlx_integers, 1 << 29, 1 << 30),
+                partial(_mlx_sparse_tv, 1 << 29, 1 << 30),
             ),
         ),
         tuple(
@@ -764,16 +781,16 @@ INTEGER_DRAWS = (
             for words in ("5, 5", "5, 3", "-5, -3", "2**24, 2**24 + 4", "2**30 - 8, 2**30")
         ),
     ),
-    IntegerDraw(
+    DrawFunction(
         "mlx.random.bernoulli",
         "mlx",
-        "a float32 uniform number, of a word of 32 bits, is below p",
+        "Returns 1 if a float32 uniform number, made from a 32-bit word, is below p",
         _mlx_draw_names,
         tuple(
             Call(
                 f"bernoulli({p:.9g}, '{dtype}')",
                 partial(scipy_law, "bernoulli", given),
-                partial(_mlx_below, p, dtype),
+                partial(_replay_mlx_bernoulli, p, dtype),
                 partial(_mlx_threshold, p, dtype),
             )
             for p, dtype, given in (
@@ -784,10 +801,10 @@ INTEGER_DRAWS = (
         ),
         tuple(f"bernoulli({p})" for p in ("0", "1", "nan", "-.1", "1.1", "1 - 1e-8")),
     ),
-    IntegerDraw(
+    DrawFunction(
         "mlx.random.permutation",
         "mlx",
-        "sorts by random words of 32 bits",
+        "Sorts by random 32-bit words",
         _mlx_draw_names,
         (Call("permutation(4)", partial(order_law, 4, 4)),),
         ("permutation(0)",),

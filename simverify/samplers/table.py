@@ -46,13 +46,13 @@ class MeasuredGenerator(msgspec.Struct, frozen=True):
 
 
 class MeasuredDraw(msgspec.Struct, frozen=True):
-    """A function that draws integers. ``edges``: what unusual parameters give, by the call."""
+    """A :class:`~simverify.samplers.base.DrawFunction`, with what its unusual calls give."""
 
     name: str
     package: str
     method: str
     calls: tuple[JudgedCall, ...]
-    edges: dict[str, str]
+    unusual_calls: dict[str, str]
 
 
 class MeasuredTable(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from simverify.samplers.base import (
     ORDERS,
     VOCAB,
     Call,
-    IntegerDraw,
+    DrawFunction,
     StatedLaw,
     Streams,
     UniformGenerator,
@@ -177,15 +177,15 @@ def _python_words(seed: int) -> Callable[[], int]:
     return partial(random.Random(seed).getrandbits, 32)
 
 
-def _python_below(size: int, low: int, count: int, seed: int) -> Ints:
+def _replay_python_integers(size: int, low: int, count: int, seed: int) -> Ints:
     return low + repeated(_below(_python_words(seed), 32), count)(size)
 
 
-def _python_orders(count: int, seed: int) -> Ints:
+def _replay_python_orders(count: int, seed: int) -> Ints:
     return repeated(partial(_from_the_end, _below(_python_words(seed), 32)), count)(4)
 
 
-def _python_sample(count: int, seed: int) -> Ints:
+def _replay_python_sample(count: int, seed: int) -> Ints:
     below = _below(_python_words(seed), 32)
 
     def draw() -> list[int]:
@@ -199,22 +199,25 @@ def _python_sample(count: int, seed: int) -> Ints:
     return repeated(draw, count)()
 
 
-def _python_draw(name: str, method: str, calls: tuple[Call, ...], *edges: str) -> IntegerDraw:
-    return IntegerDraw(f"random.{name}", "", method, _python_names, calls, edges, ORDERS)
+def _python_draw(
+    name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str
+) -> DrawFunction:
+    return DrawFunction(f"random.{name}", "", method, _python_names, calls, unusual_calls, ORDERS)
 
 
-_REJECTED = "as many bits of a word as the bound has, drawn again until they are below it"
+_REDRAWS = "Takes as many random bits as the bound has; redraws until the number is below it"
+_REDRAWN = "as many random bits as the bound has, redrawn until the number is below it"
 
 
 _PYTHON_DRAWS = (
     _python_draw(
         "randrange",
-        _REJECTED,
+        _REDRAWS,
         tuple(
             Call(
                 f"randrange({size})",
                 partial(uniform_law, size),
-                partial(_python_below, size, 0),
+                partial(_replay_python_integers, size, 0),
                 no_bias,
             )
             for size in (10, VOCAB, _LARGE)
@@ -227,22 +230,30 @@ _PYTHON_DRAWS = (
     ),
     _python_draw(
         "randint",
-        _REJECTED,
-        (Call("randint(1, 6)", partial(uniform_law, 6, 1), partial(_python_below, 6, 1), no_bias),),
+        _REDRAWS,
+        (
+            Call(
+                "randint(1, 6)",
+                partial(uniform_law, 6, 1),
+                partial(_replay_python_integers, 6, 1),
+                no_bias,
+            ),
+        ),
         "randint(5, 5)",
         "randint(5, 4)",
         "randint(1, 2.5)",
     ),
     _python_draw(
         "shuffle",
-        f"from the last place to the second, an integer each: {_REJECTED}",
-        (Call("shuffle(4)", partial(order_law, 4, 4), _python_orders, no_bias),),
+        f"Fisher-Yates shuffle from the end; each index: {_REDRAWN}",
+        (Call("shuffle(4)", partial(order_law, 4, 4), _replay_python_orders, no_bias),),
         "shuffle(0)",
     ),
     _python_draw(
         "sample",
-        f"small populations: from a list, which closes up, an integer each: {_REJECTED}",
-        (Call("sample(range(4), 2)", partial(order_law, 4, 2), _python_sample, no_bias),),
+        "For small populations: picks from a list; the last item fills the gap. Each index: "
+        f"{_REDRAWN}",
+        (Call("sample(range(4), 2)", partial(order_law, 4, 2), _replay_python_sample, no_bias),),
         "sample(range(4), 0)",
         "sample(range(4), 5)",
     ),
@@ -292,15 +303,15 @@ def _numpy_words(make: Callable[[int], Any], count: int, seed: int) -> Any:
     return numbers.randint(0, _WORD, count, dtype=np.uint32)
 
 
-def _multiplied(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+def _replay_lemire(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
     """Return integers below ``size`` by Lemire's method."""
     words = _numpy_words(make, 2 * count, seed).astype(np.uint64) * np.uint64(size)
     low = words & np.uint64(_WORD - 1)
-    kept = words[low >= (_WORD - size) % size] >> np.uint64(32)
+    kept = words[low >= (_WORD - size) % size] // np.uint64(_WORD)
     return np.asarray(kept[:count], dtype=np.int64)
 
 
-def _multiplied_tv(size: int) -> float:
+def _lemire_tv(size: int) -> float:
     """Return 0 where Lemire's method has as many words for the first as for the last integer."""
     rest = (_WORD - size) % size
 
@@ -311,18 +322,18 @@ def _multiplied_tv(size: int) -> float:
     return 0.0 if {words(place) for place in places} == {_WORD // size} else math.nan
 
 
-def _masked(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
+def _replay_masked(make: Callable[[int], Any], size: int, count: int, seed: int) -> Ints:
     words = _numpy_words(make, 3 * count, seed).astype(np.int64)
     words &= (1 << (size - 1).bit_length()) - 1
     return np.asarray(words[words < size][:count])
 
 
-def _numpy_orders(make: Callable[[int], Any], count: int, seed: int) -> Ints:
+def _replay_numpy_orders(make: Callable[[int], Any], count: int, seed: int) -> Ints:
     words = iter(_numpy_words(make, 12 * count, seed).tolist())
     return repeated(partial(_from_the_end, _below(words.__next__, _LOW_BITS)), count)(4)
 
 
-def _inverted(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+def _replay_binomial(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
     return _inversion(n, p)(make(seed).random(count))
 
 
@@ -343,7 +354,7 @@ def _inversion(n: int, p: float) -> Callable[[Floats], Ints]:
     return index
 
 
-def _searched(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+def _replay_geometric_search(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
     left = make(seed).random(count)
     values, term, reached = np.ones(count, dtype=np.int64), p, p
     while (live := left > reached).any():
@@ -353,7 +364,9 @@ def _searched(make: Callable[[int], Any], p: float, count: int, seed: int) -> In
     return values
 
 
-def _logarithms(make: Callable[[int], Any], p: float, count: int, seed: int) -> Ints:
+def _replay_geometric_logarithm(
+    make: Callable[[int], Any], p: float, count: int, seed: int
+) -> Ints:
     numbers = make(seed)
     if isinstance(numbers, np.random.Generator):
         drawn = numbers.standard_exponential(count)
@@ -362,7 +375,7 @@ def _logarithms(make: Callable[[int], Any], p: float, count: int, seed: int) -> 
     return np.ceil(-drawn / math.log1p(-p)).astype(np.int64)
 
 
-def _products(make: Callable[[int], Any], rate: float, count: int, seed: int) -> Ints:
+def _replay_poisson(make: Callable[[int], Any], rate: float, count: int, seed: int) -> Ints:
     numbers = iter(make(seed).random(int(2 * (rate + 1) * count)).tolist())
     least = math.exp(-rate)
 
@@ -375,12 +388,14 @@ def _products(make: Callable[[int], Any], rate: float, count: int, seed: int) ->
     return repeated(draw, count)()
 
 
-def _gamma_poisson(make: Callable[[int], Any], n: int, p: float, count: int, seed: int) -> Ints:
+def _replay_negative_binomial(
+    make: Callable[[int], Any], n: int, p: float, count: int, seed: int
+) -> Ints:
     numbers = make(seed)
     return repeated(lambda: numbers.poisson(numbers.gamma(n, (1 - p) / p)), count)()
 
 
-def _zipf_again(make: Callable[[int], Any], a: float, count: int, seed: int) -> Ints:
+def _replay_zipf(make: Callable[[int], Any], a: float, count: int, seed: int) -> Ints:
     numbers = make(seed)
     uniforms = iter(numbers.random(20 * count).tolist())
     least = (2.0**63) ** (1 - a) if isinstance(numbers, np.random.Generator) else 0.0
@@ -408,7 +423,10 @@ def _zipf_law(a: float) -> StatedLaw:
 
 
 def _zipf_tv(a: float) -> float:
-    """Return the probability of what does not fit into int64, and is drawn again."""
+    """Return the probability of what does not fit into int64, and is redrawn.
+
+    That is the total variation, as all that fits comes out more often than it should.
+    """
     return float(special.zeta(a, 2.0**63) / special.zeta(a))
 
 
@@ -422,37 +440,42 @@ def _colours_law() -> StatedLaw:
     return outcome_law(outcomes, laws.multivariate_hypergeom([4, 3, 2], 3).pmf(outcomes))
 
 
-def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ...]:
+def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, ...]:
     """Return the draws of a numpy generator; ``make``: returns one with a seed."""
     legacy = kind == "RandomState"
 
     def draw(
-        name: str, method: str, calls: tuple[Call, ...], *edges: str, count: int = 1 << 18
-    ) -> IntegerDraw:
+        name: str, method: str, calls: tuple[Call, ...], *unusual_calls: str, count: int = 1 << 18
+    ) -> DrawFunction:
         names = partial(numpy_draw_names, make)
-        return IntegerDraw(f"numpy.{kind}.{name}", "numpy", method, names, calls, edges, count)
+        return DrawFunction(
+            f"numpy.{kind}.{name}", "numpy", method, names, calls, unusual_calls, count
+        )
 
-    def order(name: str, *edges: str) -> IntegerDraw:
-        words, again = f"{name}(4)", partial(_numpy_orders, make)
-        method = "from the last place to the second, an integer each: the word's low bits, drawn "
-        call = Call(words, partial(order_law, 4, 4), again, no_bias)
-        return draw(name, f"{method}again until they are in range", (call,), *edges, count=ORDERS)
+    def order(name: str, *unusual_calls: str) -> DrawFunction:
+        expression, replay = f"{name}(4)", partial(_replay_numpy_orders, make)
+        method = (
+            "Fisher-Yates shuffle from the end; each index: the low bits of a word, redrawn until "
+            "in range"
+        )
+        call = Call(expression, partial(order_law, 4, 4), replay, no_bias)
+        return draw(name, method, (call,), *unusual_calls, count=ORDERS)
 
     integers = "randint" if legacy else "integers"
-    again, tv = (_masked, no_bias) if legacy else (_multiplied, _multiplied_tv)
+    replay, tv = (_replay_masked, no_bias) if legacy else (_replay_lemire, _lemire_tv)
     parts = [
         draw(
             integers,
-            "the low bits of a word, drawn again until they are in range; words of 32 bits for up "
-            "to 2^32 integers"
+            "Takes the low bits of a word; redraws until they are in range; 32-bit words for up to "
+            "2^32 integers"
             if legacy
-            else "the upper half of word times size; lower halves that would bias it are drawn "
-            "again (Lemire); words of 32 bits for up to 2^32 integers",
+            else "Takes the upper half of word times size; redraws if the lower half would bias it "
+            "(Lemire); 32-bit words for up to 2^32 integers",
             tuple(
                 Call(
                     f"{integers}({size})",
                     partial(uniform_law, size),
-                    partial(again, make, size),
+                    partial(replay, make, size),
                     partial(tv, size),
                 )
                 for size in (10, VOCAB, _LARGE)
@@ -464,14 +487,14 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "binomial",
-            "n min(p, 1 - p) up to 30: inversion, the probabilities are taken from one uniform "
-            "number, and a value more than 10 standard deviations above the mean is drawn again; "
-            "else BTPE",
+            "If n min(p, 1 - p) is at most 30: subtracts the probabilities in turn from one "
+            "uniform number (inversion), and redraws a value more than 10 standard deviations "
+            "above the mean; else BTPE",
             (
                 Call(
                     "binomial(20, .3)",
                     partial(scipy_law, "binom", 20, 0.3),
-                    partial(_inverted, make, 20, 0.3),
+                    partial(_replay_binomial, make, 20, 0.3),
                     partial(_inversion_tv, 20, 0.3),
                 ),
                 Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
@@ -492,32 +515,37 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "geometric",
-            "p from 1/3 on: a search by one uniform number; else the logarithm of a uniform number "
-            + ("of 53 bits" if legacy else "(a ziggurat exponential number)")
-            + ", divided by log(1 - p)",
+            "If p >= 1/3: adds up the probabilities in turn until they reach one uniform number; "
+            "else divides "
+            + (
+                "the logarithm of a 53-bit uniform number by log(1 - p)"
+                if legacy
+                else "a ziggurat exponential number by -log(1 - p)"
+            )
+            + " and rounds up",
             (
                 Call(
                     "geometric(.5)",
                     partial(scipy_law, "geom", 0.5),
-                    partial(_searched, make, 0.5),
+                    partial(_replay_geometric_search, make, 0.5),
                 ),
                 Call(
                     "geometric(.01)",
                     partial(scipy_law, "geom", 0.01),
-                    partial(_logarithms, make, 0.01),
+                    partial(_replay_geometric_logarithm, make, 0.01),
                 ),
             ),
             *(f"geometric({p})" for p in ("0", "1", "nan", "1e-10", "1e-17", "1e-300")),
         ),
         draw(
             "poisson",
-            "rates below 10: uniform numbers are multiplied until they are below exp(-rate); else "
-            "PTRS",
+            "If the rate is below 10: multiplies uniform numbers until the product is at most "
+            "exp(-rate); else PTRS",
             (
                 Call(
                     "poisson(3.5)",
                     partial(scipy_law, "poisson", 3.5),
-                    partial(_products, make, 3.5),
+                    partial(_replay_poisson, make, 3.5),
                 ),
                 Call("poisson(100)", partial(scipy_law, "poisson", 100)),
                 Call("poisson(1e8)", partial(grouped_law, "poisson", 1e8)),
@@ -526,12 +554,12 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "negative_binomial",
-            "poisson of a gamma number",
+            "Draws a Poisson number whose rate is a gamma number",
             (
                 Call(
                     "negative_binomial(3, .4)",
                     partial(scipy_law, "nbinom", 3, 0.4),
-                    partial(_gamma_poisson, make, 3, 0.4),
+                    partial(_replay_negative_binomial, make, 3, 0.4),
                 ),
             ),
             *(
@@ -541,9 +569,9 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "hypergeometric",
-            "samples up to 10: one by one (HYP); else HRUA"
+            "HRUA if the sample size is above 10; else one item at a time"
             if legacy
-            else "samples of 10 up to all but 10: HRUA; else one by one",
+            else "HRUA if the sample size is from 10 to (good + bad - 10); else one item at a time",
             (
                 Call("hypergeometric(10, 20, 8)", partial(scipy_law, "hypergeom", 30, 10, 8)),
                 Call(
@@ -571,12 +599,12 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "zipf",
-            "rejection; values above 2^63 - 1 are drawn again",
+            "Draws by rejection; redraws values above 2^63 - 1",
             tuple(
                 Call(
                     f"zipf({a})",
                     partial(_zipf_law, a),
-                    partial(_zipf_again, make, a),
+                    partial(_replay_zipf, make, a),
                     partial(_zipf_tv, a),
                 )
                 for a in (2.0, 1.01)
@@ -585,7 +613,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         ),
         draw(
             "multinomial",
-            "binomials one after the other, of what is left",
+            "A binomial number for each outcome in turn, from the trials that remain",
             (Call("multinomial(3, [.5, .3, .2])", _multinomial_law),),
             *(
                 f"multinomial({words})"
@@ -596,8 +624,13 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
         order("shuffle", "shuffle(0)"),
         draw(
             "choice",
-            "without replacement, without p: "
-            + ("the first of a permutation" if legacy else "the last of a shuffle, or a set"),
+            "Without replacement and without p: "
+            + (
+                "the first items of a permutation"
+                if legacy
+                else "a partial shuffle if there are more than 10,000 items and more than 1/50 of "
+                "them are drawn; else Floyd's algorithm, with a set of the drawn items"
+            ),
             (Call("choice(4, 2, replace=False)", partial(order_law, 4, 2)),),
             "choice(4, 0, replace=False)",
             "choice(4, 5, replace=False)",
@@ -610,7 +643,8 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[IntegerDraw, ..
             order("permuted", "permuted(0)"),
             draw(
                 "multivariate_hypergeometric",
-                "marginals: hypergeometric, colour by colour; count: a partial shuffle",
+                "method='marginals': a hypergeometric number per colour; method='count': a partial "
+                "shuffle of all items",
                 (
                     Call(f"{colours})", _colours_law),
                     Call(f"{colours}, method='count')", _colours_law),
@@ -669,24 +703,25 @@ def _numba_draw_names(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _numpy_again(words: str, count: int, seed: int) -> Any:
-    return eval(words, numpy_draw_names(np.random.RandomState, count, seed))
+def _replay_numpy(expression: str, count: int, seed: int) -> Any:
+    return eval(expression, numpy_draw_names(np.random.RandomState, count, seed))
 
 
 def _numba_draw(
     name: str,
-    words: str,
+    expression: str,
     law: Callable[[], Any],
-    *edges: str,
+    *unusual_calls: str,
     tv: Callable[[], float] | None = None,
     method: str = "",
-) -> IntegerDraw:
+) -> DrawFunction:
     """Return a draw of numba's; without a ``method``, its numbers are numpy's of that seed."""
-    call = Call(words, law, None if method else partial(_numpy_again, words), tv)
-    method = method or "as numpy's RandomState, number by number"
-    written = tuple(f"{name}({one})" for one in edges)
+    replay = None if method else partial(_replay_numpy, expression)
+    call = Call(expression, law, replay, tv)
+    method = method or "The same numbers as numpy's RandomState with that seed"
+    written = tuple(f"{name}({one})" for one in unusual_calls)
     title = f"numba.random.{name}"
-    return IntegerDraw(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
+    return DrawFunction(title, "numba", method, _numba_draw_names, (call,), written, ORDERS)
 
 
 _NUMBA_DRAWS = (
@@ -715,7 +750,7 @@ _NUMBA_DRAWS = (
         "negative_binomial",
         "negative_binomial(3, .4)",
         partial(scipy_law, "nbinom", 3, 0.4),
-        method="poisson of a gamma number; the numbers are not numpy's",
+        method="Draws a Poisson number whose rate is a gamma number; the numbers are not numpy's",
     ),
     _numba_draw(
         "hypergeometric",
@@ -727,7 +762,7 @@ _NUMBA_DRAWS = (
 )
 
 
-INTEGER_DRAWS = (
+DRAW_FUNCTIONS = (
     *_PYTHON_DRAWS,
     *_numpy_draws("Generator", np.random.default_rng),
     *_numpy_draws("RandomState", np.random.RandomState),

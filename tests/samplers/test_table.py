@@ -1,19 +1,21 @@
 """The table of ``simverify generators``: what the installed libraries do today."""
 
 import itertools
+from contextlib import suppress
 from dataclasses import replace as replace
 
 import msgspec
 import numpy as np
 import pytest
 from docs.examples import ROOT
+from scipy import special
 from support.pages.scripts import load
 
 from simverify.errors import UsageError
-from simverify.samplers import base, compiled, judge, table, uniforms
+from simverify.samplers import array_libraries, base, compiled, judge, runtimes, table, uniforms
 from simverify.samplers.catalogue import (
+    DRAW_FUNCTIONS,
     GENERATORS,
-    INTEGER_DRAWS,
     SAMPLERS,
     STREAMS,
     check_installed,
@@ -38,7 +40,7 @@ def test_everything_is_in_the_table():
     assert {(one.name, one.dtype) for one in TABLE.samplers} == samplers
     for one in TABLE.samplers:
         assert len(one.rows) == len(judge.ROWS) * len(table.VOCABULARIES)
-    assert [one.name for one in TABLE.draws] == [one.name for one in INTEGER_DRAWS]
+    assert [one.name for one in TABLE.draws] == [one.name for one in DRAW_FUNCTIONS]
     pairs = [(one.package, one.setting, *pair) for one in STREAMS for pair in one.pairs]
     assert [(one.package, one.setting, one.one, one.other) for one in TABLE.streams] == pairs
 
@@ -129,12 +131,12 @@ def test_a_compiler_that_is_missing_is_named(monkeypatch):
             check_installed(SAMPLERS[name])
 
 
-@pytest.mark.parametrize("draw", INTEGER_DRAWS, ids=lambda one: one.name)
+@pytest.mark.parametrize("draw", DRAW_FUNCTIONS, ids=lambda one: one.name)
 def test_integers_are_what_the_table_says(draw):
     installed(draw.package)
     known = next(one for one in TABLE.draws if one.name == draw.name)
     made = measuring.measured_draw(draw)
-    assert made.edges == known.edges
+    assert made.unusual_calls == known.unusual_calls
     assert made.method == known.method
     for new, old in zip(made.calls, known.calls, strict=True):
         same = {"tv": None, "detectable": None}
@@ -162,7 +164,7 @@ def test_what_is_off_is_known():
 
 
 ORDERS = list(itertools.permutations(range(4)))
-DRAWN = {draw.name: draw for draw in INTEGER_DRAWS}
+DRAWN = {draw.name: draw for draw in DRAW_FUNCTIONS}
 WRONG = [
     ("numpy.Generator.integers", lambda: base.uniform_law(11)),
     ("numpy.Generator.binomial", lambda: base.scipy_law("binom", 20, 0.31)),
@@ -185,7 +187,7 @@ def test_another_law_is_rejected(name, law):
 
 def test_a_replay_that_differs_leaves_no_exact_distance():
     draw = DRAWN["numpy.Generator.integers"]
-    call = replace(draw.calls[0], again=lambda count, _seed: np.zeros(count))
+    call = replace(draw.calls[0], expected_values=lambda count, _seed: np.zeros(count))
     judged = judge.judge_call(draw, call)
     assert (judged.replayed, judged.tv) == (False, None)
     assert judged.detectable > 0
@@ -201,11 +203,84 @@ def test_a_remainder_has_the_bias_of_all_words():
     assert base.threshold_tv(0.3, 12) == pytest.approx(abs(below - 0.3), abs=1e-15)
 
 
+def test_redrawn_words_favour_no_integer():
+    """Each word of 6 bits once gives each integer equally often, or redraws."""
+    for bits, size in itertools.product((6, uniforms._LOW_BITS), (2, 3, 10, 33, 63)):
+        below, counts = uniforms._below(iter(range(64)).__next__, bits), np.zeros(size)
+        with suppress(StopIteration):
+            while True:
+                counts[below(size)] += 1
+        assert counts.min() == counts.max() > 0
+    places = [iter(x) for x in itertools.product(range(4), range(3), range(2))]
+    orders = [uniforms._from_the_end(lambda _size, x=x: next(x), 4) for x in places]
+    assert sorted(map(tuple, orders)) == ORDERS
+
+
+def test_lemire_favours_no_integer(monkeypatch):
+    words = np.arange(1 << 12)
+    monkeypatch.setattr(uniforms, "_WORD", 1 << 12)
+    monkeypatch.setattr(uniforms, "_numpy_words", lambda *_given: words)
+    for size in (2, 3, 10, 1_000, 4_095):
+        kept = uniforms._replay_lemire(None, size, len(words), 0)
+        counts = np.bincount(kept, minlength=size)
+        assert counts.min() == counts.max() > 0
+        assert uniforms._lemire_tv(size) == 0
+    # Control: without redrawing some integers have a word more.
+    assert len(set(np.bincount(words * 3 >> 12).tolist())) == 2
+
+
+def test_a_permutation_of_torch_has_the_bias_of_three_remainders(monkeypatch):
+    pytest.importorskip("torch")
+    words = np.array(list(itertools.product(range(16), repeat=3))).ravel()
+    monkeypatch.setattr(array_libraries, "_torch_words", lambda *_given: words)
+    orders = array_libraries._replay_torch_orders(16**3, 0)
+    _, counts = np.unique(orders, axis=0, return_counts=True)
+    law = counts / 16**3
+    assert np.abs(law - 1 / 24).sum() / 2 == pytest.approx(base.modulo_tv(4, 3), abs=1e-15)
+
+
+def test_a_threshold_has_the_bits_of_the_uniform_numbers():
+    bits = {(one.grid.name, one.grid.dtype): one.grid.bits for one in TABLE.uniforms}
+    assert (bits["torch.rand", "float32"], bits["torch.rand", "float64"]) == (24, 53)
+    for dtype, expected in array_libraries._JAX_BITS.items():
+        assert bits["jax.random.uniform", dtype] == expected
+
+
+def test_integers_that_mlx_skips_are_counted():
+    pytest.importorskip("mlx")
+    low, high = 1 << 24, (1 << 24) + 4_096
+    index = runtimes._mlx_floors(low, high)
+    law = judge.lookup_law(lambda u: index(u) - low, 4_096, 32)
+    expected = judge.total_variation(law, np.full(4_096, 1 / 4_096))
+    assert runtimes._mlx_sparse_tv(low, high) == pytest.approx(expected, abs=1e-6)
+    assert expected == pytest.approx(0.5, abs=1e-3)
+    # float32 numbers are 64 apart there; 2^30 - 1 comes out too, for the bound.
+    wide = next(x for x in DRAWN["mlx.random.randint"].calls if "2**30" in x.expression)
+    assert wide.tv() == pytest.approx(1 - 1 / 64 - 2**-29, abs=1e-12)
+
+
+@pytest.mark.distribution
+@pytest.mark.parametrize("kind", ["Generator", "RandomState"])
+def test_zipf_lacks_what_it_redraws(kind):
+    """All powers of 2 up to 2^63 - 1 get more than they should, and what is above gets nothing."""
+    draw = DRAWN[f"numpy.{kind}.zipf"]
+    edges = 2.0 ** np.arange(64)
+    above = special.zeta(1.01, edges) / special.zeta(1.01)
+    stated = -np.diff(np.append(above, 0))
+    drawn = np.asarray(judge.call_values(draw, "zipf(1.01)", draw.count, 0), dtype=np.float64)
+    counts = np.bincount(np.frexp(drawn)[1] - 1, minlength=64)[:64]
+    assert counts.sum() + (drawn == 2**63).sum() == draw.count  # float64 rounds up to 2^63
+    law = counts / draw.count
+    assert (law > stated)[:-1].mean() > 0.9
+    distance = judge.total_variation(law, stated)
+    assert distance == pytest.approx(draw.calls[1].tv(), abs=0.005)
+
+
 def test_jax_takes_half_of_its_words_for_a_large_range():
     pytest.importorskip("jax")
     call = DRAWN["jax.random.randint"].calls[2]
     installed("jax")
-    both = replace(call, again=lambda count, seed: wide_remainders(3 << 29, count, seed))
+    both = replace(call, expected_values=lambda count, seed: wide_remainders(3 << 29, count, seed))
     assert judge.judge_call(DRAWN["jax.random.randint"], both).replayed is False
     assert call.tv() == pytest.approx(1 / 12)
 
@@ -229,6 +304,6 @@ def test_unusual_parameters_are_put_in_words():
         ("integers(3, 9)", "3 to 8"),
         ("integers(4, 3)", "raises ValueError"),
         ("[nan, 1]", "1 or nan"),
-        ("[]", "nothing"),
+        ("[]", "empty"),
     ):
-        assert judge.edge_words(draw, words) == expected
+        assert judge.unusual_words(draw, words) == expected

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from simverify.checks import pick_name
-from simverify.cli.common import Outputs, document_command, print_entries
+from simverify.cli.common import Outputs, document_command, print_entries, wrap_line
 from simverify.options.samplers import SamplerOptions
 
 if TYPE_CHECKING:
@@ -46,11 +46,15 @@ def generators(library: Annotated[str | None, Parameter(show_env_var=False)] = N
     for title, entries in (
         ("Uniform random numbers", generator_entries),
         ("Samplers: total variation between what comes out and the row", sampler_entries),
-        ("Integers, permutations and normal numbers", draw_entries),
+        (
+            "Integers, permutations and normal numbers: total variation (TV) from the documented "
+            "distribution",
+            draw_entries,
+        ),
         ("Streams: what two generators or keys of one seed share", stream_entries),
     ):
         if found := tuple(entries(library)):
-            print(f"{blank}{title}\n")
+            print(f"{blank}{wrap_line(title)}\n")
             print_entries(found)
             blank = "\n"
     return 0
