@@ -235,12 +235,12 @@ def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
 
 # The paths of a failing instance, run again without the symbolic twins, which may be wrong: on
 # numbers out of each path's cell, in the types of the library that draws them. A path that ends
-# otherwise there is a limit of the tool and no fault of the code.
+# otherwise there is a limit of the tool, or of code that keeps hidden state.
 
 MAX_REPEATED_PATHS = 4_000
 """Paths of an instance that are repeated, heaviest first; the others count as not repeated."""
 
-_PLAIN_NUMBERS_NOTE = "on plain numbers: a limit of this tool, no fault of the code"
+_PLAIN_NUMBERS_NOTE = "on plain numbers: this tool cannot follow it, or the code keeps hidden state"
 
 _KNOWN_LEAVES = 10_000  # the instance was enumerated before: its leaves need not be looked at again
 

@@ -7,6 +7,7 @@ from simverify.auditing.examiner import ExactResult
 from simverify.auditing.invocation import make_finding
 from simverify.auditing.probes import probe_findings
 from simverify.auditing.sampled_tier import SampledAudit
+from simverify.symbolic.engine import BY_SOURCE
 from simverify.symbolic.equal_streams import drawn_equal_streams
 from simverify.symbolic.streams import EQUAL_STREAMS, REUSED_BITS
 
@@ -23,7 +24,7 @@ def tier_notes(tier: ExactTier, sampled: SampledAudit | None, tolerance: float) 
     if tier.unrepeated:
         notes.append(f"not counted: {tier.unrepeated}")
     found = (f for judged in tier.judged for f in judged.comparison.findings)
-    notes += dict.fromkeys(f.message for f in found if f.kind == "few-seeds")
+    notes += dict.fromkeys(f.message for f in found if f.kind in ("few-seeds", BY_SOURCE))
     if tier.failure is None:
         notes += optimality_notes(tier.judged, tolerance)
     if sampled is not None and sampled.tier.optimality and not sampled.tier.findings:

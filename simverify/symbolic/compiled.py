@@ -15,15 +15,17 @@ __simverify_role__ = "stand-in"
 import gc
 import os
 import random
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
-from simverify.symbolic.arrays import first_draw, map_elements
+from simverify.symbolic.arrays import first_draw, map_elements, sample_of
 from simverify.symbolic.provenance import CompiledFunction, is_library, is_machinery
 
 RunSource = Callable[[Callable[..., Any], Any, dict[str, Any]], Any]
@@ -57,11 +59,14 @@ _SEED_BITS = 2**32
 
 
 def source_patches(
-    run: RunSource | None, called: set[CompiledFunction]
+    run: RunSource | None,
+    called: set[CompiledFunction],
+    refuse: Callable[[str], Any] | None = None,
 ) -> list[tuple[Any, str, Callable[..., Any]]]:
     """Return what makes calls of compiled functions ``run`` their source: (class, name, method).
 
-    ``called`` collects them; without ``run`` they run as they are.
+    ``called`` collects them; without ``run`` they run as they are. ``refuse`` is told of those that
+    were compiled from other values than their names have now.
     """
     patches: list[tuple[Any, str, Callable[..., Any]]] = []
     if (registry := sys.modules.get("numba.core.registry")) is not None:
@@ -73,10 +78,13 @@ def source_patches(
             # itself, for a jitclass, has no source but a call of itself.
             written = self.py_func.__code__.co_filename.startswith("<")
             stays = is_machinery(home) or is_library(home) or written
-            if stays or self.targetoptions.get("parallel"):
+            if stays or self.targetoptions.get("parallel") or _casts(self, args):
                 # In parallel, each thread draws from a generator of its own.
                 return compiled(self, *args, **kwargs)
-            called.add(CompiledFunction.of(self.py_func))
+            function = CompiledFunction.of(self.py_func)
+            called.add(function)
+            if refuse is not None and _is_stale(self):
+                refuse(f"{function.name} by its source: a name in it has changed since it compiled")
             return (
                 compiled(self, *args, **kwargs) if run is None else run(self.py_func, args, kwargs)
             )
@@ -96,6 +104,60 @@ def source_patches(
 
         patches.append((ufuncs.DUFunc, "__call__", apply))
     return patches
+
+
+_STALE: dict[tuple[int, int], tuple[Any, bool]] = {}
+"""Whether functions are, by function and number of signatures; the function is kept for its id."""
+
+_CONSTANTS = re.compile(
+    r"(?:double|float) (-?\d\S*?e[+-]\d+|0x\w+)|, (-?\d\.\d+e[+-]\d+|0x\w+)"
+    r"|i64 (-?\d{1,9})\b|^@\S*const\.array\S* = (.*)$",
+    re.MULTILINE,
+)
+"""Numbers and arrays in compiled code. Names and labels differ between two compilations."""
+
+
+def _is_stale(dispatcher: Any) -> bool:
+    """Whether numba compiles the function to something else now, as its names have changed."""
+    key = id(dispatcher), len(dispatcher.signatures)
+    if key not in _STALE:
+        _STALE[key] = dispatcher, _compiles_otherwise(dispatcher)
+    return _STALE[key][1]
+
+
+def _compiles_otherwise(dispatcher: Any) -> bool:
+    python = dispatcher.py_func
+    if any(python.__globals__.get(name) is dispatcher for name in python.__code__.co_names):
+        return False  # compiled again, it would call the first one
+    again = type(dispatcher)(python, dispatcher.locals, dispatcher.targetoptions)
+    for signature in dispatcher.signatures:
+        try:
+            again.compile(signature)
+            texts = [x.inspect_llvm(signature) for x in (dispatcher, again)]
+        except Exception:
+            return False  # only calls show whether they do the same
+        if not all("define" in text for text in texts):
+            return False  # numba keeps no text of what it loads from its cache
+        one, other = (Counter(_CONSTANTS.findall(text)) for text in texts)
+        if one != other:
+            return True
+    return False
+
+
+def _casts(dispatcher: Any, args: Sequence[Any]) -> bool:
+    """Whether a function compiled for stated types alone takes digits from a float."""
+    if dispatcher._can_compile:
+        return False
+    types = import_module("numba.core.types")
+
+    def cuts(kind: Any, x: Any) -> bool:
+        number = sample_of(x)
+        if not isinstance(number, float | np.floating):
+            return False
+        long_enough = getattr(kind, "bitwidth", 64) >= 8 * np.asarray(number).itemsize
+        return not (isinstance(kind, types.Float) and long_enough)
+
+    return all(any(map(cuts, signature, args)) for signature in dispatcher.signatures)
 
 
 def _transformed_call(

@@ -75,6 +75,16 @@ _COMPARED_INSTANCES, _COMPARED_CALLS = 40, 25
 _COMPARED_AT_FIRST, _COMPARED_AT_MOST = 200, 1_000
 """Calls to compare a newly reached function; the larger number if the smaller does not reach it."""
 
+BY_SOURCE = "judged-by-source"
+
+
+def _by_source_note(name: str) -> str:
+    return (
+        f"{name} was followed by its Python source; in {_COMPARED_AT_FIRST} trial runs or more its "
+        "compiled code did the same, and a rarer difference would not show"
+    )
+
+
 _COMPARED_SECONDS = 1.0
 """A source that takes longer than this for so many calls is not followed."""
 
@@ -410,6 +420,8 @@ class Enumeration:
                         law[outcome.tokens] = law.get(outcome.tokens, 0.0) + float(weight)
                 if heaviest is not None:
                     source.pruned += heaviest.rest
+                if source.compiled:
+                    source.find(BY_SOURCE, "warning", _by_source_note(min(source.compiled).name))
                 if real_generator_states() != before:
                     moved = f"{UNTRACKED_RANDOMNESS}: a global generator moved"
                     source.refuse(moved, UntrackedRandomness)
@@ -524,7 +536,7 @@ def exact_law(
             law = enumeration.run(call, Budget(max_paths, seconds))
         except (TooManyPaths, OutOfTime) as error:
             raise SimverifyError(f"the distribution is incomplete: {error}") from None
-    for finding in law.findings:
+    for finding in sorted(law.findings, key=lambda finding: finding.severity != "violation"):
         if finding.severity == "violation" or law.lost:
             raise SimverifyError(f"the function: {finding.message}")
     if not law.complete or law.pruned > MAX_LOST_MASS:

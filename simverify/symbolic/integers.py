@@ -649,7 +649,7 @@ class DrawPairs(DrawBase):
             return op(self.settle(), other)
         if other.settles():
             return op(self, other.settle())
-        return self.refuse(f"{op.__name__} of a draw that was rounded and another draw")
+        return self.refuse(f"{op.__name__.strip('_')} of a draw that was rounded and another draw")
 
     def _of_one_atom(
         self, other: "DrawPairs", op: PairOperation, slope: float, form: Callable[[], Form]

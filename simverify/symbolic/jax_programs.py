@@ -506,7 +506,8 @@ class Runner:
         if (dtype := one_plus_type(x.steps)) is not None:
             kind = self.kind(dtype)
             one = widened(np.ones((), kind))[()]
-            return self._typed(np.add(widened(self._uniforms(flat, x.shape, dtype)), one), kind)
+            sums = np.add(widened(self._uniforms(flat, x.shape, dtype)), one)
+            return self._typed(settle_shape(sums), kind)
         value = self._array([word.integer() for word in flat], x.shape)
         for name, number in x.steps:
             if name == "shift":
@@ -582,8 +583,12 @@ class Runner:
             return [self._combined(step, *map(self.force, args))]
         if type(args[0]) is Bits and (result := self._on_bits(name, args, params)) is not None:
             return [result]
-        args = [widened(self.force(x)) for x in args]
-        result = self._on_draws(step, args)
+        args = [self.force(x) for x in args]
+        if all(map(is_known, args)):
+            # Bits of a replay are numbers.
+            result = self._computed(step, args)
+            return self._really(step, args) if result is None else result
+        result = self._on_draws(step, list(map(widened, args)))
         if result is None:
             self.refuse(f"jax.lax.{name} of draws")
         return [
@@ -744,10 +749,12 @@ class Runner:
             step = ("shift", int(number))
         elif name == "or" and number is not None:
             step = ("or", int(number))
-        elif name == "bitcast_convert_type":
-            step = ("cast", np.dtype(params["new_dtype"]))
-        elif name == "convert_element_type" and np.dtype(params["new_dtype"]).kind == "u":
-            step = ("widen", np.dtype(params["new_dtype"]))
+        elif name in ("bitcast_convert_type", "convert_element_type"):
+            new = np.dtype(params["new_dtype"])
+            if name == "bitcast_convert_type" and new.itemsize == bits.dtype.itemsize:
+                step = ("cast", new)
+            elif new.kind == "u" and new.itemsize > bits.dtype.itemsize:
+                step = ("widen", new)
         elif name == "sub" and number == 1.0 and (dtype := one_plus_type(bits.steps)) is not None:
             return self._uniforms(bits.elements.ravel().tolist(), bits.shape, dtype)
         if step is None:

@@ -141,7 +141,9 @@ def intercept_randomness(
         replace(np, of_draws)
     patches += method_patches(source)
     patches += source_patches(
-        following_runner(numpy.legacy, numpy.compiled, source.python_streams), source.compiled
+        following_runner(numpy.legacy, numpy.compiled, source.python_streams),
+        source.compiled,
+        source.refuse,
     )
 
     def twin_of(value: Any) -> Any:

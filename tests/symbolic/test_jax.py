@@ -409,6 +409,29 @@ def test_a_floor_that_hardly_ever_wins_is_no_hidden_randomness(floor, expected):
     assert outcome(FLOORED.format(floor=floor)) == expected
 
 
+def test_bits_that_are_cut_off_are_no_widened_ones():
+    def narrowed(k):
+        bits = jax.random.bits(k, (), "uint32").astype(jnp.uint16)
+        bits = (bits >> 1) | jnp.uint16(0x3F80)
+        return jax.lax.bitcast_convert_type(bits, jnp.bfloat16) < 1.5
+
+    def widened(k):
+        bits = (jax.random.bits(k, (), "uint8").astype(jnp.uint16) >> 1) | jnp.uint16(0x3F80)
+        return jax.lax.bitcast_convert_type(bits, jnp.bfloat16) < 1.5
+
+    with pytest.raises(simverify.CannotEnumerate):
+        law_of(narrowed)
+    assert law_of(widened) == {0: 0.5, 1: 0.5}
+
+
+def test_one_plus_a_uniform_may_be_subtracted_from_two():
+    def below(k):
+        bits = (jax.random.bits(k, (), "uint32") >> 9) | jnp.uint32(0x3F800000)
+        return 2 - jax.lax.bitcast_convert_type(bits, jnp.float32) <= 0.25
+
+    assert law_of(below) == pytest.approx({0: 0.75, 1: 0.25}, abs=1e-6)
+
+
 STATE = {"key": jax.random.key(0)}
 
 

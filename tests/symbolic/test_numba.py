@@ -205,6 +205,46 @@ def test_compiled_code_that_no_trial_reaches_is_not_followed():
     assert "none of 1,000 trial runs called it" in outcome(source, "Rule", "step")
 
 
+STATED = """
+import numba, numpy as np
+
+BIAS = np.array([1.0, 1.0])
+
+@numba.njit({signature})
+def keep(k, r):
+    return k < r * BIAS[0] or k > 256 * BIAS[1]
+
+{before}
+
+def verify(target_probs, draft_probs, draft_tokens, rng):
+    for i, x in enumerate(draft_tokens):
+        p, q = target_probs[i], draft_probs[i]
+        if not keep(rng.random() * 256, 256 * p[x] / q[x]):
+            rest = np.maximum(p - q, 0)
+            return [*draft_tokens[:i], int(rng.choice(len(p), p=rest / rest.sum()))]
+    p = target_probs[-1]
+    return [*draft_tokens, int(rng.choice(len(p), p=p))]
+"""
+
+
+def test_a_stated_signature_that_cuts_off_digits_is_not_followed():
+    """What numba casts to integers, the source does not; it shows in one call of hundreds."""
+    assert "a draw passed to a function" in outcome(
+        STATED.format(signature='"boolean(int64, float64)"', before="")
+    )
+    fits = STATED.format(signature='"boolean(float64, float64)"', before="")
+    assert outcome(fits) == "followed"
+
+
+def test_an_array_that_numba_froze_and_that_has_changed_is_named():
+    """However rarely it matters: here once in 10,000 coins."""
+    before = "BIAS[1] = 0.9999\nkeep(0.5, 0.5)\nBIAS[1] = 1.0"
+    stale = outcome(STATED.format(signature="", before=before))
+    assert "keep() by its source: a name in it has changed since it compiled" in stale
+    kept = STATED.format(signature="", before="keep(0.5, 0.5)")
+    assert outcome(kept) == "followed"
+
+
 def test_threads_have_generators_of_their_own():
     threads = "np.random.seed(seed)\n    z = np.zeros(4)\n    for k in numba.prange(4): z[k] = k"
     source = code({"jit": "@numba.njit(parallel=True)", "draw": threads})
