@@ -240,7 +240,7 @@ def _joint_target_law(model: SmallModel, length: int) -> TokenLawArray:
 MAX_REPEATED_PATHS = 4_000
 """Paths of an instance that are repeated, heaviest first; the others count as not repeated."""
 
-_PLAIN_NUMBERS_NOTE = "on plain numbers: this tool cannot follow it, or the code keeps hidden state"
+_PLAIN_NUMBERS_NOTE = "on plain numbers: a limit of this tool, or state that the code keeps"
 
 _KNOWN_LEAVES = 10_000  # the instance was enumerated before: its leaves need not be looked at again
 
