@@ -194,8 +194,7 @@ class Comparison:
     met a draw. ``broken``: the first drafted block on which the code broke its contract;
     ``broken_parents``: its shape where it is a tree. ``met_at``: the line where a draw first met
     ``dtype``. ``impossible``: mass on sequences with p = 0. ``call``: of a drafter; ``worst`` is
-    then conditional on what the drafter reports and
-    on the number of tokens.
+    then conditional on what the drafter reports and on the number of tokens.
     """
 
     max_abs_deviation: float

@@ -24,6 +24,7 @@ INTERRUPT_EXIT_CODE = 130
 INTERRUPT_MESSAGE = "simverify: interrupted; nothing was written\n"
 
 RETRY_SECONDS = 0.02
+"""After so long an interrupt that was ignored is sent again."""
 
 # The real one: while code is under audit, os._exit is replaced.
 _exit = os._exit

@@ -566,6 +566,16 @@ _BERNOULLI = (
     (1e-3, "bfloat16", 0.00099945068359375),
 )
 
+_POISSON_CALLS = (
+    Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
+    Call("poisson(100)", partial(scipy_law, "poisson", 100)),
+)
+
+_BINOMIAL_CALLS = (
+    Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
+    Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
+)
+
 _TORCH_DRAWS = (
     _torch_draw(
         "randint",
@@ -620,20 +630,14 @@ _TORCH_DRAWS = (
     _torch_draw(
         "poisson",
         "If the rate is below 10: multiplies uniform numbers; else PTRS; returns float32",
-        (
-            Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
-            Call("poisson(100)", partial(scipy_law, "poisson", 100)),
-        ),
+        _POISSON_CALLS,
         *("0", "-1", "nan", "inf", "1e10", "1e30"),
     ),
     _torch_draw(
         "binomial",
         "If n min(p, 1 - p) is below 10: adds up geometric gaps between successes; else BTRS; "
         "works in float32",
-        (
-            Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
-            Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
-        ),
+        _BINOMIAL_CALLS,
         *("0, .5", "20, 0", "20, 1", "20, nan", "20, -.1", "20, 1.1", "-1, .5"),
     ),
     _torch_draw(
@@ -740,20 +744,14 @@ _JAX_DRAWS = (
     _jax_draw(
         "poisson",
         "If the rate is below 10: multiplies uniform numbers; else PTRS; works in float32",
-        (
-            Call("poisson(3.5)", partial(scipy_law, "poisson", 3.5)),
-            Call("poisson(100)", partial(scipy_law, "poisson", 100)),
-        ),
+        _POISSON_CALLS,
         *("0", "-1", "nan", "1e10"),
     ),
     _jax_draw(
         "binomial",
         "If n min(p, 1 - p) is at most 10: adds up geometric gaps between successes; else BTRS; "
         "works in float32",
-        (
-            Call("binomial(20, .3)", partial(scipy_law, "binom", 20, 0.3)),
-            Call("binomial(1000, .4)", partial(scipy_law, "binom", 1000, 0.4)),
-        ),
+        _BINOMIAL_CALLS,
         *("20., 0.", "20., 1.", "20., nan", "20., 1.1"),
     ),
     _jax_draw(

@@ -14,7 +14,6 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from scipy import stats as laws
 
 from simverify.arrays import Floats, Ints, Row
 
@@ -194,9 +193,16 @@ def residue_law(modulus: int) -> StatedLaw:
     return StatedLaw(row, lambda values: np.asarray(values, dtype=np.int64) % modulus)
 
 
+def scipy_distribution(name: str, *parameters: Any) -> Any:
+    """Return a distribution of ``scipy.stats``."""
+    from scipy import stats  # takes most of a second
+
+    return getattr(stats, name)(*parameters)
+
+
 def scipy_law(name: str, *parameters: float) -> StatedLaw:
     """Return a law of ``scipy.stats``; its first and last cells are of the tails too."""
-    law = getattr(laws, name)(*parameters)
+    law = scipy_distribution(name, *parameters)
     low = int(law.ppf(1e-9))
     high = int(min(law.isf(1e-9), low + _SINGLE))
     row = law.pmf(np.arange(low, high + 1))
@@ -212,7 +218,7 @@ def scipy_law(name: str, *parameters: float) -> StatedLaw:
 
 def grouped_law(name: str, *parameters: float) -> StatedLaw:
     """Return a law of ``scipy.stats`` with many values, in 64 cells of about equal probability."""
-    law = getattr(laws, name)(*parameters)
+    law = scipy_distribution(name, *parameters)
     edges = law.ppf(np.arange(1, 64) / 64)
     row = np.diff(law.cdf(edges), prepend=0, append=1)
     return StatedLaw(row, lambda values: edges.searchsorted(values, side="left"))

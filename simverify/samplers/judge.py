@@ -225,9 +225,8 @@ class JudgedCall(msgspec.Struct, frozen=True):
 
     ``tv``: its exact total variation from the stated law; None where it was sampled, and then
     ``detectable`` is the smallest TV that the test would find, and ``rejected`` whether it found
-    something. ``least``,
-    ``largest``: of what was drawn. ``replayed``: whether every value was that expected of its
-    seed; None where none is known.
+    something. ``least``, ``largest``: of what was drawn. ``replayed``: whether every value was that
+    expected of its seed; None where none is known.
     """
 
     call: str

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from scipy import special
-from scipy import stats as laws
 
 from simverify.arrays import Floats, Ints
 from simverify.samplers.base import (
@@ -30,6 +29,7 @@ from simverify.samplers.base import (
     order_law,
     outcome_law,
     repeated,
+    scipy_distribution,
     scipy_law,
     uniform_law,
 )
@@ -432,12 +432,16 @@ def _zipf_tv(a: float) -> float:
 
 def _multinomial_law() -> StatedLaw:
     outcomes = [x for x in itertools.product(range(4), repeat=3) if sum(x) == 3]
-    return outcome_law(outcomes, laws.multinomial(3, [0.5, 0.3, 0.2]).pmf(outcomes))
+    return outcome_law(
+        outcomes, scipy_distribution("multinomial", 3, [0.5, 0.3, 0.2]).pmf(outcomes)
+    )
 
 
 def _colours_law() -> StatedLaw:
     outcomes = [x for x in itertools.product(range(4), repeat=3) if sum(x) == 3 and x[2] < 3]
-    return outcome_law(outcomes, laws.multivariate_hypergeom([4, 3, 2], 3).pmf(outcomes))
+    return outcome_law(
+        outcomes, scipy_distribution("multivariate_hypergeom", [4, 3, 2], 3).pmf(outcomes)
+    )
 
 
 def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, ...]:
@@ -659,7 +663,7 @@ def _numpy_draws(kind: str, make: Callable[[int], Any]) -> tuple[DrawFunction, .
 
 def _inversion_tv(n: int, p: float) -> float:
     law = lookup_law(_inversion(n, p), n + 1, 53)
-    return total_variation(law, laws.binom(n, p).pmf(np.arange(n + 1)))
+    return total_variation(law, scipy_distribution("binom", n, p).pmf(np.arange(n + 1)))
 
 
 # numba.

@@ -83,11 +83,13 @@ def source_patches(
                 return compiled(self, *args, **kwargs)
             function = CompiledFunction.of(self.py_func)
             called.add(function)
-            if refuse is not None and _is_stale(self):
+            if run is None:
+                result = compiled(self, *args, **kwargs)
+                _look_for_stale_names(self)
+                return result
+            if refuse is not None and id(self) in _STALE:
                 refuse(f"{function.name} by its source: a name in it has changed since it compiled")
-            return (
-                compiled(self, *args, **kwargs) if run is None else run(self.py_func, args, kwargs)
-            )
+            return run(self.py_func, args, kwargs)
 
         patches.append((registry.CPUDispatcher, "__call__", call))
     if (mlx := loaded_mlx()) is not None:
@@ -106,8 +108,11 @@ def source_patches(
     return patches
 
 
-_STALE: dict[tuple[int, int], tuple[Any, bool]] = {}
-"""Whether functions are, by function and number of signatures; the function is kept for its id."""
+_COMPILED_AGAIN: dict[int, tuple[Any, int]] = {}
+"""Functions that were compiled again, by id, and for how many signatures."""
+
+_STALE: set[int] = set()
+"""Ids of those that numba compiles to something else now, as their names have changed."""
 
 _CONSTANTS = re.compile(
     r"(?:double|float) (-?\d\S*?e[+-]\d+|0x\w+)|, (-?\d\.\d+e[+-]\d+|0x\w+)"
@@ -117,12 +122,17 @@ _CONSTANTS = re.compile(
 """Numbers and arrays in compiled code. Names and labels differ between two compilations."""
 
 
-def _is_stale(dispatcher: Any) -> bool:
-    """Whether numba compiles the function to something else now, as its names have changed."""
-    key = id(dispatcher), len(dispatcher.signatures)
-    if key not in _STALE:
-        _STALE[key] = dispatcher, _compiles_otherwise(dispatcher)
-    return _STALE[key][1]
+def _look_for_stale_names(dispatcher: Any) -> None:
+    """Compare a function with what numba compiles it to now, once for each signature.
+
+    While code is followed, stand-ins are among its names, and it does not compile.
+    """
+    key, count = id(dispatcher), len(dispatcher.signatures)
+    if _COMPILED_AGAIN.get(key, (None, 0))[1] == count:
+        return
+    _COMPILED_AGAIN[key] = dispatcher, count
+    if _compiles_otherwise(dispatcher):
+        _STALE.add(key)
 
 
 def _compiles_otherwise(dispatcher: Any) -> bool:

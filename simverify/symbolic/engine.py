@@ -218,10 +218,12 @@ class Enumeration:
         self.intercepting = True
         self.interceptions += 1
 
-    def _compare_compiled(self, call: TokenCall, calls: int = _COMPARED_CALLS) -> None:
+    def _compare_compiled(
+        self, call: TokenCall, calls: int = _COMPARED_CALLS
+    ) -> set[CompiledFunction]:
         """Refuse compiled code that behaves differently from its source.
 
-        Marks the functions that these calls reach as verified.
+        Returns the functions that these calls reach.
         """
         self._compared += 1
         reached: set[CompiledFunction] = set()
@@ -230,7 +232,8 @@ class Enumeration:
         # Nothing interrupts numba where it compiles, as code does that compiles in each call.
         states = HeldStates(self._code)
         try:
-            compiled = self._plain_ends(call, calls, None)
+            with noting_calls(set()):
+                compiled = self._plain_ends(call, calls, None)
             states.put_back()
             with deadline(_COMPARED_SECONDS):
                 ends = self._plain_ends(call, calls, reached)
@@ -248,13 +251,13 @@ class Enumeration:
                     f"{other.describe()}",
                     where,
                 )
-        self._verified.update(reached)
+        return reached
 
     def _verify(self, call: TokenCall) -> None:
         """Compare functions that this call reached, and no call before."""
         for calls in (_COMPARED_AT_FIRST, _COMPARED_AT_MOST):
             with preserve_global_states():
-                self._compare_compiled(call, calls)
+                self._verified |= self._compare_compiled(call, calls)
             unverified = self.source.compiled - self._verified
             if not unverified:
                 return

@@ -471,12 +471,9 @@ class Runner:
     def _plain_array(self, x: Any) -> Any:
         if x.dtype in self._lifted:
             # Where JAX keeps uniforms from 0, the smallest number is that of the type.
-            floor = x.dtype == np.float16 and x.size == 1 and x == _TINY_HALF
-            return (
-                np.finfo(np.float64).tiny * np.ones_like(x, np.float64)
-                if floor
-                else x.astype(np.float64)
-            )
+            if x.dtype == np.float16 and x.size == 1 and x == _TINY_HALF:
+                return np.full_like(x, np.finfo(np.float64).tiny, np.float64)
+            return x.astype(np.float64)
         if x.dtype in (np.float16, np.float32) or x.dtype.name == "bfloat16":
             self.source.meet(x.dtype)
         return x
@@ -846,7 +843,8 @@ class Runner:
             if y is not x
         ]
         function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
-        if step.name == "add" and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
+        half_sum = step.name == "add" and step.kinds[0] == np.float16
+        if half_sum and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
             function = _add_float16_floor
         if step.kinds[0] == BFLOAT16:
             exact = function

@@ -2,7 +2,7 @@
 
 import itertools
 from contextlib import suppress
-from dataclasses import replace as replace
+from dataclasses import replace
 
 import msgspec
 import numpy as np

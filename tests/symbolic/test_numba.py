@@ -1,10 +1,13 @@
 """Rules compiled by numba: followed by their source, where it does what the compiled code does."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from support.levels import at_night
 from support.written_rules import outcome
 
+from simverify import exact_law
 from simverify.auditing.run import audit
 from simverify.auditing.settings import AuditSettings
 from simverify.auditing.subject import load_subject
@@ -234,6 +237,38 @@ def test_a_stated_signature_that_cuts_off_digits_is_not_followed():
     )
     fits = STATED.format(signature='"boolean(float64, float64)"', before="")
     assert outcome(fits) == "followed"
+
+
+def test_compiled_code_is_compared_in_200_runs_where_it_is_first_used():
+    """Of one instance, too; with their sources there are as many runs again."""
+    runs = {True: 0, False: 0}
+    namespace = {}
+    exec("import numba\n@numba.njit\ndef coin(u):\n    return u < 0.25", namespace)
+
+    def tossed(rng, *, compiled):
+        runs[compiled] += 1
+        coin = namespace["coin"] if compiled else namespace["coin"].py_func
+        return bool(coin(rng.random()))
+
+    # What exec made has no file, and counts as numba's own.
+    namespace["coin"].py_func.__code__ = namespace["coin"].py_func.__code__.replace(
+        co_filename="/nowhere/coin.py"
+    )
+    for compiled in runs:
+        assert exact_law(partial(tossed, compiled=compiled)) == {False: 0.75, True: 0.25}
+    assert runs[True] > 2 * 200 > 10 * runs[False]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.001])
+def test_a_frozen_constant_of_code_that_draws_is_named(factor):
+    """Stand-ins for ``np.random`` would keep it from being compiled again."""
+    before = f"SHARE = {factor}\n"
+    after = "kernel(np.ones((2, 2)), np.ones((1, 2)), np.zeros(1, dtype=np.int64), 3)\nSHARE = 1.0"
+    source = code(
+        {"before": before, "coin": "np.random.random() * SHARE", "after": f"{after}\nrule = kernel"}
+    )
+    stale = "a name in it has changed since it compiled"
+    assert outcome(source) == "followed" if factor == 1.0 else stale in outcome(source)
 
 
 def test_an_array_that_numba_froze_and_that_has_changed_is_named():

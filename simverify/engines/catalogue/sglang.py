@@ -26,6 +26,7 @@ from simverify.engines.extract import (
     torch_without_seeding,
 )
 from simverify.engines.fake_models import BOS_TOKEN, draw_token_tree, likeliest_paths
+from simverify.trees import SCHEMES
 from simverify.triton_cpu import load_tiles
 
 FOLDER, RELEASES = "sglang/kernels/ops/speculative", "sglang>=0.5.23,<0.6"
@@ -206,7 +207,7 @@ def sglang_jax(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng:
 )
 def sglang_jax_tree(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int, rng: Any) -> Any:
     """Judge a tree, called as ``EagleVerifyInput.sample`` does; it gets no rows of the draft."""
-    tree = draw_token_tree(draft, prefix, gamma, _likeliest)
+    tree = draw_token_tree(draft, prefix, gamma, SCHEMES["top-k"].fixed)
     size, links = len(tree.paths), tree.children
     child = [below[0] if below else -1 for below in links]
     sibling = [-1] * size
@@ -229,11 +230,6 @@ def sglang_jax_tree(rule: Any, prefix: Any, target: Any, draft: Any, gamma: int,
         draft_probs=jax.numpy.zeros(rows.shape),
     )
     return [int(predicted[slot]) for slot in index[0, : int(kept[0]) + 1].tolist()]
-
-
-def _likeliest(row: Any, count: int) -> list[int]:
-    order: list[int] = np.argsort(-row, kind="stable")[:count].tolist()
-    return order
 
 
 def _log(rows: Any) -> Any:
