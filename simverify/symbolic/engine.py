@@ -80,7 +80,7 @@ BY_SOURCE = "judged-by-source"
 
 def _by_source_note(name: str) -> str:
     return (
-        f"{name} was followed by its Python source; in {_COMPARED_AT_FIRST} trial runs or more its "
+        f"{name} was followed by its Python source; in at least {_COMPARED_CALLS} trial runs its "
         "compiled code did the same, and a rarer difference would not show"
     )
 
