@@ -12,6 +12,7 @@ __simverify_role__ = "stand-in"
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -99,7 +100,7 @@ def settle_shape(value: Any) -> Value:
 class Step:
     """One primitive, the slots of what it takes and gives, and the line that it is from."""
 
-    __slots__ = ("cache", "ins", "kinds", "line", "name", "outs", "params", "primitive", "run")
+    __slots__ = ("cache", "ins", "is_map", "kinds", "line", "name", "outs", "params", "primitive")
 
     def __init__(
         self, primitive: Any, params: dict[str, Any], ins: list[int], outs: list[int], line: str
@@ -107,6 +108,7 @@ class Step:
         self.primitive, self.params = primitive, params
         self.name: str = primitive.name
         self.ins, self.outs, self.line = ins, outs, line
+        self.is_map = self.name in ELEMENTWISE and self.name not in _COMPARISONS
         self.kinds: list[Any] = []
         self.cache: dict[Any, Any] = {}
 
@@ -119,17 +121,79 @@ class _Computed(NamedTuple):
 
 
 class _Node:
-    """What is known after the same choices: the values up to step ``end``."""
+    """What is known after the same choices: the values up to step ``end``.
 
-    __slots__ = ("children", "end", "values")
+    ``chains``: those that start there, by the forms and machines of the draws that they take.
+    """
+
+    __slots__ = ("chains", "children", "end", "values")
 
     def __init__(self) -> None:
         self.values: list[tuple[int, Any]] = []
         self.end = -1
         self.children: dict[Any, _Node] = {}
+        self.chains: dict[Any, _Chain] = {}
+
+    def chain_of(self, draws: "list[Draw]") -> "_Chain | None":
+        """Return the chain that such draws start; None if there are too many others."""
+        likeness = tuple([id(y) for x in draws for y in (x.form, x.machine)])
+        chain = self.chains.get(likeness)
+        if chain is None and len(self.chains) < _MAX_CHAINS:
+            chain = self.chains[likeness] = _Chain(draws)
+        return chain
+
+
+class _Chain:
+    """Steps that each map the draws that the step before made, one by one.
+
+    ``made``: what has become of each after the last one, step ``end - 1``, in slot ``out``;
+    ``values``: what else is known by then; ``node``: what comes next.
+    """
+
+    __slots__ = ("end", "like", "made", "node", "out", "start", "values")
+
+    def __init__(self, draws: "list[Draw]") -> None:
+        # Kept alive, so that no other form gets the same id.
+        self.start = [(x.form, x.machine) for x in draws]
+        self.made: list[Any] = []
+        self.values: list[tuple[int, Any]] = []
+        self.out = self.end = -1
+        self.like: Any = None
+        self.node: _Node | None = None
+
+    def grow(self, draws: "list[Draw]", step: Step, value: Value, before: _Node) -> bool:
+        """Take in one more step, if it has mapped the draws one by one."""
+        if type(value) is not DrawArray or value.size != len(draws):
+            return False
+        made: list[Any] = []
+        for x, draw in zip(value.view(np.ndarray).ravel().tolist(), draws, strict=True):
+            of_draw = isinstance(x, Draw) and x.atom is draw.atom
+            if isinstance(x, Draw | Winner) and not of_draw:
+                return False
+            made.append(_Computed(x.form, x.machine) if of_draw else x)
+        if self.made:
+            self.values += before.values
+        self.made = made
+        self.out, self.like = step.outs[0], (value.shape, value.dtype)
+        return True
+
+    def replay(self, draws: "list[Draw]", env: "list[Any]") -> None:
+        """Put in place what becomes of draws like those that the steps were done with."""
+        made = [
+            Draw.kind(x.atom, *y) if type(y) is _Computed else y
+            for x, y in zip(draws, self.made, strict=True)
+        ]
+        shape, kind = self.like
+        array = objects(shape, made).view(DrawArray)
+        array._real = kind
+        env[self.out] = array
+        for slot, value in self.values:
+            env[slot] = value
 
 
 _MAX_NODES = 20_000
+_MAX_CHAINS = 8
+"""Chains kept at one node. Where more kinds of draws come there, their forms never repeat."""
 _CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -177,6 +241,8 @@ class Program:
         self._add(jaxpr, where, line)
         self.outs = [self._place(where, x) for x in jaxpr.outvars]
         self.known_constants = [(s, runner.lower(v)) for s, v in self.constants]
+        readers = Counter([*self.outs, *(slot for step in self.steps for slot in step.ins)])
+        self._read_once = {slot for slot, count in readers.items() if count == 1}
 
     def _slot(self, where: dict[Any, int], variable: Any) -> int:
         where[variable] = self._slots
@@ -231,6 +297,9 @@ class Program:
             return [env[slot] for slot in self.outs]
         key = tuple((x.dtype, x.tobytes()) if is_known(x) else None for x in args)
         node, at, steps = self._next(self._roots, key), 0, self.steps
+        chain: _Chain | None = None
+        draws: list[Draw] = []
+        state: Any = None
         while True:
             if node.end < 0:
                 node.end, node.values = self._known_steps(env, at, line)
@@ -240,12 +309,26 @@ class Program:
             at = node.end
             if at == len(steps):
                 return [env[slot] for slot in self.outs]
-            step = steps[at]
+            step, here = steps[at], node
+            slot = _mapped_slot(step, env) if step.is_map else None
+            if chain is not None and (slot != chain.out or slot not in self._read_once):
+                chain = None
+            if chain is None and slot is not None and (draws := _fresh_draws(env[slot])):
+                chain, state = here.chain_of(draws), runner.state()
+                if chain is not None and chain.made:
+                    chain.replay(draws, env)
+                    at, node = chain.end, chain.node
+                    continue
             outs = self._do(step, env, line)
             at += 1
             node = self._next(
-                node.children, tuple([x.tobytes() if is_known(x) else None for x in outs])
+                here.children, tuple([x.tobytes() if is_known(x) else None for x in outs])
             )
+            if chain is not None:
+                if runner.state() == state and chain.grow(draws, step, outs[0], here):
+                    chain.end, chain.node = at, node
+                else:
+                    chain = None
 
     def _next(self, nodes: dict[Any, _Node], key: Any) -> _Node:
         node = nodes.get(key)
@@ -279,6 +362,32 @@ class Program:
         for slot, value in zip(step.outs, outs, strict=True):
             env[slot] = value
         return outs
+
+
+def _mapped_slot(step: Step, env: "list[Any]") -> int | None:
+    """Return the slot of the draws that a step maps one by one; None if it is not only one's."""
+    drawn = None
+    for slot in step.ins:
+        kind = type(env[slot])
+        if kind is DrawArray and drawn is None:
+            drawn = slot
+        elif kind is not np.ndarray:
+            return None
+    return drawn
+
+
+def _is_fresh(x: Any) -> bool:
+    """Whether an element is a draw of which nothing is known yet."""
+    if not isinstance(x, Draw):
+        return False
+    atom = x.atom
+    return atom.low == 0.0 and atom.high == 1.0 and atom.owner is None
+
+
+def _fresh_draws(array: DrawArray) -> "list[Draw]":
+    """Return the draws of an array, or nothing if something is known of one."""
+    flat = array.view(np.ndarray).ravel().tolist()
+    return flat if all(map(_is_fresh, flat)) else []
 
 
 def _file_of(jaxpr: Any) -> str:
@@ -443,6 +552,11 @@ class Runner:
     @property
     def on_numbers(self) -> bool:
         return self.source.plan is not None
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what changes whenever a step decides something of a draw, or makes one."""
+        source = self.source
+        return source.path.position, source.slack, len(source.draws), len(source.dtypes)
 
     def _current_line(self) -> str:
         return self._line or current_user_line()
@@ -842,7 +956,7 @@ class Runner:
             for y in args
             if y is not x
         ]
-        function, source, cache = ELEMENTWISE[step.name], self.source, step.cache
+        function, cache = ELEMENTWISE[step.name], step.cache
         half_sum = step.name == "add" and step.kinds[0] == np.float16
         if half_sum and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
             function = _add_float16_floor
@@ -855,17 +969,16 @@ class Runner:
             if not isinstance(draw, Draw):
                 made.append(function(*numbers[: place[0]], draw, *numbers[place[0] :]))
                 continue
-            atom = draw.atom
-            fresh = atom.low == 0.0 and atom.high == 1.0 and atom.owner is None
+            atom, fresh = draw.atom, _is_fresh(draw)
             key = (id(draw.form), id(draw.machine), *numbers)
             if fresh and (before := cache.get(key)) is not None:
                 kept = before[2]
                 of_draw = type(kept) is _Computed
                 made.append(Draw.kind(atom, kept.form, kept.machine) if of_draw else kept)
                 continue
-            state = source.path.position, source.slack, len(source.draws)
+            state = self.state()
             result = function(*numbers[: place[0]], draw, *numbers[place[0] :])
-            if fresh and state == (source.path.position, source.slack, len(source.draws)):
+            if fresh and state == self.state():
                 # What is kept has no draw of this path in it.
                 if isinstance(result, Draw) and result.atom is atom:
                     cache[key] = draw.form, draw.machine, _Computed(result.form, result.machine)

@@ -214,6 +214,10 @@ class DrawTrace(jax.core.Trace):
 _COMPILED = type(jax.jit(abs))
 
 
+_MAX_KEPT, _MAX_KEPT_BYTES = 1000, 2**16
+"""Arrays of JAX's that are made once for all paths, and the bytes that one may have."""
+
+
 def _holds_draws(x: Any) -> bool:
     if isinstance(x, list | tuple):
         return any(map(_holds_draws, x))
@@ -237,21 +241,24 @@ def intercept_jax(
     trace = DrawTrace(runner)
     book = runner.book
 
+    @functools.cache
+    def kind_of_key(make: Any, impl: Any, _default: str) -> tuple[str, Any]:
+        with jax.core.eval_context():
+            like = make(0, impl=impl)
+            return str(jax.random.key_impl(like)), jax.typeof(like)
+
     def keyed(original: Any, *, old: bool) -> Callable[..., Any]:
         def make(seed: Any, *, impl: Any = None) -> Any:
             if not _holds_draws(seed) or type(seed) is Winner:
                 return original(resolve_winners(seed), impl=impl)
-            # Which kind of key it is says JAX itself.
-            with jax.core.eval_context():
-                like = original(0, impl=impl)
-                name = str(jax.random.key_impl(like))
+            name, like = kind_of_key(original, impl, jax.config.jax_default_prng_impl)
             parts = seed.ravel().view(np.ndarray).tolist() if type(seed) is DrawArray else [seed]
             key = book.drawn(name, parts)
             array = np.empty((), dtype=object)
             array[()] = key
             value = Moved(array)
             value = runner._random_unwrap(value) if old else value
-            return trace.wrap(value, jax.typeof(like))
+            return trace.wrap(value, like)
 
         return make
 
@@ -270,11 +277,23 @@ def intercept_jax(
 
         return fold_in
 
+    kept: dict[Any, Any] = {}
+
     def making(original: Any) -> Callable[..., Any]:
         def make(x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
             if _holds_draws(x):
                 return trace.of_draws(x, dtype)
-            return original(x, dtype, *args, **kwargs)
+            alike = type(x) is np.ndarray and x.dtype != object and x.nbytes <= _MAX_KEPT_BYTES
+            if args or kwargs or not alike or core.find_top_trace(()) is not trace:
+                return original(x, dtype, *args, **kwargs)
+            # JAX's arrays cannot be changed: those of the same numbers may be one.
+            wide = jax.config.jax_enable_x64
+            content = original, wide, dtype, x.dtype, x.shape, x.tobytes()
+            if content not in kept:
+                if len(kept) > _MAX_KEPT:
+                    kept.clear()
+                kept[content] = original(x.copy(), dtype)
+            return kept[content]
 
         return make
 
