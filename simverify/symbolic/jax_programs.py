@@ -882,8 +882,6 @@ class Runner:
             if late is not None:
                 return [late]
         if name in ELEMENTWISE:
-            if name not in _COMPARISONS and (quick := self._repeated(step, args)) is not None:
-                return [quick]
             return [self._ufunc(name, args)]
         if name == "div":
             if args[0].dtype.kind != "f":
@@ -935,57 +933,13 @@ class Runner:
                     shape = np.broadcast_shapes(x.shape, other.shape)
                     if shape == x.shape:
                         return x
+        if name == "add":
+            for x, other in (args, args[::-1]):
+                if type(x) is DrawArray and is_known(other) and _is_float16_floor(x, other):
+                    flat = x.view(np.ndarray).ravel().tolist()
+                    made = [_add_tiny(y) if isinstance(y, Draw) else y + _TINY_HALF for y in flat]
+                    return self._of_elements(objects(x.shape, made), x.dtype)
         return ELEMENTWISE[name](*args)
-
-    def _repeated(self, step: Step, args: "list[Value]") -> Value | None:
-        """Return what an operation makes of draws and known numbers, element by element.
-
-        Of draws of which nothing is known yet it makes what it made before of others that were
-        computed alike, with the same numbers. None: it is not of that kind.
-        """
-        place = [i for i, x in enumerate(args) if type(x) is DrawArray]
-        x = args[place[0]]
-        if len(place) > 1 or any(np.broadcast_shapes(y.shape, x.shape) != x.shape for y in args):
-            return None
-        flat = x.view(np.ndarray).ravel().tolist()
-        count = len(flat)
-        if len(step.cache) > _MAX_NODES:
-            step.cache.clear()
-        others = [
-            list(np.broadcast_to(y, x.shape).ravel()) if y.size > 1 else [y.reshape(())[()]] * count
-            for y in args
-            if y is not x
-        ]
-        function, cache = ELEMENTWISE[step.name], step.cache
-        half_sum = step.name == "add" and step.kinds[0] == np.float16
-        if half_sum and any(is_known(y) and np.all(y == _TINY_HALF) for y in args):
-            function = _add_float16_floor
-        if step.kinds[0] == BFLOAT16:
-            exact = function
-            function = lambda *numbers: _rounded(exact(*numbers))  # noqa: E731
-        made = []
-        for i, draw in enumerate(flat):
-            numbers = [other[i] for other in others]
-            if not isinstance(draw, Draw):
-                made.append(function(*numbers[: place[0]], draw, *numbers[place[0] :]))
-                continue
-            atom, fresh = draw.atom, _is_fresh(draw)
-            key = (id(draw.form), id(draw.machine), *numbers)
-            if fresh and (before := cache.get(key)) is not None:
-                kept = before[2]
-                of_draw = type(kept) is _Computed
-                made.append(Draw.kind(atom, kept.form, kept.machine) if of_draw else kept)
-                continue
-            state = self.state()
-            result = function(*numbers[: place[0]], draw, *numbers[place[0] :])
-            if fresh and state == self.state():
-                # What is kept has no draw of this path in it.
-                if isinstance(result, Draw) and result.atom is atom:
-                    cache[key] = draw.form, draw.machine, _Computed(result.form, result.machine)
-                elif not isinstance(result, Draw | Winner):
-                    cache[key] = draw.form, draw.machine, result
-            made.append(result)
-        return self._of_elements(objects(x.shape, made), step.kinds[0])
 
     def _later(self, step: Step, args: "list[Value]") -> Value | None:
         """Return integers that are computed when they are read, of winners that are not yet.
@@ -1255,16 +1209,13 @@ def widened(x: Value) -> Value:
 _TINY_HALF = np.finfo(np.float16).tiny
 
 
-def _add_float16_floor(x: Any, y: Any) -> Any:
-    """Return x + y: JAX adds a tiny number to uniforms of float16, which keeps them from 0."""
-    draw, tiny = (x, y) if isinstance(x, Draw) else (y, x)
-    if not isinstance(draw, Draw) or type(tiny) is not np.float16:
-        return x + y
-    return draw.map(lambda: draw.form, _add_tiny)
+def _is_float16_floor(x: DrawArray, other: Any) -> bool:
+    """Whether a number is the tiny one that keeps JAX's uniforms of float16 from 0."""
+    return x.dtype == np.float16 and other.dtype == np.float16 and bool(np.all(other == _TINY_HALF))
 
 
-def _add_tiny(x: Any) -> Any:
-    return x + _TINY_HALF
+def _add_tiny(draw: Draw) -> Any:
+    return draw.map(lambda: draw.form, lambda x: x + _TINY_HALF)
 
 
 def _rounded(x: Any) -> Any:

@@ -424,6 +424,25 @@ def test_bits_that_are_cut_off_are_no_widened_ones():
     assert law_of(widened) == {0: 0.5, 1: 0.5}
 
 
+def test_a_program_is_not_replayed_on_draws_of_another_kind():
+    doubled = jax.jit(lambda x: 2 * jnp.sqrt(x))
+
+    def below(k):
+        first, second = jax.random.split(k)
+        uniform = doubled(jax.random.uniform(first, (2,))) < 1
+        exponential = doubled(jax.random.exponential(second, (2,))) < 1
+        return uniform.sum() + 3 * exponential.sum()
+
+    u, e = 0.25, 1 - np.exp(-0.25)
+    of_u, of_e = ([(1 - x) ** 2, 2 * x * (1 - x), x**2] for x in (u, e))
+    expected = {i + 3 * j: of_u[i] * of_e[j] for i in range(3) for j in range(3)}
+
+    def call(rng):
+        return int(below(jax.random.key(int(rng.integers(2**31)))))
+
+    assert simverify.exact_law(call) == pytest.approx(expected, abs=1e-6)
+
+
 def test_one_plus_a_uniform_may_be_subtracted_from_two():
     def below(k):
         bits = (jax.random.bits(k, (), "uint32") >> 9) | jnp.uint32(0x3F800000)
