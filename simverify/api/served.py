@@ -9,12 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simverify.api.real import RealModelOptions, check_json, check_law, declared_law, mask_of
+from simverify.api.real import (
+    BUNDLED_MODEL,
+    RealModelOptions,
+    check_json,
+    check_law,
+    declared_law,
+    mask_of,
+)
 from simverify.errors import OptionError, UsageError
 from simverify.options.modes import keywords
 from simverify.options.option import Dtype, words_of
 from simverify.options.served import (
     AgainstOptions,
+    EngineOptions,
     MatrixOptions,
     OutputOptions,
     TriageOptions,
@@ -324,8 +332,47 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
     return judge_outputs(options)
 
 
-def judge_outputs(options: OutputOptions) -> OutputRun:
-    """Judge the tokens of a file or of a server, whose options were checked."""
+def judge_engine(options: EngineOptions) -> OutputRun:
+    """Start an engine, ask it, and judge its tokens."""
+    from simverify.models.tiny_llama import BUNDLED
+    from simverify.served.launch import LOCAL_ENGINES, started
+
+    _refuse(options, ("outputs", "endpoint"), f"is not for {options.rule}, which is started here")
+    written = options.model is None
+    if not written and options.target is None:
+        raise OptionError("{target} is missing: the model of {model}, for Transformers")
+    if written and options.draft is not None:
+        raise OptionError("{draft} needs {model}: the target in the format of the engine")
+    with started(
+        LOCAL_ENGINES[options.rule],
+        target=None if written else Path(str(options.model)),
+        draft=None if options.draft is None else Path(options.draft),
+        speculation=options.speculation,
+        gamma=options.gamma,
+        own_seed=options.own_seed,
+        say=options.say,
+    ) as running:
+        given = {name: getattr(options, name) for name in OutputOptions.names()}
+        given["endpoint"] = running.address
+        given["target"] = options.target or BUNDLED_MODEL
+        given["prompts"] = options.prompts or BUNDLED / "prompts.jsonl"
+        bundled = written and options.target in (None, BUNDLED_MODEL)
+        given["draft"] = BUNDLED_MODEL if bundled else None
+        outputs = OutputOptions(**given, progress=options.progress)
+        check_outputs(outputs)
+        words = options.words(always=("alpha", "seed"), without=("rule", "threads"))
+        again = shlex.join(["simverify", "audit", options.rule, *words])
+        return judge_outputs(outputs, running.title, again)
+
+
+def judge_outputs(
+    options: OutputOptions, title: str | None = None, again: str | None = None
+) -> OutputRun:
+    """Judge the tokens of a file or of a server, whose options were checked.
+
+    ``title``: what is judged, and ``again``: the command that does so again; by default, what the
+    options name.
+    """
     from simverify import served
     from simverify.models.distribution import PARAMETER_NAMES
     from simverify.served.judge import count_changed_tokens, retokenisation_words
@@ -388,8 +435,8 @@ def judge_outputs(options: OutputOptions) -> OutputRun:
         )
         requests, notes, spent = answers.requests, answers.notes, answers.spent
     source = served.RequestSource(
-        name,
-        _outputs_command(options, planned, settings.detect),
+        title or name,
+        again or _outputs_command(options, planned, settings.detect),
         endpoint=server is not None,
         notes=notes,
         budget=options.max_tokens_total,

@@ -53,6 +53,24 @@ def double_chance(
     return emit_after(target_probs, draft_probs, draft_tokens, len(draft_tokens), rng)
 
 
+def openvino_draft(
+    target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any
+) -> list[int]:
+    """Accept if a coin of 0, .01, .. 1 is at most q(x)/p(y), of a token y that is drawn from p.
+
+    After a rejection the next token is drawn from the row after the rejected one. In the engine
+    draft and target draw from generators of one seed, too, so y is often x.
+    """
+    for i, x in enumerate(draft_tokens):
+        p = target_probs[i]
+        y = draw(p, p, rng)
+        if not int(rng.integers(101)) / 100 <= draft_probs[i][x] / p[y]:
+            after = target_probs[i + 1]
+            return prefix_and_last(draft_tokens, i, draw(after, after, rng))
+    last = target_probs[len(draft_tokens)]
+    return prefix_and_last(draft_tokens, len(draft_tokens), draw(last, last, rng))
+
+
 def zero_mass_accept(
     target_probs: Array, draft_probs: Array, draft_tokens: Array, rng: Any
 ) -> list[int]:
@@ -110,6 +128,13 @@ ACCEPTANCE_FAULTS = (
         summary="accepts also when an independent target sample equals the draft",
         seen_in="rtp-llm #1295",
         law=laws.slot_by_slot(laws.double_chance),
+    ),
+    Fault(
+        name="openvino-draft",
+        contract="verify",
+        rule=openvino_draft,
+        summary="accepts with q(x)/p(y), y drawn from p; rejected, draws from the row after x",
+        seen_in="OpenVINO GenAI 2026.4.1.0, validate_candidate in sampler.cpp",
     ),
     Fault(
         name="zero-mass-accept",

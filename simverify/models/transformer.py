@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simverify.arrays import Floats
 from simverify.errors import SimverifyError, UsageError
-from simverify.models import tiny_llama
+from simverify.models.tiny_llama import BUNDLED
 
 if TYPE_CHECKING:
     from simverify.models.kv_cache import CachedModel, UncachedModel
@@ -136,10 +136,6 @@ class Sampling:
 
 
 Dtype = Literal["float32", "bfloat16", "float16"]
-
-BUNDLED = Path(tiny_llama.__path__[0])
-"""The pair that ships: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
-
 
 _BUNDLED_DRAFTS = {"tiny-llama": "draft", "tiny-llama-deep": "draft-deep"}
 

@@ -15,6 +15,7 @@ Code = Callable[..., Any] | str
 PathName = str | PathLike[str]
 Contract = Literal["verify", "step", "tree", "draft"]
 Dtype = Literal["float32", "bfloat16", "float16"]
+ModelFormat = Literal["hf", "gguf", "openvino", "ort", "ctranslate2", "mlx"]
 
 GROUPS = (
     SUBJECT := "What is audited",

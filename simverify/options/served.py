@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from simverify.options.option import (
     BUDGET,
@@ -151,6 +151,53 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
         "Deviation (mean one-token TV) to detect with power .9; .04 by default.", BUDGET, DETECT
     )
     seed: int = inherited(Sizes, "seed", 0)
+
+
+Speculation = Literal["draft", "lookup", "none"]
+LocalEngineName = Literal[
+    "openvino-genai",
+    "onnxruntime-genai",
+    "ctranslate2",
+    "transformers-generate-server",
+    "vllm-server",
+    "sglang-server",
+    "llama-server",
+]
+LOCAL_ENGINES: tuple[str, ...] = get_args(LocalEngineName)
+"""Engines that an audit starts, asks and stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(OutputOptions):
+    """Of an engine that is started here, on the bundled pair or on models of its own format."""
+
+    title: ClassVar[str] = "an engine that is started here ({rule})"
+    chosen_by: ClassVar[tuple[str, ...]] = ()
+
+    rule: str = option("An engine.", SUBJECT, default="")
+    model: PathName | None = option(
+        "Engine that is started: its target, in its own format. --target is then the same model "
+        "for Transformers. By default, the bundled pair is written for it.",
+        OTHERS,
+    )
+    draft: str | None = option(
+        "Engine that is started: its draft, in its own format, with --model.", MODELS
+    )
+    speculation: Speculation | None = option(
+        "Engine that is started: how it drafts. By default with a draft model, if it can.", OTHERS
+    )
+    own_seed: bool = option(
+        "Engine that is started: leave seeds to its default, which may be one for all requests. "
+        "Otherwise each request gets its own.",
+        OTHERS,
+        default=False,
+    )
+    gamma: int = inherited(Sizes, "gamma", 4)
+
+    @classmethod
+    def is_asked_for(cls, given: Mapping[str, Any]) -> bool:
+        """Tell whether the engine that is named is one that is started here."""
+        return given.get("rule") in LOCAL_ENGINES
 
 
 @dataclass(frozen=True, kw_only=True)

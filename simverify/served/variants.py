@@ -89,6 +89,24 @@ def _nucleus(x: Floats, share: float, shift: int) -> Floats:
     return np.where(keep, x, -np.inf)
 
 
+def top_p_by_tail_bound(x: Floats, _: Floats, share: float) -> Floats:
+    """Keep tokens until they reach ``share`` of their sum and a bound on the rest.
+
+    All others count as if they were as likely as the last one kept. So does ``FindNucleus`` of
+    ONNX Runtime GenAI where no top-k is set, but for vocabularies of 64 tokens or fewer.
+    """
+    p = softmax(x)
+    size = p.shape[-1]
+    order = np.argsort(-p, axis=-1, kind="stable")
+    ranked = np.take_along_axis(p, order, axis=-1)
+    sums = np.cumsum(ranked, axis=-1)
+    bound = np.arange(size - 1, -1, -1) * ranked if size > 64 else 1.0 - sums
+    last = (sums >= share * (sums + bound)).argmax(axis=-1)
+    keep = np.empty(p.shape, np.bool_)
+    np.put_along_axis(keep, order, np.arange(size) <= last[..., None], axis=-1)
+    return np.where(keep, x, -np.inf)
+
+
 def min_p_of_one(x: Floats, _: Floats, share: float) -> Floats:
     """Keep what has the probability ``share``, whatever the likeliest has."""
     return _keep_above(x, softmax(x), np.full((len(x), 1), share))
@@ -138,6 +156,15 @@ def _miscut(words: str, stage: str, cut: Cut) -> SamplingVariant:
         return _cut_rows(law, stage, cut) if acts and not alike else None
 
     return SamplingVariant(words, stage.replace("-", "_"), "other", of)
+
+
+def _without_top_k(variant: SamplingVariant) -> SamplingVariant:
+    """Return the variant in requests that set no top-k."""
+
+    def of(law: Law) -> Rows | None:
+        return variant.of(law) if law.top_k is None else None
+
+    return replace(variant, of=of)
 
 
 # Laws with another value, without a parameter, or in another order.
@@ -270,6 +297,13 @@ VARIANTS: tuple[SamplingVariant, ...] = (
     ),
     _miscut("top-p without the token that crosses p", "top-p", top_p_without_crossing),
     _miscut("top-p with one token more than reach p", "top-p", top_p_with_one_more),
+    _without_top_k(
+        _miscut(
+            "top-p by a bound on the tail, as in ONNX Runtime GenAI (ort-tail-bound)",
+            "top-p",
+            top_p_by_tail_bound,
+        )
+    ),
     _other_share("top-p of twice the rest, 1 - 2 (1 - p)", 2.0),
     _other_share("top-p of half the rest, 1 - (1 - p) / 2", 0.5),
     _other_k("top-k of k - 1", lambda k: k - 1),

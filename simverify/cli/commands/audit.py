@@ -14,12 +14,12 @@ from simverify.errors import UsageError
 from simverify.options.audit import CODE, AuditOptions, SelfTestOptions
 from simverify.options.modes import made, mode_of
 from simverify.options.option import Options
-from simverify.options.served import AgainstOptions, OutputOptions
+from simverify.options.served import AgainstOptions, EngineOptions, OutputOptions
 
 if TYPE_CHECKING:
     from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun
 
-MODES = (CODE[0], AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
+MODES = (CODE[0], EngineOptions, AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
 """In the order in which their options choose them."""
 
 _INSTEAD = ("drafter", "verifier", "command", "library")
@@ -86,16 +86,24 @@ def audit(
 
 def _judge_emitted(options: AgainstOptions | OutputOptions) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
-    from simverify.api.served import check_against, check_outputs, compare_engines, judge_outputs
+    from simverify.api.served import (
+        check_against,
+        check_outputs,
+        compare_engines,
+        judge_engine,
+        judge_outputs,
+    )
 
     keep = None if options.keep is None else Path(options.keep)
     if isinstance(options, AgainstOptions):
         check_against(options)
-    else:
+    elif not isinstance(options, EngineOptions):
         check_outputs(options)
     with _keep_answers_on_interrupt(keep):
         if isinstance(options, AgainstOptions):
             return compare_engines(options)
+        if isinstance(options, EngineOptions):
+            return judge_engine(options)
         return judge_outputs(options)
 
 

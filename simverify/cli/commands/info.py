@@ -7,12 +7,16 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
 from simverify.cli.common import output_console, print_entries
 from simverify.cli.streams import print_error
+from simverify.options.option import ModelFormat
 
 # ``simverify doctor``.
 
@@ -128,8 +132,24 @@ def verifiers() -> int:
     return 0
 
 
-def models() -> int:
+_WRITE_HELP = "Write the bundled pair, target and draft, into this folder instead."
+_FORMAT_HELP = (
+    "Format of the written pair: Transformers' folders (hf), or what the engine's own converter "
+    "makes of them."
+)
+
+
+def models(
+    *,
+    write: Annotated[Path | None, Parameter(help=_WRITE_HELP)] = None,
+    format: Annotated[ModelFormat, Parameter(help=_FORMAT_HELP)] = "hf",  # noqa: A002
+) -> int:
     """List the built-in models; trains ngram if it is not in the cache yet."""
+    if write is not None:
+        from simverify.models.writing import write_pair
+
+        print_entries((part, (str(place),)) for part, place in write_pair(write, format).items())
+        return 0
     from simverify.models import BUILT_IN_MODELS, REAL_MODELS
     from simverify.models.ngram import load_ngram
 

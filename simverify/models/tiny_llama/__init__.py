@@ -2,3 +2,8 @@
 
 ``MODEL_CARD.md`` says what was measured.
 """
+
+from pathlib import Path
+
+BUNDLED = Path(__file__).parent
+"""Where it is: ``target``, the drafts ``draft`` and ``draft-deep``, ``tokenizer``."""
