@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simverify.api.compare import plan as plan
     from simverify.api.samplers import sampler as sampler
     from simverify.api.served import audit_against as audit_against
+    from simverify.api.served import audit_engine as audit_engine
     from simverify.api.served import audit_outputs as audit_outputs
     from simverify.api.served import matrix as matrix
     from simverify.api.served import triage as triage
@@ -73,6 +74,7 @@ _HOME = {
     "WatchRun": "results",
     "audit": "api.audit",
     "audit_against": "api.served",
+    "audit_engine": "api.served",
     "audit_outputs": "api.served",
     "bisect": "api.surveys",
     "check_baseline": "history.baseline",

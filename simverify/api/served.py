@@ -1,6 +1,7 @@
 """Engines that serve tokens, judged by their answers.
 
-``simverify.audit_outputs``, ``audit_against``, ``matrix``, ``triage`` and ``watch``.
+``simverify.audit_outputs``, ``audit_engine``, ``audit_against``, ``matrix``, ``triage`` and
+``watch``.
 """
 
 import shlex
@@ -17,6 +18,7 @@ from simverify.api.real import (
     declared_law,
     mask_of,
 )
+from simverify.checks import pick_name
 from simverify.errors import OptionError, UsageError
 from simverify.options.modes import keywords
 from simverify.options.option import Dtype, words_of
@@ -332,19 +334,38 @@ def audit_outputs(options: OutputOptions) -> OutputRun:
     return judge_outputs(options)
 
 
+@keywords(EngineOptions)
+def audit_engine(options: EngineOptions) -> OutputRun:
+    """Start an engine, such as openvino-genai, ask it, and judge its tokens.
+
+    Returns
+    -------
+    OutputRun
+        ``run.verdict``; ``print(run)`` shows it.
+
+    Raises
+    ------
+    UsageError
+        An engine that is not known or not installed, a value out of range.
+    SimverifyError
+        An engine that does not start, or does not answer.
+    """
+    return judge_engine(options)
+
+
 def judge_engine(options: EngineOptions) -> OutputRun:
-    """Start an engine, ask it, and judge its tokens."""
+    """As :func:`audit_engine`, whose errors name options as the command line does."""
     from simverify.models.tiny_llama import BUNDLED
     from simverify.served.launch import LOCAL_ENGINES, started
 
-    _refuse(options, ("outputs", "endpoint"), f"is not for {options.rule}, which is started here")
+    engine = LOCAL_ENGINES[pick_name(options.rule, LOCAL_ENGINES, "engine")]
     written = options.model is None
     if not written and options.target is None:
         raise OptionError("{target} is missing: the model of {model}, for Transformers")
     if written and options.draft is not None:
         raise OptionError("{draft} needs {model}: the target in the format of the engine")
     with started(
-        LOCAL_ENGINES[options.rule],
+        engine,
         target=None if written else Path(str(options.model)),
         draft=None if options.draft is None else Path(options.draft),
         speculation=options.speculation,
@@ -352,7 +373,8 @@ def judge_engine(options: EngineOptions) -> OutputRun:
         own_seed=options.own_seed,
         say=options.say,
     ) as running:
-        given = {name: getattr(options, name) for name in OutputOptions.names()}
+        shared = {*OutputOptions.names()} & {*EngineOptions.names()}
+        given: dict[str, Any] = {name: getattr(options, name) for name in shared}
         given["endpoint"] = running.address
         given["target"] = options.target or BUNDLED_MODEL
         given["prompts"] = options.prompts or BUNDLED / "prompts.jsonl"

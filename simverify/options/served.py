@@ -153,6 +153,7 @@ class OutputOptions(DeclaredLaw, _Asked, Compute, Law, _Judged):
     seed: int = inherited(Sizes, "seed", 0)
 
 
+DRAFTED = Range(low=1, high=16)
 Speculation = Literal["draft", "lookup", "none"]
 LocalEngineName = Literal[
     "openvino-genai",
@@ -167,21 +168,21 @@ LOCAL_ENGINES: tuple[str, ...] = get_args(LocalEngineName)
 """Engines that an audit starts, asks and stops."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EngineOptions(OutputOptions):
+@dataclass(frozen=True)
+class EngineOptions(DeclaredLaw, _Asked, Compute, Law, Models):
     """Of an engine that is started here, on the bundled pair or on models of its own format."""
 
-    title: ClassVar[str] = "an engine that is started here ({rule})"
-    chosen_by: ClassVar[tuple[str, ...]] = ()
+    title: ClassVar[str] = "an engine that is started here"
 
-    rule: str = option("An engine.", SUBJECT, default="")
+    rule: str = option("The engine: " + ", ".join(LOCAL_ENGINES) + ".", SUBJECT, default="")
+    _: KW_ONLY
     model: PathName | None = option(
         "Engine that is started: its target, in its own format. --target is then the same model "
         "for Transformers. By default, the bundled pair is written for it.",
         OTHERS,
     )
     draft: str | None = option(
-        "Engine that is started: its draft, in its own format, with --model.", MODELS
+        "The engine's draft, in its own format, with --model.", MODELS
     )
     speculation: Speculation | None = option(
         "Engine that is started: how it drafts. By default with a draft model, if it can.", OTHERS
@@ -192,7 +193,12 @@ class EngineOptions(OutputOptions):
         OTHERS,
         default=False,
     )
-    gamma: int = inherited(Sizes, "gamma", 4)
+    gamma: int = option("Draft length, 1 to 16.", OTHERS, DRAFTED, default=4)
+    tokens: int | None = inherited(OutputOptions, "tokens")
+    target: str | None = inherited(OutputOptions, "target")
+    alpha: float = inherited(Sizes, "alpha", 1e-6)
+    detect: float | None = inherited(OutputOptions, "detect")
+    seed: int = inherited(Sizes, "seed", 0)
 
     @classmethod
     def is_asked_for(cls, given: Mapping[str, Any]) -> bool:

@@ -193,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        self._send(200, {"data": [{"id": self.server.name, "owned_by": "engine"}]})
+        self._send(200, {"data": [{"id": self.server.name, "owned_by": "simverify"}]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -45,8 +45,8 @@ Command = Callable[[Setting], list[str]]
 class LocalEngine:
     """An engine that can be started here.
 
-    ``packages``: one of them must be installed, or the program ``program``. ``install``: how to get it. ``format``: of its models. ``speculation``: the ways
-    in which it drafts.
+    ``install``: how to get it; it is there if one of ``packages`` is installed, or ``program`` is
+    on the PATH. ``format``: of its models. ``speculation``: the ways in which it drafts.
     """
 
     name: str
@@ -205,7 +205,7 @@ def started(
         raise OptionError(f"{{speculation}} is {way}: {engine.name} takes {known}")
     if target is not None and way == "draft" and draft is None:
         raise OptionError(
-            f"{{draft}} is missing: the draft in the format of {engine.name}; or {{speculation}} none"
+            f"{{draft}} is missing: name the draft for {engine.name}, or {{speculation}} none"
         )
     with tempfile.TemporaryDirectory(prefix="simverify-") as folder:
         if target is None:
@@ -242,7 +242,8 @@ def _process(name: str, command: list[str], port: int) -> Iterator[str]:
     def read() -> None:
         last.extend(line.strip() for line in lines if line.strip())
 
-    threading.Thread(target=read, daemon=True).start()
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(name, process, address, last)
@@ -253,7 +254,8 @@ def _process(name: str, command: list[str], port: int) -> Iterator[str]:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+        with process:  # which closes its pipes
+            reader.join()
 
 
 def _wait_for(

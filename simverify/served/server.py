@@ -54,6 +54,7 @@ _VLLM_NEUTRAL = _NO_PENALTIES | {"top_k": -1, "min_p": 0.0, "repetition_penalty"
 _NEUTRAL_FIELDS: dict[str, dict[str, Any]] = {
     "vllm": _VLLM_NEUTRAL,
     "sglang": _VLLM_NEUTRAL,
+    "simverify": {},
     "llamacpp": _NO_PENALTIES | {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
 }
 """By ``owned_by`` of a model: fields that keep a server from applying defaults of its own.

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MODES = (CODE[0], EngineOptions, AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
 """In the order in which their options choose them."""
 
+EMITTED = EngineOptions | AgainstOptions | OutputOptions
+"""Options of audits that judge tokens."""
+
 _INSTEAD = ("drafter", "verifier", "command", "library")
 """Options that name what is audited in the place of SPEC."""
 
@@ -42,7 +45,7 @@ def _choose_mode(
     options = made(mode, MODES, given)
     if mode in CODE and not any(given[name] for name in ("rule", *_INSTEAD)):
         raise UsageError("name what to audit, such as my_sampler.py:verify; see audit --help")
-    keep = given["keep"] if isinstance(options, AgainstOptions | OutputOptions) else None
+    keep = given["keep"] if isinstance(options, EMITTED) else None
     if keep is not None and outputs.json and keep.resolve() == Path(outputs.json).resolve():
         raise UsageError(f"--keep and --json are both {keep}: name two files")
     return options
@@ -64,7 +67,7 @@ def audit(
     no_cache: Annotated[bool, Parameter(group=IN_BUDGET, help=_NO_CACHE_HELP)] = False,
 ) -> "AgainstRun | AuditRun | OutputRun | SelfTestRun":
     """Put a verifier on trial, such as simverify audit my_sampler.py:verify."""
-    if isinstance(options, AgainstOptions | OutputOptions):
+    if isinstance(options, EMITTED):
         return _judge_emitted(options)
     from simverify.reports.present import RUN_FILE
 
@@ -84,7 +87,7 @@ def audit(
     return run_audit(options, reproduce=reproduce, keep=not no_cache)
 
 
-def _judge_emitted(options: AgainstOptions | OutputOptions) -> "AgainstRun | OutputRun":
+def _judge_emitted(options: EMITTED) -> "AgainstRun | OutputRun":
     """Judge the tokens of a file or of a server, by a target or against another's."""
     from simverify.api.served import (
         check_against,

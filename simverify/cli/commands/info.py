@@ -192,6 +192,8 @@ def faults() -> int:
 def engines() -> int:
     """List the engines whose functions can be audited, and which of them are installed."""
     from simverify.engines import installed_engines, unloaded_engine
+    from simverify.errors import UsageError
+    from simverify.served.launch import LOCAL_ENGINES
 
     for row in installed_engines():
         state = f"{row.version} installed" if row.version else "not installed"
@@ -203,6 +205,20 @@ def engines() -> int:
         source = (f"sha256 {row.sha256}",) if row.sha256 else (f"get it by: {engine.how_to_get}",)
         function = row.function.replace(":", ": ")  # where a long line may break
         print_entries([(row.name, (function, f"{state}; tier: {row.tier}", *source))])
+    for local in LOCAL_ENGINES.values():
+        try:
+            state = f"{local.version()} installed".lstrip()
+        except UsageError:
+            state = f"not installed; get it by: {local.install}"
+        drafts = ", ".join(local.speculation) or "none"
+        print_entries(
+            [
+                (
+                    local.name,
+                    ("started by audit, and judged by its tokens", f"{state}; drafts: {drafts}"),
+                )
+            ]
+        )
     return 0
 
 
