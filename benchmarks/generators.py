@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from simverify.samplers import judge, table, uniforms
+from simverify.samplers import catalogue, judge, uniforms
 from simverify.samplers.base import DrawFunction, Sampler, SeedRefused, UniformGenerator
 from simverify.samplers.catalogue import (
     DRAW_FUNCTIONS,
@@ -25,7 +25,7 @@ from simverify.samplers.catalogue import (
     installed_version,
 )
 
-FILE = Path(table.__file__).with_name("table.json")
+FILE = Path(catalogue.__file__).with_name("table.json")
 LEAST_TV = 0.03
 """What sampled rows are to find, where that takes no more than the numbers below."""
 
@@ -85,17 +85,17 @@ def strange_rows(sampler: Sampler, dtype: str) -> dict[str, str]:
     return words
 
 
-def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
+def measured(sampler: Sampler, dtype: str) -> catalogue.MeasuredSampler:
     """Measure a sampler in one type."""
     rows = []
-    for vocab in table.VOCABULARIES:
+    for vocab in catalogue.VOCABULARIES:
         for kind in judge.ROWS:
             judged = judge.judge_row(
                 sampler, kind, dtype, vocab, seed=0, alpha=1e-6, detect=LEAST_TV
             )
             print(f"{sampler.name} {dtype} {vocab} {kind}: {judged.tv}", file=sys.stderr)
             rows.append(
-                table.MeasuredRow(
+                catalogue.MeasuredRow(
                     row=kind,
                     vocab=vocab,
                     tv=judged.tv,
@@ -105,7 +105,7 @@ def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
                     rejected=judged.tier == "sampled" and judged.verdict == "FAIL",
                 )
             )
-    return table.MeasuredSampler(
+    return catalogue.MeasuredSampler(
         sampler.name,
         sampler.package,
         dtype,
@@ -115,11 +115,11 @@ def measured(sampler: Sampler, dtype: str) -> table.MeasuredSampler:
     )
 
 
-def measured_draw(draw: DrawFunction) -> table.MeasuredDraw:
+def measured_draw(draw: DrawFunction) -> catalogue.MeasuredDraw:
     """Measure a function that draws integers, permutations or normal numbers."""
     calls = tuple(judge.judge_call(draw, call) for call in draw.calls)
     unusual = {call: judge.unusual_words(draw, call) for call in draw.unusual_calls}
-    return table.MeasuredDraw(draw.name, draw.package, draw.method, calls, unusual)
+    return catalogue.MeasuredDraw(draw.name, draw.package, draw.method, calls, unusual)
 
 
 def installed(packages: set[str]) -> dict[str, str]:
@@ -142,13 +142,13 @@ def main() -> int:
     parser.add_argument("--into", type=Path, default=FILE, help="write another file")
     options = parser.parse_args()
     judge.MAX_SAMPLED_NUMBERS = NUMBERS
-    before = table.measured_table() if FILE.exists() else table.MeasuredTable({}, (), ())
+    before = catalogue.measured_table() if FILE.exists() else catalogue.MeasuredTable({}, (), ())
     every = {one.package for one in (*GENERATORS, *SAMPLERS.values(), *DRAW_FUNCTIONS)}
     here = installed(every if options.only is None else {options.only})
     known = {(one.grid.name, one.grid.dtype): one for one in before.uniforms}
     entries = {(one.name, one.dtype): one for one in before.samplers}
     draws = {one.name: one for one in before.draws}
-    made = table.MeasuredTable(
+    made = catalogue.MeasuredTable(
         versions={x: y for x, y in sorted((before.versions | here).items()) if x in every},
         uniforms=tuple(
             table.MeasuredGenerator(uniforms.measure_grid(one, dtype), seeds_of(one))

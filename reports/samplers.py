@@ -13,9 +13,14 @@ from simverify.reports.words import (
     tests_table,
     verdict_case,
 )
-from simverify.samplers.catalogue import installed_version
+from simverify.samplers.catalogue import (
+    MeasuredDraw,
+    MeasuredRow,
+    MeasuredSampler,
+    installed_version,
+    measured_table,
+)
 from simverify.samplers.judge import JudgedCall
-from simverify.samplers.table import MeasuredDraw, MeasuredRow, MeasuredSampler, measured_table
 from simverify.samplers.uniforms import DRAWS, StreamPair, UniformGrid
 
 _ROW_WORDS = {"flat": "equal probabilities", "peaked": ".75 for token 0", "heavy": "1 / rank"}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-from simverify.locks import Lock, is_locked
+from simverify.folders import Lock, is_locked
 
 
 def test_one_has_it_at_a_time(tmp_path):
@@ -53,7 +53,7 @@ def test_who_only_looks_keeps_nobody_out(tmp_path, monkeypatch):
             if len(asked) == 4:
                 looks.close()
 
-        monkeypatch.setattr("simverify.locks.time", SimpleNamespace(sleep=sleep))
+        monkeypatch.setattr("simverify.folders.time", SimpleNamespace(sleep=sleep))
         assert lock.take()
         assert len(asked) == 4
     lock.release()

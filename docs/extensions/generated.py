@@ -66,7 +66,7 @@ def generators() -> str:
         stream_title,
         uniform_words,
     )
-    from simverify.samplers.table import VOCABULARIES, measured_table
+    from simverify.samplers.catalogue import VOCABULARIES, measured_table
 
     table = measured_table()
     versions = ", ".join(f"{name or 'Python'} {value}" for name, value in table.versions.items())

@@ -9,9 +9,8 @@ from simverify.options.modes import keywords
 from simverify.options.samplers import Dtype, SamplerOptions
 from simverify.results import SamplerRun
 from simverify.results.common import overall
-from simverify.samplers.catalogue import SAMPLERS, check_installed, get_sampler
+from simverify.samplers.catalogue import SAMPLERS, check_installed, get_sampler, known_versions
 from simverify.samplers.judge import POWER, ROWS, judge_row
-from simverify.samplers.table import known_versions
 
 
 @keywords(SamplerOptions)

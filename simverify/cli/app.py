@@ -204,7 +204,7 @@ for _name, _command in {
         ),
     ),
     "sampler": Command(
-        _HERE + "samplers:sampler",
+        _HERE + "served:sampler",
         "Judge a library's sampler alone, such as torch.multinomial.",
         (
             "simverify sampler torch.multinomial --vocab 1000",
@@ -212,7 +212,7 @@ for _name, _command in {
         ),
     ),
     "generators": Command(
-        _HERE + "samplers:generators",
+        _HERE + "served:generators",
         "Show measurements of libraries' random numbers and samplers.",
         ("simverify generators", "simverify generators torch"),
     ),

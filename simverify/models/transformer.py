@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from simverify.arrays import Floats
 from simverify.errors import SimverifyError, UsageError
-from simverify.models.tiny_llama import BUNDLED
+from simverify.models.tiny_llama import BUNDLED as BUNDLED
 
 if TYPE_CHECKING:
     from simverify.models.kv_cache import CachedModel, UncachedModel

@@ -181,9 +181,7 @@ class EngineOptions(DeclaredLaw, _Asked, Compute, Law, Models):
         "for Transformers. By default, the bundled pair is written for it.",
         OTHERS,
     )
-    draft: str | None = option(
-        "The engine's draft, in its own format, with --model.", MODELS
-    )
+    draft: str | None = option("The engine's draft, in its own format, with --model.", MODELS)
     speculation: Speculation | None = option(
         "Engine that is started: how it drafts. By default with a draft model, if it can.", OTHERS
     )

@@ -16,7 +16,7 @@ import numpy as np
 from simverify import stats
 from simverify.arrays import Floats
 from simverify.errors import UsageError
-from simverify.locks import Lock
+from simverify.folders import Lock
 from simverify.models.rounding import WEIGHT_FORMATS
 from simverify.models.transformer import TransformerPair
 from simverify.results.reading import write_whole

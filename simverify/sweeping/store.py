@@ -19,7 +19,7 @@ import numpy as np
 
 from simverify.arrays import Ints
 from simverify.errors import UsageError
-from simverify.locks import Lock, is_locked
+from simverify.folders import Lock, is_locked
 from simverify.results import SweepVersions
 from simverify.simulators.run import Counts
 from simverify.sweeping.spec import PartName, SweepSpec, version_difference

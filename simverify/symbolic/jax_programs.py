@@ -286,7 +286,8 @@ class Program:
             self.steps.append(step)
 
     def run(self, args: Sequence[Value], line: str) -> "list[Value]":
-        runner, env = self._runner, [None] * self._slots
+        runner = self._runner
+        env: list[Any] = [None] * self._slots
         for slot, value in self.known_constants:
             env[slot] = value
         for slot, value in zip(self.ins, args, strict=True):
@@ -310,12 +311,12 @@ class Program:
             if at == len(steps):
                 return [env[slot] for slot in self.outs]
             step, here = steps[at], node
-            slot = _mapped_slot(step, env) if step.is_map else None
-            if chain is not None and (slot != chain.out or slot not in self._read_once):
+            mapped = _mapped_slot(step, env) if step.is_map else None
+            if chain is not None and (mapped != chain.out or mapped not in self._read_once):
                 chain = None
-            if chain is None and slot is not None and (draws := _fresh_draws(env[slot])):
+            if chain is None and mapped is not None and (draws := _fresh_draws(env[mapped])):
                 chain, state = here.chain_of(draws), runner.state()
-                if chain is not None and chain.made:
+                if chain is not None and chain.node is not None:
                     chain.replay(draws, env)
                     at, node = chain.end, chain.node
                     continue

@@ -34,6 +34,9 @@ from simverify.symbolic.promotion import Float64Promotion
 from simverify.symbolic.scalar import ARRAY_HOOKS, Draw
 from simverify.symbolic.source import SYMBOLIC_CALL_COST, RandomSource
 
+_CONFIG: Any = jax.config
+top_trace: Callable[[Any], Any] = core.find_top_trace
+
 
 def current_trace(trace: "DrawTrace") -> AbstractContextManager[None]:
     """Make this the trace that is given JAX's primitives inside a block, on this thread."""
@@ -251,7 +254,7 @@ def intercept_jax(
         def make(seed: Any, *, impl: Any = None) -> Any:
             if not _holds_draws(seed) or type(seed) is Winner:
                 return original(resolve_winners(seed), impl=impl)
-            name, like = kind_of_key(original, impl, jax.config.jax_default_prng_impl)
+            name, like = kind_of_key(original, impl, _CONFIG.jax_default_prng_impl)
             parts = seed.ravel().view(np.ndarray).tolist() if type(seed) is DrawArray else [seed]
             key = book.drawn(name, parts)
             array = np.empty((), dtype=object)
@@ -284,10 +287,10 @@ def intercept_jax(
             if _holds_draws(x):
                 return trace.of_draws(x, dtype)
             alike = type(x) is np.ndarray and x.dtype != object and x.nbytes <= _MAX_KEPT_BYTES
-            if args or kwargs or not alike or core.find_top_trace(()) is not trace:
+            if args or kwargs or not alike or top_trace(()) is not trace:
                 return original(x, dtype, *args, **kwargs)
             # JAX's arrays cannot be changed: those of the same numbers may be one.
-            wide = jax.config.jax_enable_x64
+            wide = _CONFIG.jax_enable_x64
             content = original, wide, dtype, x.dtype, x.shape, x.tobytes()
             if content not in kept:
                 if len(kept) > _MAX_KEPT:

@@ -12,7 +12,7 @@ from scipy import special
 from support.pages.scripts import load
 
 from simverify.errors import UsageError
-from simverify.samplers import array_libraries, base, compiled, judge, runtimes, table, uniforms
+from simverify.samplers import array_libraries, base, catalogue, compiled, judge, runtimes, uniforms
 from simverify.samplers.catalogue import (
     DRAW_FUNCTIONS,
     GENERATORS,
@@ -23,7 +23,7 @@ from simverify.samplers.catalogue import (
 )
 
 measuring = load(ROOT / "benchmarks" / "generators.py")
-TABLE = table.measured_table()
+TABLE = catalogue.measured_table()
 
 
 def installed(package):
@@ -39,7 +39,7 @@ def test_everything_is_in_the_table():
     samplers = {(one.name, dtype) for one in SAMPLERS.values() for dtype in one.dtypes}
     assert {(one.name, one.dtype) for one in TABLE.samplers} == samplers
     for one in TABLE.samplers:
-        assert len(one.rows) == len(judge.ROWS) * len(table.VOCABULARIES)
+        assert len(one.rows) == len(judge.ROWS) * len(catalogue.VOCABULARIES)
     assert [one.name for one in TABLE.draws] == [one.name for one in DRAW_FUNCTIONS]
     pairs = [(one.package, one.setting, *pair) for one in STREAMS for pair in one.pairs]
     assert [(one.package, one.setting, one.one, one.other) for one in TABLE.streams] == pairs
@@ -61,7 +61,7 @@ def test_samplers_are_what_the_table_says(known):
     sampler = SAMPLERS[known.name]
     assert measuring.strange_rows(sampler, known.dtype) == known.strange
     for row in known.rows:
-        if row.tv is None or row.vocab == max(table.VOCABULARIES):
+        if row.tv is None or row.vocab == max(catalogue.VOCABULARIES):
             continue
         made = judge.make_row(row.row, row.vocab)
         law = judge.exact_law(sampler, made, known.dtype)
@@ -76,8 +76,8 @@ def test_a_version_that_is_not_in_the_table_is_said_so(monkeypatch):
     assert shown.version_words("numpy") == f"numpy {TABLE.versions['numpy']}"
     monkeypatch.setitem(TABLE.versions, "numpy", "1.0")
     assert "which is not in the table" in shown.version_words("numpy")
-    assert table.known_versions("numpy") == ("1.0",)
-    assert table.known_versions("no library") == ()
+    assert catalogue.known_versions("numpy") == ("1.0",)
+    assert catalogue.known_versions("no library") == ()
 
 
 @pytest.mark.parametrize("streams", STREAMS, ids=lambda one: f"{one.package}-{one.setting}")
