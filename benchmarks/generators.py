@@ -151,7 +151,7 @@ def main() -> int:
     made = catalogue.MeasuredTable(
         versions={x: y for x, y in sorted((before.versions | here).items()) if x in every},
         uniforms=tuple(
-            table.MeasuredGenerator(uniforms.measure_grid(one, dtype), seeds_of(one))
+            catalogue.MeasuredGenerator(uniforms.measure_grid(one, dtype), seeds_of(one))
             if one.package in here
             else known[one.name, dtype]
             for one in GENERATORS
