@@ -46,7 +46,7 @@ def openvino_genai(setup: Setup) -> Answer:
     import numpy as np
 
     genai, openvino = map(importlib.import_module, ("openvino_genai", "openvino"))
-    precision = {"INFERENCE_PRECISION_HINT": "f32"}
+    precision = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
     more: dict[str, Any] = dict(precision)
     if setup.draft is not None:
         more["draft_model"] = genai.draft_model(setup.draft, "CPU", **precision)
