@@ -377,6 +377,7 @@ def judge_engine(options: EngineOptions) -> OutputRun:
         given: dict[str, Any] = {name: getattr(options, name) for name in shared}
         given["endpoint"] = running.address
         given["target"] = options.target or BUNDLED_MODEL
+        given["order"] = options.order or engine.order
         given["prompts"] = options.prompts or BUNDLED / "prompts.jsonl"
         bundled = written and options.target in (None, BUNDLED_MODEL)
         given["draft"] = BUNDLED_MODEL if bundled else None

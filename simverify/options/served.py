@@ -159,6 +159,8 @@ LocalEngineName = Literal[
     "openvino-genai",
     "onnxruntime-genai",
     "ctranslate2",
+    "node-llama-cpp",
+    "mistralrs",
     "transformers-generate-server",
     "vllm-server",
     "sglang-server",

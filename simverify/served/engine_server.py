@@ -8,6 +8,8 @@ import argparse
 import importlib
 import json
 import os
+import subprocess
+import tempfile
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -137,6 +139,92 @@ def ctranslate2(setup: Setup) -> Answer:
     return answer
 
 
+def node_llama_cpp(setup: Setup) -> Answer:
+    """``evaluate`` of node-llama-cpp, which npm installed in the working folder."""
+    script = Path(__file__).with_name("node_llama_cpp.mjs")
+    drafts = "lookup" if setup.lookup else str(setup.draft or "none")
+    process = subprocess.Popen(
+        ["node", script, setup.target, drafts, str(setup.gamma)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    questions, lines = process.stdin, process.stdout
+
+    def read() -> Any:
+        # Its library may print lines of its own.
+        for line in lines:
+            if line.startswith(("[", "{")):
+                return json.loads(line)
+        raise SystemExit("node-llama-cpp ended; its message is above")
+
+    read()
+
+    def answer(question: Question) -> Ids:
+        questions.write(json.dumps(question._asdict()) + "\n")
+        questions.flush()
+        made: Ids = read()
+        return made
+
+    return answer
+
+
+def mistralrs(setup: Setup) -> Answer:
+    """``Runner`` of mistral.rs, in float32. It takes text, and tells each token's bytes."""
+    library = importlib.import_module("mistralrs")
+    words: dict[str, int] = json.loads((setup.target / "tokenizer.json").read_text())["model"][
+        "vocab"
+    ]
+    as_bytes = {bytes(_byte_of(c) for c in word): i for word, i in words.items() if i}
+    if len(as_bytes) != len(words) - 1:
+        raise SystemExit("two tokens have the same bytes: their ids cannot be told apart")
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja", delete=False) as template:
+        template.write("{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    runner = library.Runner(
+        which=library.Which.Plain(
+            model_id=str(setup.target),
+            arch=library.Architecture.Llama,
+            dtype=library.ModelDType.F32,
+        ),
+        no_paged_attn=True,
+        jinja_explicit=template.name,
+        max_seqs=1,
+        prefix_cache_n=0,
+    )
+    os.unlink(template.name)
+    of_ids = {i: text for text, i in as_bytes.items()}
+
+    def answer(question: Question) -> Ids:
+        text = b"".join(of_ids[i] for i in question.prompt).decode()
+        request = library.ChatCompletionRequest(
+            messages=[{"role": "user", "content": text}],
+            model="default",
+            max_tokens=question.max_tokens,
+            temperature=question.temperature,
+            top_k=question.top_k or None,
+            top_p=question.top_p,
+            logprobs=True,
+        )
+        given = runner.send_chat_completion_request(request)
+        if given.usage.prompt_tokens != len(question.prompt):
+            raise ValueError("its tokenizer makes other tokens of the prompt")
+        pieces = given.choices[0].logprobs.content
+        return [as_bytes[bytes(piece.bytes)] for piece in pieces if piece.bytes]
+
+    return answer
+
+
+def _byte_of(character: str) -> int:
+    """Return the byte that a character of a byte-level vocabulary stands for (GPT-2's table)."""
+    code = ord(character)
+    if code < 256:
+        return code
+    others = [b for b in range(256) if not (33 <= b <= 126 or 161 <= b <= 172 or b >= 174)]
+    return others[code - 256]
+
+
 def transformers(setup: Setup) -> Answer:
     """``generate`` of Transformers, in float32. Its draws come from torch's one generator."""
     import torch
@@ -182,6 +270,8 @@ ENGINES: dict[str, Callable[[Setup], Answer]] = {
     "openvino-genai": openvino_genai,
     "onnxruntime-genai": onnxruntime_genai,
     "ctranslate2": ctranslate2,
+    "node-llama-cpp": node_llama_cpp,
+    "mistralrs": mistralrs,
     "transformers": transformers,
 }
 

@@ -45,8 +45,10 @@ Command = Callable[[Setting], list[str]]
 class LocalEngine:
     """An engine that can be started here.
 
-    ``install``: how to get it; it is there if one of ``packages`` is installed, or ``program`` is
-    on the PATH. ``format``: of its models. ``speculation``: the ways in which it drafts.
+    ``install``: how to get it. It is there if one of ``packages`` is installed, ``program`` is on
+    the PATH, or npm installed the package ``node`` in the working folder. ``format``: of its
+    models. ``speculation``: the ways in which it drafts. ``order``: in which it applies what a
+    request asks for, if not as Transformers does.
     """
 
     name: str
@@ -55,7 +57,9 @@ class LocalEngine:
     command: Command
     packages: tuple[str, ...] = ()
     program: str = ""
+    node: str = ""
     speculation: tuple[Speculation, ...] = ("draft",)
+    order: str | None = None
 
     def version(self) -> str:
         """Return its version. Raises ``UsageError`` where it is not installed."""
@@ -66,6 +70,10 @@ class LocalEngine:
                     f"{self.install}"
                 )
             return ""
+        if self.node:
+            with suppress(OSError):
+                described = Path("node_modules", self.node, "package.json").read_text()
+                return str(json.loads(described)["version"])
         for package in self.packages:
             with suppress(importlib.metadata.PackageNotFoundError):
                 return importlib.metadata.version(package)
@@ -142,6 +150,23 @@ _INSTALLED: tuple[LocalEngine, ...] = (
         speculation=(),
     ),
     LocalEngine(
+        "node-llama-cpp",
+        "npm install node-llama-cpp, in this folder",
+        "gguf",
+        _library("node-llama-cpp"),
+        node="node-llama-cpp",
+        speculation=_BOTH,
+        order="llamacpp",
+    ),
+    LocalEngine(
+        "mistralrs",
+        "pip install mistralrs",
+        "hf",
+        _library("mistralrs"),
+        ("mistralrs",),
+        speculation=(),
+    ),
+    LocalEngine(
         "transformers-generate-server",
         "pip install torch transformers",
         "hf",
@@ -164,6 +189,7 @@ _INSTALLED: tuple[LocalEngine, ...] = (
         "gguf",
         _llama_cpp,
         program="llama-server",
+        order="llamacpp",
     ),
 )
 LOCAL_ENGINES = {one.name: one for one in _INSTALLED}
