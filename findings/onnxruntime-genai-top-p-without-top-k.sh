@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# With top_k=0, ONNX Runtime GenAI's top_p keeps far more tokens than reach p.
+# With top_k=0, ONNX Runtime GenAI's top_p keeps more tokens than reach p.
 #
 # Library:  onnxruntime-genai 0.18.0 on a CPU, Python 3.11, Linux.
 # Guess:    top_k=0 turns top-k off, and top_p=.5 then keeps the likeliest tokens that reach .5.
 # Seen:     without top-k it stops at a token where the sum so far is p of that sum and a bound on
 #           the rest, as if all other tokens were as likely as this one. On a row with a long tail
-#           nearly everything is kept. With top_k set to the vocabulary's size the cut is exact.
-#           Of 400 first tokens each, with top_p=.5 on a row whose first 20 of 2,000 tokens reach .5:
-#             top_k=2000: 0 outside of the 20 or so that reach .5
-#             top_k=0: about half outside
+#           many more are kept. With top_k set to the vocabulary's size the cut is exact.
+#           Of 400 first tokens each, with top_p=.5 on a row of 2,000 tokens that falls as 1/rank:
+#             top_k=2000: 0 of 400 outside of the 34 tokens that reach .5
+#             top_k=0: 138 of 400 outside of the 34 tokens that reach .5
 #           Its comment calls the bound tight for peaked rows. The default of a generation config
 #           that was written by its builder is top_k=50, where the cut is exact among the 50.
-# Matters:  "top-p .9" without top-k samples from almost the whole vocabulary.
+# Matters:  "top-p .9" without top-k samples from far below the nucleus.
 #
 # Exits 0 while this is so, 1 when both settings cut alike.
 set -euo pipefail
@@ -36,10 +36,11 @@ config = LlamaConfig(
 torch.manual_seed(0)
 model = LlamaForCausalLM(config)
 with torch.no_grad():
-    # The head reads one direction: 20 tokens are likely, and the others alike.
+    # The head reads one direction: token i gets a probability in proportion to 1 / i.
     hidden = model.model(torch.tensor([[5]])).last_hidden_state[0, -1]
-    model.lm_head.weight.zero_()
-    model.lm_head.weight[1:21] = 4.7 * hidden / hidden.dot(hidden)
+    logits = -torch.arange(V).clamp(min=1).log()
+    logits[0] = -20.0
+    model.lm_head.weight.copy_(torch.outer(logits, hidden / hidden.dot(hidden)))
 model.save_pretrained("hf")
 words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(V)}, unk_token="w0"))
 PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w0").save_pretrained("hf")
