@@ -21,6 +21,7 @@ cd "$folder"
 python3 -m venv venv
 venv/bin/pip install --quiet torch==2.13.0 transformers==5.5.4 optimum-intel==2.2.0 \
     openvino==2026.4.1 openvino-tokenizers==2026.4.1.0 openvino-genai==2026.4.1.0 nncf tokenizers
+venv/bin/pip uninstall --quiet --yes torchvision # it is made for another torch
 
 cat > model.py <<'PY'
 import torch

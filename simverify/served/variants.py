@@ -93,14 +93,14 @@ def top_p_by_tail_bound(x: Floats, _: Floats, share: float) -> Floats:
     """Keep tokens until they reach ``share`` of their sum and a bound on the rest.
 
     All others count as if they were as likely as the last one kept. So does ``FindNucleus`` of
-    ONNX Runtime GenAI where no top-k is set, but for vocabularies of 64 tokens or fewer.
+    ONNX Runtime GenAI where no top-k is set and the vocabulary has more than 64 tokens.
     """
     p = softmax(x)
     size = p.shape[-1]
     order = np.argsort(-p, axis=-1, kind="stable")
     ranked = np.take_along_axis(p, order, axis=-1)
     sums = np.cumsum(ranked, axis=-1)
-    bound = np.arange(size - 1, -1, -1) * ranked if size > 64 else 1.0 - sums
+    bound = np.arange(size - 1, -1, -1) * ranked
     last = (sums >= share * (sums + bound)).argmax(axis=-1)
     keep = np.empty(p.shape, np.bool_)
     np.put_along_axis(keep, order, np.arange(size) <= last[..., None], axis=-1)

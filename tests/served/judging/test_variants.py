@@ -88,6 +88,7 @@ def test_each_variant_differs_from_some_law_and_none_from_the_target_itself_but_
         replace(Law(1.3, 12, 0.8, 0.02), order=ORDERS["sglang"]),
         replace(Law(1.3, 12, 0.8, 0.02, repetition_penalty=2.0), order=ORDERS["llamacpp"]),
         Law(),
+        Law(0.7, top_p=0.8),
     ]
     idle = [one.words for one in VARIANTS if not any(one.applies(law) for law in laws)]
     limits = {"mask ignored", "allowed-token-ids ignored"}
