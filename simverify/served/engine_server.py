@@ -288,9 +288,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         try:
-            self._send(200, self.server.completion(body))
-        except (ValueError, RuntimeError) as error:
-            self._send(400, {"error": {"message": f"{type(error).__name__}: {error}"}})
+            answer, status = self.server.completion(body), 200
+        except Exception as error:  # whatever the engine raises is its answer
+            answer, status = {"error": {"message": f"{type(error).__name__}: {error}"}}, 400
+        self._send(status, answer)
 
     def _send(self, status: int, value: dict[str, Any]) -> None:
         data = json.dumps(value).encode()

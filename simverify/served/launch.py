@@ -92,7 +92,8 @@ def _library(name: str) -> Command:
 
 
 def _vllm(setting: Setting) -> list[str]:
-    words = ["vllm", "serve", str(setting.target), "--dtype", "float32", "--enforce-eager"]
+    program = str(Path(sys.executable).with_name("vllm"))
+    words = [program, "serve", str(setting.target), "--dtype", "float32", "--enforce-eager"]
     speculative: Mapping[str, object] = {}
     if setting.draft is not None:
         speculative = {"model": str(setting.draft), "method": "draft_model"}
@@ -258,9 +259,13 @@ def _port() -> int:
 @contextmanager
 def _process(name: str, command: list[str], port: int) -> Iterator[str]:
     """Run a server until the end of the block, once it answers."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+        )
+    except OSError as error:
+        raise SimverifyError(f"{name} did not start: {command[0]}: {error.strerror}") from None
     last: deque[str] = deque(maxlen=5)
     assert process.stdout is not None
     lines = process.stdout
@@ -288,13 +293,15 @@ def _wait_for(
     name: str, process: "subprocess.Popen[str]", address: str, last: "deque[str]"
 ) -> None:
     end = time.monotonic() + START_SECONDS
+    # A proxy of the environment's knows nothing of this machine's own ports.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     while time.monotonic() < end:
         if process.poll() is not None:
             time.sleep(0.2)  # for its last lines
             why = last[-1] if last else f"exit status {process.returncode}"
             raise SimverifyError(f"{name} did not start: {why}")
         try:
-            with urllib.request.urlopen(f"{address}/v1/models", timeout=5):
+            with opener.open(f"{address}/v1/models", timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)

@@ -81,6 +81,14 @@ def test_an_engine_that_ends_is_quoted(monkeypatch):
         judge()
 
 
+def test_a_program_that_is_not_there_is_one_line(monkeypatch):
+    right = launch.LOCAL_ENGINES[NAME]
+    absent = replace(right, command=lambda _setting: ["/no/such/program"])
+    monkeypatch.setitem(launch.LOCAL_ENGINES, NAME, absent)
+    with pytest.raises(SimverifyError, match="did not start: /no/such/program: No such file"):
+        judge()
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
