@@ -56,7 +56,7 @@ def test_a_run_prints_what_the_terminal_shows(failed):
 
 
 def test_verbose_says_more(passed):
-    assert "Refuted: 21 named faults" in str(passed)
+    assert "Refuted: 22 named faults" in str(passed)
     assert "draft-leak(0.01)" not in str(passed)
     assert "draft-leak(0.01)" in passed.as_text(verbose=True)
 
@@ -165,7 +165,7 @@ second argument is what ``--against`` names."""
 @pytest.mark.parametrize(
     ("command", "functions"),
     [
-        ("audit", (*CODE, OutputOptions, simverify.audit_against)),
+        ("audit", (*CODE, OutputOptions, simverify.audit_engine, simverify.audit_against)),
         ("compare", COMPARISONS),
         ("plan", (simverify.plan,)),
         ("table", (simverify.table,)),

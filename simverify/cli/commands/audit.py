@@ -19,7 +19,7 @@ from simverify.options.served import AgainstOptions, EngineOptions, OutputOption
 if TYPE_CHECKING:
     from simverify.results import AgainstRun, AuditRun, OutputRun, SelfTestRun
 
-MODES = (CODE[0], EngineOptions, AgainstOptions, OutputOptions, *CODE[1:], SelfTestOptions)
+MODES = (CODE[0], AgainstOptions, OutputOptions, EngineOptions, *CODE[1:], SelfTestOptions)
 """In the order in which their options choose them."""
 
 EMITTED = EngineOptions | AgainstOptions | OutputOptions
