@@ -20,7 +20,7 @@ Ids = list[int]
 
 
 class Setup(NamedTuple):
-    """What an engine runs: its models, and ``gamma`` drafts of a model or, ``lookup``, of texts."""
+    """What an engine runs: its models, and ``gamma`` draft tokens a step, or drafts by lookup."""
 
     target: Path
     draft: Path | None
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 Answer = Callable[[Question], Ids]
-"""Returns the ids of an answer, without the prompt. An end that is left out is no matter."""
+"""Returns the ids of an answer, without the prompt. The end token may be left out."""
 
 
 def openvino_genai(setup: Setup) -> Answer:
@@ -52,7 +52,7 @@ def openvino_genai(setup: Setup) -> Answer:
     more: dict[str, Any] = dict(precision)
     if setup.draft is not None:
         more["draft_model"] = genai.draft_model(setup.draft, "CPU", **precision)
-        # With its cache of prefixes, 2026.4.1.0 raises after most rejections.
+        # 2026.4.1.0 raises after most rejections if it caches prefixes.
         more["scheduler_config"] = genai.SchedulerConfig()
         more["scheduler_config"].enable_prefix_caching = False
     if setup.lookup:
