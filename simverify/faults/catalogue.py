@@ -283,6 +283,7 @@ COMPACT_TV = {
     "count-all-accepts": 0.146016,
     "inverted-ratio": 0.402860,
     "double-chance": 0.078740,
+    "openvino-draft": 0.394103,
     "zero-mass-accept": 0.0,
     "scaled-acceptance(1.1)": 0.052604,
     "scaled-acceptance(1.01)": 0.005182,

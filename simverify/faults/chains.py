@@ -64,7 +64,8 @@ def openvino_draft(
     for i, x in enumerate(draft_tokens):
         p = target_probs[i]
         y = draw(p, p, rng)
-        if not int(rng.integers(101)) / 100 <= draft_probs[i][x] / p[y]:
+        coins = np.floor(100 * draft_probs[i][x] / p[y]) + 1
+        if not rng.random() < coins / 101:
             after = target_probs[i + 1]
             return prefix_and_last(draft_tokens, i, draw(after, after, rng))
     last = target_probs[len(draft_tokens)]

@@ -34,6 +34,7 @@ SEEN = [
     "greedy-no-state",
     "seeded-per-call",
     "double-chance",
+    "openvino-draft",
     "lenient(0.9)",
     "typical-acceptance",
     "relaxed-acceptance(2,0.25)",

@@ -47,6 +47,7 @@ WITHOUT = {
     "swapped-requests",
     "shared-request-uniforms",
     "one-sided-penalty",
+    "openvino-draft",
 }
 MODELS = [
     (get_model("compact"), 3),
