@@ -206,12 +206,24 @@ def mistralrs(setup: Setup) -> Answer:
             top_k=question.top_k or None,
             top_p=question.top_p,
             logprobs=True,
+            top_logprobs=len(words),
         )
         given = runner.send_chat_completion_request(request)
         if given.usage.prompt_tokens != len(question.prompt):
             raise ValueError("its tokenizer makes other tokens of the prompt")
         pieces = given.choices[0].logprobs.content
-        return [as_bytes[bytes(piece.bytes)] for piece in pieces if piece.bytes]
+        made = []
+        for piece in pieces:
+            # Bytes of a part of a character are lost; the list of all tokens has ids.
+            alike = [
+                one
+                for one in piece.top_logprobs
+                if one.bytes == piece.token and one.logprob == piece.logprob
+            ]
+            if len(alike) != 1:
+                raise ValueError(f"{len(alike)} tokens have the text and probability of one")
+            made.append(int(alike[0].token))
+        return made
 
     return answer
 

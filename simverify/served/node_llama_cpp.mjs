@@ -40,6 +40,8 @@ for await (const line of createInterface({input: process.stdin})) {
     if (asked.seed !== null)
         options.seed = asked.seed;
     await answers.clearHistory();
+    // Otherwise it finds nothing to draft.
+    predictor?.updateInputTokens?.(asked.prompt);
     const tokens = [];
     for await (const token of answers.evaluate(asked.prompt, options)) {
         tokens.push(token);
